@@ -1,0 +1,46 @@
+# Each target works on a machine that has only Python 3.11 or newer.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+EFFORT ?= 20
+BENCHMARKS ?= start joins small_batches memory
+
+.PHONY: demo test check format bench soak golden clean
+
+demo: $(READY)
+	$(BIN)/watersmeet demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	for each in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$each || exit 1; done
+
+# The long tests, and many times the usual number of random examples.
+soak: $(READY)
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios
+
+# Rewrites the golden files; review them as a diff.
+golden: $(READY)
+	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Plans become operators here, and rows flow through them: sources, the in-process driver, sinks, metrics."""

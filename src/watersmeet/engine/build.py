@@ -1,0 +1,60 @@
+"""A plan as operators, or a clear word on why it cannot run yet."""
+
+from __future__ import annotations
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.select import Select
+from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.operators.window_join import WindowJoin
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Node, Plan, Project, SetOperation, TopK
+
+_NOT_YET = {
+    Changes: "DSTREAM, RSTREAM and ISTREAM over a changing answer",
+    Distinct: "SELECT DISTINCT over windows",
+    GroupBy: "GROUP BY and aggregates over windows",
+    SetOperation: "UNION, EXCEPT and INTERSECT over windows",
+    TopK: "ORDER BY … LIMIT over windows",
+}
+
+
+def runnable_join(plan: Plan) -> tuple[Join, Project]:
+    """The join and the select list of a plan that this engine can run; raises UnsupportedError for others."""
+    plan.options.require_runnable()
+    root = plan.root
+    if not isinstance(root, Project) or not isinstance(root.child, Join):
+        raise _not_yet(root.child if isinstance(root, Project) else root)
+    for one in root.child.inputs:
+        if isinstance(one.relation, Derived):
+            raise _refusal(f"a query inside FROM ({one.alias})")
+    return root.child, root
+
+
+def _not_yet(node: Node) -> UnsupportedError:
+    return _refusal(_NOT_YET.get(type(node), type(node).__name__))
+
+
+def _refusal(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what}: the query is understood and checked, but cannot run yet",
+        hint="joins of streams and tables under any window run today; continuous answers come next",
+    )
+
+
+def build(plan: Plan) -> Operator:
+    """The operator that answers a plan."""
+    join, project = runnable_join(plan)
+    if len(join.inputs) == 1:
+        return Select(join.predicates, project.columns)
+    running = WindowJoin(optimize(join), project.columns)
+    counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
+    return InTimeOrder(running) if counts_rows else running
+
+
+def window_join_of(operator: Operator) -> WindowJoin | None:
+    """The join inside an operator, which static tables are loaded into."""
+    if isinstance(operator, InTimeOrder):
+        return operator.join
+    return operator if isinstance(operator, WindowJoin) else None

@@ -1,0 +1,107 @@
+"""Making rows fit the columns a stream has: which types fit silently, and the cast that does it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import DataError, SourceError
+from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
+
+_EXACT_IN_DOUBLE_BITS = 32
+
+
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """The one layout of a type that operators see: no dictionaries, no large or view layouts."""
+    if pa.types.is_dictionary(t):
+        return plain_type(t.value_type)
+    if is_text(t) or pa.types.is_null(t):
+        return pa.string()
+    if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
+        return pa.binary()
+    return t
+
+
+def plain_schema(schema: pa.Schema, what: str) -> pa.Schema:
+    """The columns in their plain layouts; refuses two columns of one name."""
+    names = schema.names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SourceError(f"{what} has two columns named {twice[0]!r}", hint="rename one of them")
+    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
+
+
+def fits(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether every value of the found type is a value of the declared one (times may lose digits below 1 µs)."""
+    found = plain_type(found) if not pa.types.is_null(found) else declared
+    if found == plain_type(declared):
+        return True
+    if pa.types.is_decimal(declared):
+        return _fits_decimal(found, declared)
+    if pa.types.is_integer(found):
+        return _integer_fits(found, declared)
+    if pa.types.is_floating(found) and pa.types.is_floating(declared):
+        return bool(found.bit_width <= declared.bit_width)
+    if pa.types.is_duration(found) and pa.types.is_duration(declared):
+        return True
+    if pa.types.is_date(declared):
+        return bool(pa.types.is_date(found))
+    return (is_instant(found) and is_instant(declared)) or (is_bytes(found) and is_bytes(declared))
+
+
+def _integer_fits(found: pa.DataType, declared: pa.DataType) -> bool:
+    if pa.types.is_floating(declared):
+        return bool(found.bit_width <= _EXACT_IN_DOUBLE_BITS and declared == pa.float64())
+    if not pa.types.is_integer(declared):
+        return False
+    if pa.types.is_signed_integer(found):
+        return bool(pa.types.is_signed_integer(declared) and found.bit_width <= declared.bit_width)
+    spare_bit = 1 if pa.types.is_signed_integer(declared) else 0
+    return bool(found.bit_width + spare_bit <= declared.bit_width)
+
+
+def _fits_decimal(found: pa.DataType, declared: pa.DataType) -> bool:
+    whole = declared.precision - declared.scale
+    if pa.types.is_integer(found):
+        return bool(whole >= len(str(2**found.bit_width)))
+    if not pa.types.is_decimal(found):
+        return False
+    return bool(found.scale <= declared.scale and found.precision - found.scale <= whole)
+
+
+def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str) -> None:
+    """Refuse data that lacks a wanted column or has it in another type."""
+    for field in wanted:
+        index = found.get_field_index(field.name)
+        if index < 0:
+            raise SourceError(
+                f"{name!r} is declared with a column {field.name!r}, but {where} has none",
+                hint=f"its columns are {', '.join(found.names)}",
+            )
+        kind = found.field(index).type
+        if not fits(kind, field.type):
+            raise SourceError(
+                f"column {field.name!r} of {name!r} is declared {sql_type(field.type)}, "
+                f"but {where} has {sql_type(kind)}",
+                hint=f"declare it {sql_type(plain_type(kind))}, and CAST it in the query",
+            )
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with exactly these columns, in these types."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [_cast(batch.column(field.name), field.type) for field in schema]
+    for field, column in zip(schema, columns, strict=True):
+        if column.null_count and not field.nullable:
+            raise DataError(f"column {field.name!r} is declared NOT NULL, but {column.null_count} rows have NULL there")
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type == target:
+        return column
+    finer_digits = is_instant(target) or pa.types.is_duration(target)
+    return pc.cast(column, target, safe=not finer_digits)

@@ -1,0 +1,176 @@
+"""Parquet, CSV and JSON-lines files, one or a folder of them, read in pieces."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.engine.conform import check_columns, conform, plain_schema
+from watersmeet.engine.formats import ALIASES, SUFFIXES, Format, format_named
+from watersmeet.errors import SourceError
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files of one format with the same columns, read in the order of their names."""
+
+    name: str
+    paths: tuple[Path, ...]
+    format: Format
+    schema: pa.Schema
+    description: str
+    declared: bool
+    known_rows: int | None = None
+    bounded: bool = True
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        for path in self.paths:
+            with readable(path, self._hint):
+                for batch in self._read(path, max_rows):
+                    yield from _pieces(batch, max_rows)
+
+    def _read(self, path: Path, max_rows: int) -> Iterator[pa.RecordBatch]:
+        found = self.format.schema(path, self.schema)
+        if found is None:
+            return
+        self.check(found, path)
+        for batch in self.format.read(path, self.schema, found, max_rows):
+            yield conform(batch, self.schema)
+
+    def check(self, found: pa.Schema, path: Path) -> None:
+        """Refuse a file whose columns do not fit those of the source."""
+        if not self.declared:
+            _check_drift(found, self.schema, path, self.paths[0])
+        elif self.format.has_footer:
+            check_columns(found, self.schema, self.name, str(path))
+        else:
+            check_columns(found, _untyped(self.schema, found), self.name, str(path))
+
+    @property
+    def _hint(self) -> str | None:
+        guessed = not self.declared and not self.format.has_footer
+        return "the types were guessed from the first rows; declare the columns to say them" if guessed else None
+
+
+def open_files(
+    name: str, path: str, kind: str | None, options: Mapping[str, str], declared: pa.Schema | None
+) -> FileSource:
+    """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said."""
+    paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
+    format_ = format_named(kind or _kind_of(paths[0], path), options)
+    schema = declared or _first_schema(name, paths[0], format_)
+    description = _description(format_.kind, path, len(paths))
+    return _looked_over(FileSource(name, tuple(paths), format_, schema, description, declared is not None))
+
+
+def _first_schema(name: str, path: Path, format_: Format) -> pa.Schema:
+    with readable(path):
+        found = format_.schema(path, None)
+    if found is None:
+        raise SourceError(f"{path} is empty, so the columns of {name!r} are unknown", hint="declare its columns")
+    return plain_schema(found, str(path))
+
+
+def _looked_over(source: FileSource) -> FileSource:
+    """Look at the columns of every file that stores them, else of the first, before the first row is read."""
+    counts: list[int | None] = []
+    for path in source.paths if source.format.has_footer else source.paths[:1]:
+        with readable(path):
+            found = source.format.schema(path, source.schema)
+            counts.append(source.format.count(path))
+        if found is not None:
+            source.check(found, path)
+    known = [count for count in counts if count is not None]
+    return replace(source, known_rows=sum(known) if len(known) == len(source.paths) else None)
+
+
+def _untyped(declared: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """Text formats are parsed with the declared types, so only the names must be there."""
+    return pa.schema([found.field(f.name) if f.name in found.names else f for f in declared])
+
+
+def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    plain = plain_schema(found, str(path))
+    for name in sorted({*plain.names, *schema.names}):
+        here, there = _type_in(plain, name), _type_in(schema, name)
+        if not _same_column(here, there):
+            raise SourceError(
+                f"the columns change from file to file: {name!r} is {here or 'missing'} in {path}, "
+                f"but {there or 'missing'} in {first}",
+                hint="declare the columns, or read the files as two streams",
+            )
+
+
+def _same_column(here: pa.DataType | None, there: pa.DataType | None) -> bool:
+    return here is not None and there is not None and here == there
+
+
+def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
+    return schema.field(name).type if name in schema.names else None
+
+
+def find_files(path: str, kind: str | None) -> list[Path]:
+    """The files a path stands for, sorted by name; hidden files and those that start with _ are no data."""
+    target = Path(path).expanduser()
+    if target.is_file():
+        return [target]
+    if target.is_dir():
+        found = [p for p in target.iterdir() if p.is_file()]
+    elif glob.has_magic(path):
+        found = [p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file()]
+    else:
+        raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
+    visible = sorted(p for p in found if not p.name.startswith((".", "_")))
+    wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
+    if not wanted:
+        raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file")
+    kinds = sorted({_suffix_kind(p) or "" for p in wanted})
+    if len(kinds) > 1:
+        raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
+    return wanted
+
+
+def _kind_of(first: Path, path: str) -> str:
+    kind = _suffix_kind(first)
+    if kind is None:
+        raise SourceError(
+            f"the format of {path} is not clear from its name",
+            hint="name it .parquet, .csv or .json, or declare it with source='parquet', 'csv' or 'json'",
+        )
+    return "tsv" if ".tsv" in first.suffixes else kind
+
+
+def _suffix_kind(path: Path) -> str | None:
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".bz2", ".zst"):
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _description(kind: str, path: str, count: int) -> str:
+    return f"{kind} {path}" if count == 1 else f"{count} {kind} files in {path}"
+
+
+def _pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, max_rows):
+        yield batch.slice(start, max_rows)
+
+
+@contextmanager
+def readable(path: Path, hint: str | None = None) -> Iterator[None]:
+    """Whatever goes wrong while a file is read becomes one sentence that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SourceError(f"there is no file {path}") from None
+    except PermissionError:
+        raise SourceError(f"{path} may not be read: permission denied") from None
+    except (pa.ArrowException, OSError) as error:
+        detail = str(error).split("\n", 1)[0].rstrip(".")
+        raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

@@ -1,0 +1,160 @@
+"""How one file of each format is read: its columns, its number of rows if stored, and its rows in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pa_parquet
+
+from watersmeet.errors import SourceError
+
+SUFFIXES = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
+    ".ndjson": "json",
+}  # fmt: skip
+ALIASES = {"jsonl": "json", "ndjson": "json", "tsv": "csv"}
+_BLOCK_BYTES = 1 << 20
+
+
+class Format(Protocol):
+    """One file format. `has_footer`: columns and row counts are stored, not guessed from the first rows."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def has_footer(self) -> bool: ...
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        """The columns found in a file; None if it is empty."""
+
+    def count(self, path: Path) -> int | None: ...
+
+    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(frozen=True)
+class Parquet:
+    kind: str = "parquet"
+    has_footer: bool = True
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        return pa_parquet.read_schema(path)
+
+    def count(self, path: Path) -> int | None:
+        return int(pa_parquet.read_metadata(path).num_rows)
+
+    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
+        # Pages are read as they are needed: memory does not grow with the size of the file or its row groups.
+        with pa_parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False) as file:
+            yield from file.iter_batches(batch_size=max_rows, columns=wanted.names)
+
+
+@dataclass(frozen=True)
+class Csv:
+    """Comma-separated values. An empty field without quotes is NULL, `""` is the empty text."""
+
+    delimiter: str = ","
+    header: bool = True
+    kind: str = "csv"
+    has_footer: bool = False
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        if path.stat().st_size == 0:
+            return None
+        with self._open(path, declared, None) as reader:
+            return reader.schema
+
+    def count(self, path: Path) -> int | None:
+        return None
+
+    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
+        types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in wanted}
+        with self._open(path, wanted, types) as reader:
+            yield from reader
+
+    def _open(
+        self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
+    ) -> pa_csv.CSVStreamingReader:
+        names = list(columns.names) if columns is not None and not self.header else []
+        return pa_csv.open_csv(
+            path,
+            read_options=pa_csv.ReadOptions(
+                column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
+            ),
+            parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict(types) if types else None,
+                include_columns=list(types) if types else None,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:
+    """Times are parsed with a zone exactly if the text has one; the cast to the declared type follows."""
+    if not pa.types.is_timestamp(declared):
+        return declared
+    zone = guessed.tz if pa.types.is_timestamp(guessed) else declared.tz
+    return pa.timestamp(declared.unit, tz=zone)
+
+
+@dataclass(frozen=True)
+class Json:
+    """One JSON object per line; a key that a line lacks is NULL."""
+
+    kind: str = "json"
+    has_footer: bool = False
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        if path.stat().st_size == 0:
+            return None
+        with pa_json.open_json(path, read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
+            return reader.schema
+
+    def count(self, path: Path) -> int | None:
+        return None
+
+    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
+        options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
+        reading = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
+        with pa_json.open_json(path, read_options=reading, parse_options=options) as reader:
+            yield from reader
+
+
+def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
+    """The format called `kind`, with the settings that apply to it."""
+    given = options or {}
+    match ALIASES.get(kind, kind):
+        case "parquet":
+            return Parquet()
+        case "csv":
+            default = "\t" if kind == "tsv" else ","
+            return Csv(delimiter=_delimiter(given, default), header=_flag(given, "header", True))
+        case "json":
+            return Json()
+    raise SourceError(f"there is no source {kind!r}", hint="source may be 'parquet', 'csv' or 'json'")
+
+
+def _delimiter(options: Mapping[str, str], default: str) -> str:
+    written = options.get("delimiter", options.get("sep", default)).replace("\\t", "\t")
+    if len(written) != 1:
+        raise SourceError(f"delimiter = {written!r} must be one character, for example ';' or '\\t'")
+    return written
+
+
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    written = options.get(name)
+    if written is None:
+        return default
+    if written.lower() not in ("true", "false"):
+        raise SourceError(f"{name} = {written!r} must be 'true' or 'false'")
+    return written.lower() == "true"

@@ -1,0 +1,33 @@
+"""Ctrl-C: the first asks a run to stop after the batch in hand, the second ends it at once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupts:
+    """Remembers whether a stop was asked for, across the runs of a script."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.requested = False
+        self._tell = tell
+
+    @contextmanager
+    def stopping(self, request_stop: Callable[[], None]) -> Iterator[None]:
+        """Within the block, the first Ctrl-C calls `request_stop` and the second raises KeyboardInterrupt."""
+
+        def handle(signum: int, frame: FrameType | None) -> None:
+            if self.requested:
+                raise KeyboardInterrupt
+            self.requested = True
+            request_stop()
+            self._tell("stopping after the batch in hand; press Ctrl-C again to abort")
+
+        before = signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

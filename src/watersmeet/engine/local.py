@@ -1,0 +1,114 @@
+"""The in-process host: reads the inputs side by side in event time and pushes them through the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import pyarrow as pa
+
+from watersmeet.engine.build import build, runnable_join, window_join_of
+from watersmeet.engine.clock import StreamClock
+from watersmeet.engine.metrics import Metrics
+from watersmeet.engine.sources import Source
+from watersmeet.errors import SourceError
+from watersmeet.model.catalog import Relation, Stream, Table
+from watersmeet.plan.nodes import Plan
+
+BATCH_ROWS = 1 << 16
+
+
+@dataclass
+class Feed:
+    """One stream being read, for all the aliases the query gives it."""
+
+    clock: StreamClock
+    batches: Iterator[pa.RecordBatch]
+    aliases: list[str] = field(default_factory=list)
+
+
+class LocalRun:
+    """One execution of a plan over its sources. Results come from `batches`, which may be iterated once.
+
+    Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
+    """
+
+    def __init__(self, plan: Plan, *, batch_rows: int = BATCH_ROWS) -> None:
+        self.plan = plan
+        self.batch_rows = batch_rows
+        self.on_progress: Callable[[Metrics], None] | None = None
+        self.metrics = Metrics()
+        self._join, _ = runnable_join(plan)
+        self._operator = build(plan)
+        self._feeds: list[Feed] = []
+        self._stopping = False
+
+    def request_stop(self) -> None:
+        """Finish the batch in hand, then end as if the inputs had paused there."""
+        self._stopping = True
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The results as they become certain."""
+        self._load_tables()
+        self._feeds = self._open_feeds()
+        while not self._stopping:
+            feed = self._furthest_behind()
+            if feed is None:
+                break
+            yield from self._step(feed)
+            self._report()
+        self._report()
+
+    def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
+        """Push one batch of one stream, then tell the operators how far time has come."""
+        batch = next(feed.batches, None)
+        if batch is None:
+            feed.clock.end()
+        else:
+            rows = feed.clock.admit(batch)
+            for alias in feed.aliases:
+                yield from self._operator.push(alias, rows)
+        yield from self._operator.advance(self._watermarks())
+
+    def _furthest_behind(self) -> Feed | None:
+        running = [feed for feed in self._feeds if not feed.clock.ended]
+        return min(running, key=lambda feed: feed.clock.newest_us, default=None)
+
+    def _watermarks(self) -> dict[str, int]:
+        return {alias: feed.clock.watermark_us for feed in self._feeds for alias in feed.aliases}
+
+    def _open_feeds(self) -> list[Feed]:
+        feeds: dict[str, Feed] = {}
+        for one in self._join.streams:
+            stream = cast(Stream, one.relation)
+            if stream.name not in feeds:
+                feeds[stream.name] = Feed(StreamClock(stream), self._read(stream))
+            feeds[stream.name].aliases.append(one.alias)
+        return list(feeds.values())
+
+    def _load_tables(self) -> None:
+        join = window_join_of(self._operator)
+        for one in self._join.inputs:
+            if join is not None and isinstance(one.relation, Table):
+                for batch in self._read(one.relation):
+                    join.load_table(one.alias, batch)
+
+    def _read(self, relation: Relation) -> Iterator[pa.RecordBatch]:
+        if relation.source is None:
+            raise SourceError(
+                f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
+            )
+        return cast(Source, relation.source).batches(self.batch_rows)
+
+    def _report(self) -> None:
+        """Bring the metrics up to date and show them."""
+        counters, metrics = self._operator.counters, self.metrics
+        metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds)
+        metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)
+        metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
+        metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
+        metrics.window_rows, metrics.state_bytes = self._operator.window_rows, self._operator.state_bytes
+        metrics.watermark_us = min((feed.clock.watermark_us for feed in self._feeds), default=metrics.watermark_us)
+        if self.on_progress is not None:
+            self.on_progress(metrics)

@@ -1,0 +1,39 @@
+"""What a run has done so far, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from watersmeet.model.time import BEGINNING_US
+
+
+@dataclass
+class Metrics:
+    """Totals of a run. `window_rows`, `state_bytes` and `watermark_us` are as of now; the rest add up.
+
+    `exact_results` is what the answer would be without shedding, and `recall` the share of it that was given.
+    """
+
+    rows_in: int = 0
+    late_rows: int = 0
+    stored_rows: int = 0
+    expired_rows: int = 0
+    shed_rows: int = 0
+    results: int = 0
+    kernel_seconds: float = 0.0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    state_bytes: int = 0
+    window_rows: int = 0
+    watermark_us: int = BEGINNING_US
+
+    @property
+    def exact_results(self) -> int:
+        return self.results
+
+    @property
+    def recall(self) -> float:
+        return 1.0 if self.exact_results == 0 else self.results / self.exact_results
+
+    def as_dict(self) -> dict[str, int | float]:
+        return {**asdict(self), "exact_results": self.exact_results, "recall": self.recall}

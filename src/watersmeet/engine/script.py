@@ -1,0 +1,105 @@
+"""A script of CREATE STREAM, TABLE and SINK and of queries: what it declares, and the jobs it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.engine.sources import Source, source_from_options
+from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
+from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.time import parse_interval
+from watersmeet.plan.nodes import Plan
+from watersmeet.sql import bind_query, parse_script
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Query
+
+CONSOLE: Mapping[str, str] = {"sink": "console"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One query to run and the options of the sink its results go to."""
+
+    name: str
+    plan: Plan
+    sink: Mapping[str, str]
+
+
+def read_script(text: str, catalog: Catalog | None = None, *, open_sources: bool = True) -> list[Job]:
+    """Declare what a script creates in the catalog and give its queries as jobs, in order.
+
+    Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN.
+    """
+    known = Catalog() if catalog is None else catalog
+    jobs: list[Job] = []
+    for statement in parse_script(text):
+        match statement:
+            case CreateStream() | CreateTable():
+                declare(statement, known, text, open_sources=open_sources)
+            case CreateSink():
+                _check_new(statement, jobs, text)
+                jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
+            case Query():
+                jobs.append(Job(f"query {len(jobs) + 1}", bind_query(statement, known, text), CONSOLE))
+    if not jobs:
+        raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
+    return jobs
+
+
+def _check_new(statement: CreateSink, jobs: list[Job], text: str) -> None:
+    if any(job.name.lower() == statement.name.lower() for job in jobs):
+        raise BindError(
+            f"sink {statement.name!r} is created twice",
+            sql=text,
+            span=statement.name_span,
+            hint="rename one",
+        )
+
+
+def declare(statement: CreateStream | CreateTable, catalog: Catalog, text: str, *, open_sources: bool = True) -> None:
+    """Add the stream or table of a CREATE statement to the catalog."""
+    source = None
+    if open_sources or statement.schema is None:
+        source = source_from_options(statement.name, statement.options, statement.schema)
+    try:
+        catalog.add(_relation(statement, source, text))
+    except CatalogError as error:
+        raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def _relation(statement: CreateStream | CreateTable, source: Source | None, text: str) -> Stream | Table:
+    schema: pa.Schema = statement.schema if source is None else source.schema
+    statistics = Statistics(rows=None if source is None else source.known_rows)
+    if isinstance(statement, CreateTable):
+        return Table(statement.name, schema, source, statement.options, statistics)
+    time = _time_column(statement, schema, text)
+    lateness_us = _lateness(statement, text)
+    return Stream(statement.name, schema, time, lateness_us, source, statement.options, statistics)
+
+
+def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:
+    time = _option(statement, "time")
+    if time:
+        return time
+    candidates = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    raise OptionError(
+        f"stream {statement.name!r} does not say which column holds its event time",
+        hint=f"add time = '{candidates[0] if candidates else '…'}' to WITH (…)",
+        sql=text,
+        span=statement.name_span,
+    )
+
+
+def _lateness(statement: CreateStream, text: str) -> int:
+    written = _option(statement, "lateness")
+    try:
+        return 0 if written is None else parse_interval(written)
+    except ValueError as error:
+        span = next(s.span for s in statement.settings if s.name.lower() == "lateness")
+        raise OptionError(f"lateness: {error}", sql=text, span=span) from None
+
+
+def _option(statement: CreateStream, name: str) -> str | None:
+    return next((value for key, value in statement.options.items() if key.lower() == name), None)

@@ -1,0 +1,88 @@
+"""Every error a user can meet: one root, one class per phase of a query's life."""
+
+from __future__ import annotations
+
+
+class WatersmeetError(Exception):
+    """The root. Its text says what is wrong, what was given and what would do."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+
+
+class SqlError(WatersmeetError):
+    """Something in the SQL text; shows the line and underlines the place when it is known."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        sql: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.sql = sql
+        self.span = span
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.sql is not None and self.span is not None:
+            parts.append(underline(self.sql, self.span))
+        if self.hint is not None:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class ParseError(SqlError):
+    """The text is not in the language."""
+
+
+class BindError(SqlError):
+    """The text is well formed but names or types do not fit the catalog."""
+
+
+class WindowError(SqlError):
+    """The windows contradict each other, or leave a stream unbounded."""
+
+
+class OptionError(SqlError):
+    """An OPTIONS or WITH entry is unknown or has a value that makes no sense."""
+
+
+class UnsupportedError(SqlError):
+    """A valid query that this version cannot run yet."""
+
+
+class CatalogError(WatersmeetError):
+    """A stream, table or sink is declared wrongly or twice."""
+
+
+class SourceError(WatersmeetError):
+    """An input cannot be opened or read, or its schema is not the declared one."""
+
+
+class DataError(WatersmeetError):
+    """The rows themselves break a promise, such as a NULL event time."""
+
+
+class SinkError(WatersmeetError):
+    """An output cannot be created or written."""
+
+
+def underline(sql: str, span: tuple[int, int]) -> str:
+    """The line of `sql` that holds `span` (start, end offsets), with carets beneath it."""
+    start = max(0, min(span[0], len(sql)))
+    end = max(start + 1, span[1])
+    line_start = sql.rfind("\n", 0, start) + 1
+    line_end = sql.find("\n", start)
+    line_end = len(sql) if line_end < 0 else line_end
+    number = sql.count("\n", 0, start) + 1
+    margin = f"line {number}: "
+    carets = max(1, min(end, line_end) - start)
+    return f"{margin}{sql[line_start:line_end]}\n{' ' * (len(margin) + start - line_start)}{'^' * carets}"

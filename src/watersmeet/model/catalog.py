@@ -1,0 +1,96 @@
+"""What is declared: streams, static tables and sinks, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.errors import CatalogError
+from watersmeet.model.time import normalized_time_type
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is known or declared about a stream before it flows; None where nothing is known."""
+
+    rows_per_second: float | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream: its columns, which of them is the event time, and how disordered rows may arrive.
+
+    `source` is whatever the host reads it from: in-process an object of engine.sources, or None for a stream
+    that only has a schema (enough for EXPLAIN).
+    """
+
+    name: str
+    schema: pa.Schema
+    time: str
+    lateness_us: int = 0
+    source: Any = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    statistics: Statistics = Statistics()
+
+    def __post_init__(self) -> None:
+        index = self.schema.get_field_index(self.time)
+        if index < 0:
+            raise CatalogError(
+                f"stream {self.name!r} has no column {self.time!r} to take its event time from",
+                hint=f"its columns are {', '.join(self.schema.names)}",
+            )
+        kind = self.schema.field(index).type
+        if not pa.types.is_timestamp(kind):
+            raise CatalogError(
+                f"the event time {self.time!r} of stream {self.name!r} is {kind}, not a timestamp",
+                hint="cast it to a timestamp before it enters, or name another column as time",
+            )
+        if self.lateness_us < 0:
+            raise CatalogError(f"the lateness of stream {self.name!r} is negative; write '0 seconds' or more")
+        normalized = self.schema.set(index, pa.field(self.time, normalized_time_type(kind)))
+        object.__setattr__(self, "schema", normalized)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A static table, read once when a query starts."""
+
+    name: str
+    schema: pa.Schema
+    source: Any = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    statistics: Statistics = Statistics()
+
+
+Relation = Stream | Table
+
+
+class Catalog:
+    """The streams and tables a session knows. Names are case-insensitive, as in SQL."""
+
+    def __init__(self) -> None:
+        self._relations: dict[str, Relation] = {}
+
+    def add(self, relation: Relation, *, replace: bool = False) -> None:
+        key = relation.name.lower()
+        if key in self._relations and not replace:
+            raise CatalogError(
+                f"{relation.name!r} is declared twice", hint="give the second one another name, or drop it first"
+            )
+        self._relations[key] = relation
+
+    def find(self, name: str) -> Relation | None:
+        return self._relations.get(name.lower())
+
+    def names(self) -> list[str]:
+        return [relation.name for relation in self._relations.values()]
+
+    def suggestion(self, name: str) -> str | None:
+        """The declared name nearest to a misspelt one."""
+        near = get_close_matches(name.lower(), self._relations, n=1)
+        return self._relations[near[0]].name if near else None

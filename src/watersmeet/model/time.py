@@ -1,0 +1,133 @@
+"""Event time as int64 microseconds, and the intervals people write."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Times = npt.NDArray[np.int64]
+
+# Beyond any real event time, yet far enough from the int64 limits that adding a window cannot overflow.
+FOREVER_US = 2**61
+BEGINNING_US = -FOREVER_US
+
+UNITS_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+ABBREVIATIONS = {
+    "us": "microsecond",
+    "µs": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "min": "minute",
+    "m": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "w": "week",
+}
+_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*(?:,|and\b)?", re.IGNORECASE)
+
+
+def unit_us(word: str) -> int | None:
+    """Microseconds in a unit as people write it ('SECONDS', 'ms', 'hour'), or None."""
+    lowered = word.lower()
+    name = ABBREVIATIONS.get(lowered) or ABBREVIATIONS.get(lowered.rstrip("s")) or lowered.rstrip("s")
+    return UNITS_US.get(name)
+
+
+def parse_interval(text: str) -> int:
+    """Microseconds in an interval such as '30 seconds' or '1 hour 30 minutes'.
+
+    >>> parse_interval("1 hour 30 minutes")
+    5400000000
+    >>> parse_interval("250 ms")
+    250000
+
+    Raises ValueError with a sentence that says what would do.
+    """
+    position, total = 0, 0
+    stripped = text.strip()
+    while position < len(stripped):
+        match = _TERM.match(stripped, position)
+        size = unit_us(match.group(2)) if match else None
+        if match is None or size is None:
+            raise ValueError(f"{text!r} is not an interval; write for example '30 seconds' or '1 hour 30 minutes'")
+        total += scale_to_us(match.group(1), size)
+        position = match.end()
+    if not stripped:
+        raise ValueError("an interval is empty; write for example '30 seconds'")
+    return total
+
+
+def scale_to_us(number: str, unit_size_us: int) -> int:
+    """A decimal number of units in whole microseconds, without going through floating point."""
+    whole, _, fraction = number.partition(".")
+    sign = -1 if whole.startswith("-") else 1
+    us = abs(int(whole or "0")) * unit_size_us
+    if fraction:
+        numerator = int(fraction) * unit_size_us
+        if numerator % 10 ** len(fraction):
+            raise ValueError(f"{number} is finer than one microsecond")
+        us += numerator // 10 ** len(fraction)
+    return sign * us
+
+
+def format_interval(us: int) -> str:
+    """An interval in its largest exact units.
+
+    >>> format_interval(5_400_000_000)
+    '1 h 30 min'
+    >>> format_interval(-1)
+    '-1 µs'
+    """
+    if us >= FOREVER_US:
+        return "forever"
+    if us <= BEGINNING_US:
+        return "-forever"
+    if us == 0:
+        return "0 s"
+    parts, rest = [], abs(us)
+    for symbol, size in (("d", UNITS_US["day"]), ("h", UNITS_US["hour"]), ("min", UNITS_US["minute"]),
+                         ("s", UNITS_US["second"]), ("ms", 1_000), ("µs", 1)):  # fmt: skip
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {symbol}")
+    return ("-" if us < 0 else "") + " ".join(parts)
+
+
+def format_instant(us: int) -> str:
+    """An event time as UTC text, for progress lines and messages."""
+    if us >= FOREVER_US:
+        return "end of input"
+    if us <= BEGINNING_US:
+        return "none yet"
+    return str(np.datetime64(us, "us")).replace("T", " ")
+
+
+def normalized_time_type(data_type: pa.DataType) -> pa.DataType:
+    """The type an event-time column has inside the system: microseconds, zone kept."""
+    return pa.timestamp("us", tz=data_type.tz)
+
+
+def normalize_time_column(column: pa.Array) -> pa.Array:
+    """Cast a timestamp column to microseconds; finer digits are cut off."""
+    target = normalized_time_type(column.type)
+    return column if column.type == target else pc.cast(column, target, safe=False)
+
+
+def times_of(column: pa.Array) -> Times:
+    """The int64 microseconds of a normalized, NULL-free event-time column (no copy)."""
+    values: Times = column.view(pa.int64()).to_numpy(zero_copy_only=True)
+    return values

@@ -1,0 +1,218 @@
+"""Every way to write a window, as one graph of difference bounds.
+
+A bound says `t_later - t_earlier <= at_most_us`. The bounds of a join form a simple temporal problem: closing
+them under shortest paths gives the tightest implied bound for every pair, finds contradictions, and tells how
+long each stream's rows must be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import Literal
+
+from watersmeet.errors import WindowError
+from watersmeet.model.time import FOREVER_US, format_interval
+
+Boundary = Literal["closed", "half_open"]
+Matrix = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """`[RANGE d]`: a row counts until d after its own time. `[NOW]` is `Range(0)`."""
+
+    size_us: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`[ROWS n]` or `[PARTITION BY k ROWS n]`: the n latest rows, in all or for each value of k."""
+
+    count: int
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """`[UNBOUNDED]`: every row since the start."""
+
+
+Window = Range | Rows | Unbounded
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`t_later - t_earlier <= at_most_us`, with the words it came from."""
+
+    earlier: str
+    later: str
+    at_most_us: int
+    written: str
+
+    def __str__(self) -> str:
+        return f"{self.later} - {self.earlier} <= {format_interval(self.at_most_us)}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Alternatives of which at least one must hold: what `WINDOW PATH` means."""
+
+    alternatives: tuple[tuple[Bound, ...], ...]
+
+
+def _within(size_us: int, boundary: Boundary, written: str) -> int:
+    """`<= size` for closed windows, `< size` for half-open ones, as an inclusive number of microseconds."""
+    if size_us < 0:
+        raise WindowError(f"{written} has a negative length ({format_interval(size_us)}); a window is zero or longer")
+    if boundary == "closed":
+        return size_us
+    if size_us == 0:
+        raise WindowError(
+            f"{written} has length zero, and with boundary='half_open' it holds nothing",
+            hint="give it a length, or use boundary='closed'",
+        )
+    return size_us - 1
+
+
+def range_bounds(stream: str, window: Range, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
+    """A window per stream, measured from the newest member (K05, GO03, H04)."""
+    written = f"{stream} [RANGE {format_interval(window.size_us)}]"
+    limit = _within(window.size_us, boundary, written)
+    return tuple(Bound(stream, other, limit, written) for other in others if other != stream)
+
+
+def single_window(streams: Sequence[str], size_us: int, boundary: Boundary) -> tuple[Bound, ...]:
+    """`WINDOW = w`: every pair within w (H02 form 1)."""
+    written = f"WINDOW = {format_interval(size_us)}"
+    limit = _within(size_us, boundary, written)
+    return tuple(Bound(u, v, limit, written) for u, v in permutations(streams, 2))
+
+
+def pair_window(left: str, right: str, size_us: int, boundary: Boundary) -> tuple[Bound, ...]:
+    """`WINDOW (A,B) = w`: this pair within w (H02 forms 2 and 3)."""
+    written = f"WINDOW ({left}, {right}) = {format_interval(size_us)}"
+    limit = _within(size_us, boundary, written)
+    return (Bound(left, right, limit, written), Bound(right, left, limit, written))
+
+
+def directed_window(first: str, then: str, size_us: int, boundary: Boundary) -> tuple[Bound, ...]:
+    """`DWINDOW (A,B) = w`: A first, then B at most w later; equal times allowed."""
+    written = f"DWINDOW ({first}, {then}) = {format_interval(size_us)}"
+    limit = _within(size_us, boundary, written)
+    return (Bound(first, then, limit, written), Bound(then, first, 0, written))
+
+
+def path_window(streams: Sequence[str], sizes_us: Sequence[int], boundary: Boundary) -> Choice:
+    """`WINDOW PATH (A,B,C) = (w1,w2)`: the directed chain A→B→C, or the same chain backwards."""
+    sizes = ", ".join(map(format_interval, sizes_us))
+    written = f"WINDOW PATH ({', '.join(streams)}) = ({sizes})"
+    forward: list[Bound] = []
+    backward: list[Bound] = []
+    for u, v, size in zip(streams, streams[1:], sizes_us, strict=False):
+        limit = _within(size, boundary, written)
+        forward += [Bound(u, v, limit, written), Bound(v, u, 0, written)]
+        backward += [Bound(v, u, limit, written), Bound(u, v, 0, written)]
+    return Choice((tuple(forward), tuple(backward)))
+
+
+@dataclass(frozen=True)
+class ClosedWindows:
+    """The closure: for each alternative the tightest bound of every ordered pair of streams.
+
+    `alternatives[k][u][v]` bounds `t_v - t_u`; `limits` is the loosest over the alternatives, which is what a
+    row must satisfy to be of any use. Infinity is FOREVER_US.
+    """
+
+    streams: tuple[str, ...]
+    alternatives: tuple[Matrix, ...]
+
+    @property
+    def limits(self) -> Matrix:
+        n = len(self.streams)
+        return tuple(tuple(max(m[u][v] for m in self.alternatives) for v in range(n)) for u in range(n))
+
+    def retention_us(self, stream: str) -> int:
+        """How long after its own time a row of `stream` can still meet a new row; FOREVER_US if always."""
+        u = self.streams.index(stream)
+        return max((limit for v, limit in enumerate(self.limits[u]) if v != u), default=0)
+
+    def admits(self, times: Sequence[int]) -> bool:
+        """Whether one combination, a time per stream in order, satisfies the windows."""
+        n = len(self.streams)
+        return any(
+            all(times[v] - times[u] <= m[u][v] for u in range(n) for v in range(n) if m[u][v] < FOREVER_US)
+            for m in self.alternatives
+        )
+
+
+def close(streams: Sequence[str], bounds: Sequence[Bound], choices: Sequence[Choice] = ()) -> ClosedWindows:
+    """Close the bounds under shortest paths, once per combination of path directions.
+
+    Raises WindowError naming the constraints on the cycle if no alternative is consistent.
+    """
+    matrices: list[Matrix] = []
+    contradiction: WindowError | None = None
+    for picked in product(*(choice.alternatives for choice in choices)):
+        chosen = [*bounds, *(bound for alternative in picked for bound in alternative)]
+        try:
+            matrix = _shortest_paths(streams, chosen)
+        except WindowError as error:
+            contradiction = error
+            continue
+        if matrix not in matrices:
+            matrices.append(matrix)
+    if not matrices:
+        assert contradiction is not None
+        raise contradiction
+    return ClosedWindows(tuple(streams), tuple(matrices))
+
+
+def _shortest_paths(streams: Sequence[str], bounds: Sequence[Bound]) -> Matrix:
+    """Floyd–Warshall in integers, keeping the bound that starts each path so that a cycle can be named."""
+    position = {stream: i for i, stream in enumerate(streams)}
+    n = len(streams)
+    distance = [[0 if u == v else FOREVER_US for v in range(n)] for u in range(n)]
+    path: list[list[tuple[Bound, ...]]] = [[() for _ in range(n)] for _ in range(n)]
+    for bound in bounds:
+        u, v = position[bound.earlier], position[bound.later]
+        if bound.at_most_us < distance[u][v]:
+            distance[u][v], path[u][v] = bound.at_most_us, (bound,)
+    for k, u, v in product(range(n), repeat=3):
+        through = distance[u][k] + distance[k][v]
+        if distance[u][k] < FOREVER_US and distance[k][v] < FOREVER_US and through < distance[u][v]:
+            distance[u][v], path[u][v] = through, path[u][k] + path[k][v]
+            if u == v:
+                raise _contradiction(path[u][v])
+    return tuple(tuple(row) for row in distance)
+
+
+def _contradiction(cycle: Sequence[Bound]) -> WindowError:
+    written = list(dict.fromkeys(bound.written for bound in cycle))
+    inequalities = "; ".join(map(str, cycle))
+    return WindowError(
+        f"the windows contradict each other, so no combination can ever match: {' and '.join(written)}",
+        hint=f"together they ask for {inequalities}, which no times satisfy; widen or drop one of them",
+    )
+
+
+def check_retention(
+    closed: ClosedWindows, windows: dict[str, Window | None], original: Sequence[Bound], choices: Sequence[Choice] = ()
+) -> None:
+    """Refuse a stream whose rows could never be forgotten, unless it says [UNBOUNDED] or counts rows."""
+    if len(closed.streams) == 1:
+        return
+    for u, stream in enumerate(closed.streams):
+        if isinstance(windows.get(stream), Rows | Unbounded):
+            continue
+        unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
+        if unreached:
+            given = list(dict.fromkeys(b.written for b in original))
+            given += [c.alternatives[0][0].written for c in choices]
+            raise WindowError(
+                f"rows of {stream} could never be forgotten: nothing bounds how much later than {stream} "
+                f"a row of {unreached[0]} may be (windows given: {', '.join(given) or 'none'})",
+                hint=f"write {stream} [RANGE 30 SECONDS], or WINDOW ({stream}, {unreached[0]}) = 30 SECONDS, "
+                f"or declare it {stream} [UNBOUNDED]",
+            )

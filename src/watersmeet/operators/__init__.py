@@ -1,0 +1,1 @@
+"""What runs: operators over batches and watermarks, the state they keep, and the kernels beneath them."""

@@ -1,0 +1,141 @@
+"""Int64 images of column values: exact and order-preserving where the type allows, hashes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model.types import is_bytes, is_text
+from watersmeet.operators.evaluate import evaluate
+from watersmeet.operators.kernels.hashing import hash_bytes
+from watersmeet.plan.expressions import Call, Column, Expression, Literal
+from watersmeet.plan.strategy import is_exact
+
+Codes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+INT64 = np.iinfo(np.int64)
+FLOAT_SLACK = 8 * 2.0**-52
+
+
+def codes_of(expression: Expression, columns: Callable[[Column], pa.Array], length: int) -> tuple[Codes, Mask | None]:
+    """The codes of an expression over a batch, and where it is not NULL (None: nowhere NULL)."""
+    for special in (_shifted_integers, _widened_floats):
+        made = special(expression, columns, length)
+        if made is not None:
+            return made
+    values = evaluate(expression, columns, length)
+    valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+    return (encode(values) if is_exact(values.type) else hash_values(values)), valid
+
+
+def _shifted_integers(
+    expression: Expression, columns: Callable[[Column], pa.Array], length: int
+) -> tuple[Codes, Mask | None] | None:
+    """`x + d` and `x - d` of integers stop at the int64 limits: a band around an extreme value is no error."""
+    match expression:
+        case Call(function="add" | "subtract" as function, args=(inner, Literal(value=int() as by, type=kind))) if (
+            pa.types.is_integer(kind) and expression.type == pa.int64()
+        ):
+            codes, valid = codes_of(inner, columns, length)
+            by = by if function == "add" else -by
+            if by >= 0:
+                return np.where(codes > INT64.max - by, INT64.max, codes + np.int64(by)), valid
+            return np.where(codes < INT64.min - by, INT64.min, codes + np.int64(by)), valid
+    return None
+
+
+def _widened_floats(
+    expression: Expression, columns: Callable[[Column], pa.Array], length: int
+) -> tuple[Codes, Mask | None] | None:
+    """`x + d` moved outwards by more than any rounding error of `x - y <= d`, so that no match is missed."""
+    match expression:
+        case Call(function="wide_add" | "wide_subtract" as function, args=(inner, Literal(value=by))):
+            values = evaluate(inner, columns, length).cast(pa.float64())
+            valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+            x = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+            sign = 1.0 if function == "wide_add" else -1.0
+            with np.errstate(over="ignore", invalid="ignore"):
+                outwards = sign * FLOAT_SLACK * (np.abs(x) + abs(float(by)))
+                wide = x + sign * float(by) + outwards
+            return encode(pa.array(wide)), valid
+    return None
+
+
+def encode(values: pa.Array) -> Codes:
+    """Order-preserving int64s; what stands at NULLs is arbitrary."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return _encode_floats(values)
+    if pa.types.is_decimal(kind):
+        return _encode_decimals(values)
+    if kind == pa.uint64():
+        raw = _buffer(values, np.dtype(np.uint64))
+        return (raw ^ np.uint64(1 << 63)).view(np.int64)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return _filled(values.cast(pa.int64()))
+    width = kind.bit_width
+    return _buffer(values, np.dtype(np.int64 if width == 64 else np.int32)).astype(np.int64, copy=False)
+
+
+def _filled(values: pa.Array) -> Codes:
+    return _buffer(values, np.dtype(np.int64))
+
+
+def _buffer(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[np.int64]:
+    """The raw values, without a copy."""
+    if len(values) == 0:
+        return np.empty(0, dtype)
+    raw = np.frombuffer(values.buffers()[1], dtype)
+    return raw[values.offset : values.offset + len(values)]
+
+
+def _encode_floats(values: pa.Array) -> Codes:
+    """IEEE doubles as integers in the same order: -0 is 0, every NaN is one value above all numbers."""
+    floats = np.array(pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False))
+    floats += 0.0
+    bits = floats.view(np.int64)
+    ordered = np.where(bits >= 0, bits, INT64.min - bits)
+    return np.where(np.isnan(floats), INT64.max, ordered)
+
+
+def _encode_decimals(values: pa.Array) -> Codes:
+    """At most 18 digits fit the low half of a 128-bit decimal."""
+    wide = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    if len(wide) == 0:
+        return np.empty(0, np.int64)
+    halves = np.frombuffer(wide.buffers()[1], np.int64)
+    return halves[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2].copy()
+
+
+def hash_values(values: pa.Array) -> Codes:
+    """A 64-bit hash per value; equality of the values themselves is verified on results."""
+    data, offsets = _as_slices(values)
+    out = np.empty(len(values), np.int64)
+    hash_bytes(data, offsets, out)
+    return out
+
+
+def _as_slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The bytes of every value as slices of one array."""
+    if pa.types.is_decimal(values.type):
+        width = values.type.bit_width // 8
+        values = pc.fill_null(values, 0)
+        offsets = width * (values.offset + np.arange(len(values) + 1, dtype=np.int64))
+        return _bytes(values.buffers()[1]), offsets
+    if is_text(values.type):
+        values = pc.cast(values, pa.large_string())
+    elif is_bytes(values.type):
+        values = pc.cast(values, pa.large_binary())
+    else:
+        raise TypeError(f"values of type {values.type} have no key")
+    offsets = np.frombuffer(values.buffers()[1], np.int64) if len(values) else np.zeros(1, np.int64)
+    return _bytes(values.buffers()[2]), offsets[values.offset : values.offset + len(values) + 1]
+
+
+def _bytes(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
+    return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)

@@ -1,0 +1,89 @@
+"""A set of joined rows, known by their numbers; columns are gathered when asked for, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.nodes import Input
+from watersmeet.plan.strategy import Code
+
+
+def held_as_code(column: Column) -> bool:
+    """Whether the code of a column is the column's own int64, so that a store need not hold it twice."""
+    return bool(column.type == pa.int64() or column.type == pa.timestamp("us", getattr(column.type, "tz", None)))
+
+
+class Combinations:
+    """Row numbers per visited input (the new rows first), and where their columns lie.
+
+    Valid until the stores change: whoever holds one uses it before the next append or expiry.
+    """
+
+    def __init__(
+        self,
+        visits: Sequence[str],
+        numbers: npt.NDArray[np.int64],
+        origin: Rows,
+        stores: Mapping[str, WindowStore],
+        inputs: Mapping[str, Input],
+        code_positions: Mapping[str, Mapping[Code, int]],
+    ) -> None:
+        self.numbers_of = dict(zip(visits, numbers, strict=True))
+        self.visits = visits
+        self.origin = origin
+        self.stores = stores
+        self.inputs = inputs
+        self.code_positions = code_positions
+        self._gathered: dict[Column, pa.Array] = {}
+        self._event_times: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return int(self.numbers_of[self.visits[0]].size)
+
+    def where(self, predicate: Expression) -> Combinations:
+        """Those that satisfy a predicate."""
+        kept = evaluate_predicate(predicate, self.column, len(self), self.event_times())
+        if bool(kept.all()):
+            return self
+        numbers = np.stack([self.numbers_of[alias][kept] for alias in self.visits])
+        return Combinations(self.visits, numbers, self.origin, self.stores, self.inputs, self.code_positions)
+
+    def select(self, columns: Sequence[tuple[str, Expression]], schema: pa.Schema) -> pa.RecordBatch:
+        arrays = [evaluate(e, self.column, len(self), self.event_times()) for _, e in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def column(self, column: Column) -> pa.Array:
+        gathered = self._gathered.get(column)
+        if gathered is None:
+            gathered = self._gathered[column] = self._gather(column)
+        return gathered
+
+    def _gather(self, column: Column) -> pa.Array:
+        alias, numbers = column.stream, self.numbers_of[column.stream]
+        if alias == self.visits[0]:
+            return self.origin.data.column(column.name).take(pa.array(numbers))
+        store = self.stores[alias]
+        if column.name == self.inputs[alias].time:
+            return pa.array(store.times[numbers]).view(column.type)
+        code = self.code_positions[alias].get(Code(alias, column))
+        if code is not None and held_as_code(column):
+            return pa.array(store.codes[code][numbers]).view(column.type)
+        return store.payload[column.name].gather(numbers)
+
+    def event_times(self) -> pa.Array:
+        """The newest member's time of each combination; static tables have none."""
+        if self._event_times is None:
+            newest = self.origin.times[self.numbers_of[self.visits[0]]]
+            for alias in self.visits[1:]:
+                if not self.inputs[alias].is_table:
+                    newest = np.maximum(newest, self.stores[alias].times[self.numbers_of[alias]])
+            self._event_times = pa.array(newest).view(pa.timestamp("us"))
+        return self._event_times

@@ -1,0 +1,57 @@
+"""What the engine asks of an operator: take batches and time, give batches. Nothing about hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import Times
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one input in arrival order, with their event times."""
+
+    data: pa.RecordBatch
+    times: Times
+
+    def __len__(self) -> int:
+        return int(self.times.size)
+
+    def take(self, positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Rows:
+        return Rows(self.data.take(pa.array(positions)), self.times[positions])
+
+
+@dataclass
+class Counters:
+    """What an operator has done so far. Whole numbers, except the seconds spent inside kernels."""
+
+    stored_rows: int = 0
+    expired_rows: int = 0
+    results: int = 0
+    kernel_seconds: float = 0.0
+
+
+class Operator(Protocol):
+    """Inputs are named by their alias in the query."""
+
+    @property
+    def counters(self) -> Counters: ...
+
+    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Take new rows; results that are certain come at once."""
+        ...
+
+    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        """No row before these times will come any more: emit what waited for that, forget what it makes useless."""
+        ...
+
+    @property
+    def window_rows(self) -> int: ...
+
+    @property
+    def state_bytes(self) -> int: ...

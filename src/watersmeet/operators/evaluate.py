@@ -1,0 +1,184 @@
+"""Expressions over whole columns: Arrow in, Arrow out, with SQL's three-valued logic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import DataError
+from watersmeet.model.types import sql_type
+from watersmeet.operators.scalar import arithmetic, casts, comparisons, instants, text
+from watersmeet.operators.scalar.values import Function, Value, as_array, convert
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
+
+Columns = Callable[[Column], pa.Array]
+
+# NULL in any argument of these makes the result NULL.
+_STRICT: dict[str, Function] = {**arithmetic.FUNCTIONS, **text.FUNCTIONS, **instants.FUNCTIONS, **casts.FUNCTIONS}
+_LENIENT: dict[str, Function] = comparisons.FUNCTIONS
+
+
+def evaluate(expression: Expression, columns: Columns, length: int, event_times: pa.Array | None = None) -> pa.Array:
+    """The value of an expression for every row, in exactly the expression's type."""
+    return _array(expression, Rows(columns, length, event_times))
+
+
+def evaluate_predicate(
+    predicate: Expression, columns: Columns, length: int, event_times: pa.Array | None = None
+) -> npt.NDArray[np.bool_]:
+    """Which rows satisfy a predicate; false and NULL both reject."""
+    return _mask(_array(predicate, Rows(columns, length, event_times)))
+
+
+def _mask(condition: pa.Array) -> npt.NDArray[np.bool_]:
+    kept: npt.NDArray[np.bool_] = pc.fill_null(condition, False).to_numpy(zero_copy_only=False)
+    return kept
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows an expression is evaluated for."""
+
+    columns: Columns
+    length: int
+    event_times: pa.Array | None
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> Rows:
+        mask = pa.array(kept)
+        times = None if self.event_times is None else self.event_times.filter(mask)
+        return Rows(cache(lambda column: self.columns(column).filter(mask)), int(kept.sum()), times)
+
+
+def _array(expression: Expression, rows: Rows) -> pa.Array:
+    return as_array(convert(_value(expression, rows), expression.type), rows.length)
+
+
+def _value(expression: Expression, rows: Rows) -> Value:
+    match expression:
+        case Column():
+            return as_array(rows.columns(expression), rows.length)
+        case Literal(value=value, type=kind):
+            return pa.scalar(value, kind)
+        case EventTime():
+            if rows.event_times is None:
+                raise TypeError("event_time() was asked for where rows have no event times")
+            return rows.event_times
+        case Call(function=function) if function in _LAZY:
+            return _LAZY[function](expression, rows)
+        case Call():
+            return _applied(expression, rows)
+        case Aggregate():
+            raise TypeError(f"{to_text(expression)} is an aggregate; it has no value for a single row")
+
+
+def _applied(call: Call, rows: Rows) -> Value:
+    function = _STRICT.get(call.function) or _LENIENT.get(call.function)
+    if function is None:
+        raise TypeError(f"there is no function {call.function!r}")
+    args = [_value(arg, rows) for arg in call.args]
+    if call.function in _STRICT and any(pa.types.is_null(arg.type) for arg in args):
+        return pa.scalar(None, call.type)
+    try:
+        return convert(function(args, call), call.type)
+    except pa.ArrowInvalid as error:
+        raise _data_error(call, str(error)) from None
+
+
+def _data_error(call: Call, reason: str) -> DataError:
+    if reason == "overflow":
+        return DataError(
+            f"{to_text(call)} overflows: a result does not fit in {sql_type(call.type)}",
+            hint="cast an operand to a wider type, for example DOUBLE or DECIMAL(38, 0)",
+        )
+    detail = reason.split("\n", 1)[0].rstrip(".")
+    if call.function == "cast":
+        return DataError(
+            f"CAST({to_text(call.args[0])} AS {sql_type(call.type)}) fails for some row: {detail}",
+            hint="filter such rows out, or guard the cast with CASE WHEN … THEN … END",
+        )
+    return DataError(f"{to_text(call)} fails for some row: {detail}")
+
+
+# What follows evaluates an argument only where it decides the result, so that a guard such as
+# CASE WHEN x > 0 THEN … protects its branch. Everything is tried on all rows first, which is faster
+# and nearly always right.
+
+
+def _conjunction(call: Call, rows: Rows) -> Value:
+    return _connected(call, rows, pc.and_kleene, decided=False)
+
+
+def _disjunction(call: Call, rows: Rows) -> Value:
+    return _connected(call, rows, pc.or_kleene, decided=True)
+
+
+def _connected(call: Call, rows: Rows, connect: Callable[[Value, Value], Value], decided: bool) -> Value:
+    try:
+        return reduce(connect, [convert(_value(arg, rows), pa.bool_()) for arg in call.args])
+    except DataError:
+        result = _array(call.args[0], rows)
+        for arg in call.args[1:]:
+            open_rows = _mask(pc.fill_null(pc.not_equal(result, decided), True))
+            result = connect(result, _where(arg, rows, open_rows, pa.bool_()))
+        return result
+
+
+def _negation(call: Call, rows: Rows) -> Value:
+    return pc.invert(convert(_value(call.args[0], rows), pa.bool_()))
+
+
+def _case(call: Call, rows: Rows) -> Value:
+    *pairs, otherwise = call.args
+    try:
+        conditions = [_array(condition, rows) for condition in pairs[0::2]]
+        values = [convert(_value(value, rows), call.type) for value in (*pairs[1::2], otherwise)]
+    except DataError:
+        return _case_by_branch(call, rows)
+    typed = [convert(condition, pa.bool_()) for condition in conditions]
+    return pc.case_when(pc.make_struct(*typed), *values)
+
+
+def _case_by_branch(call: Call, rows: Rows) -> Value:
+    """Each condition for the rows no earlier one took, each value for the rows its condition took."""
+    result = pa.nulls(rows.length, call.type)
+    undecided = np.ones(rows.length, dtype=np.bool_)
+    for condition, value in zip(call.args[0:-1:2], call.args[1:-1:2], strict=True):
+        taken = _mask(_where(condition, rows, undecided, pa.bool_()))
+        result = _filled(result, taken, value, rows)
+        undecided &= ~taken
+    return _filled(result, undecided, call.args[-1], rows)
+
+
+def _where(expression: Expression, rows: Rows, kept: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    """The expression for some rows, NULL for the others."""
+    return _filled(pa.nulls(rows.length, kind), kept, expression, rows)
+
+
+def _filled(result: pa.Array, kept: npt.NDArray[np.bool_], expression: Expression, rows: Rows) -> pa.Array:
+    values = convert(_array(expression, rows.where(kept)), result.type)
+    return pc.replace_with_mask(result, pa.array(kept), values)
+
+
+def _coalesce(call: Call, rows: Rows) -> Value:
+    try:
+        return pc.coalesce(*[convert(_value(arg, rows), call.type) for arg in call.args])
+    except DataError:
+        result = convert(_array(call.args[0], rows), call.type)
+        for arg in call.args[1:]:
+            result = _filled(result, _mask(result.is_null()), arg, rows)
+        return result
+
+
+_LAZY: dict[str, Callable[[Call, Rows], Value]] = {
+    "and": _conjunction,
+    "or": _disjunction,
+    "not": _negation,
+    "case": _case,
+    "coalesce": _coalesce,
+}

@@ -1,0 +1,65 @@
+"""Reading arrays through their addresses, so that one compiled kernel serves any number of stores.
+
+A kernel that took its stores as arguments would be compiled anew for every number of streams. Here a store is
+a row of int64s, some of them addresses; whoever builds that row keeps the arrays alive during the call.
+Passing addresses also spares the reference counting that Numba does for every array argument of every call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def address(array: npt.NDArray[Any]) -> int:
+    """Where the first element lies; the array must be contiguous along its last axis."""
+    assert array.ndim == 0 or array.strides[-1] == array.itemsize
+    return int(array.ctypes.data)
+
+
+def _loader(width: int) -> Any:
+    result = types.int64 if width == 64 else types.int32
+
+    def load(typingctx: Any, base: Any, index: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(width).as_pointer())
+            return builder.load(builder.gep(pointer, [args[1]]))
+
+        return result(types.int64, types.int64), codegen
+
+    return intrinsic(load)
+
+
+load64 = _loader(64)
+load32 = _loader(32)
+
+
+@intrinsic
+def store64(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
+    """Write one int64 of the array at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        builder.store(args[2], builder.gep(pointer, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, where: Any) -> Any:
+    """Ask the processor to fetch the cache line at an address that will be read soon."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        read, keep, data = word(0), word(3), word(1)
+        builder.call(function, [builder.inttoptr(args[0], byte), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen

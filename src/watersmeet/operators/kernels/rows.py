@@ -1,0 +1,18 @@
+"""Small passes over the rows of a window store."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def disorder(times, newest):
+    """How far a row lies behind the newest before it, at most; and the newest of all."""
+    furthest = np.int64(0)
+    for t in times:
+        if t > newest:
+            newest = t
+        elif newest - t > furthest:
+            furthest = newest - t
+    return furthest, newest

@@ -1,0 +1,112 @@
+"""ROWS windows: when each row is pushed out by the N newer ones of its stream or partition.
+
+A row is in `[ROWS N]` at T while fewer than N rows of its stream lie after it and not after T; so it dies at
+the time of the N-th row after it. Rows must come in time order, which time_order.InTimeOrder sees to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model.time import FOREVER_US, Times
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.kernels.counting import nth_later
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Deaths:
+    """What a batch of new rows does to a ROWS window: serial numbers and deaths of the new rows, and of the
+    older rows that they push out."""
+
+    serials: Numbers
+    times: Times
+    pushed_out: Numbers
+    pushed_out_at: Times
+
+
+class RowWindow:
+    """The rows still in the window, as times, serial numbers and partition numbers; all rows of the stream
+    count, also those that no predicate lets through."""
+
+    def __init__(self, window: RowsWindow) -> None:
+        self.count = window.count
+        self.partition_by = window.partition_by
+        self.times: Times = np.empty(0, np.int64)
+        self.serials: Numbers = np.empty(0, np.int64)
+        self.partitions: Numbers = np.empty(0, np.int64)
+        self._numbering = Numbering(len(window.partition_by))
+        self._next_serial = 0
+
+    def add(self, rows: Rows) -> Deaths:
+        before = self.times.size
+        serials = np.arange(self._next_serial, self._next_serial + len(rows))
+        self._next_serial += len(rows)
+        self.times = np.concatenate([self.times, rows.times])
+        self.serials = np.concatenate([self.serials, serials])
+        if self.partition_by:
+            new = self._numbering.of([rows.data.column(name) for name in self.partition_by])
+            self.partitions = np.concatenate([self.partitions, new])
+        deaths = self._deaths()
+        alive = deaths == FOREVER_US
+        gone = np.flatnonzero(~alive[:before])
+        result = Deaths(serials, deaths[before:], self.serials[gone], deaths[gone])
+        self.times, self.serials = self.times[alive], self.serials[alive]
+        if self.partition_by:
+            self.partitions = self.partitions[alive]
+        return result
+
+    def _deaths(self) -> Times:
+        deaths = np.full(self.times.size, FOREVER_US, np.int64)
+        if self.partition_by:
+            nth_later(self.partitions, self._numbering.size, self.count, self.times, FOREVER_US, deaths)
+        elif self.times.size > self.count:
+            deaths[: -self.count] = self.times[self.count :]
+        return deaths
+
+
+class Numbering:
+    """Numbers the distinct combinations of the partition columns from 0; NULL is a value like any other."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = [_Distinct() for _ in range(columns)]
+        self._pairs = [_Distinct() for _ in range(columns - 1)]
+
+    @property
+    def size(self) -> int:
+        return (self._pairs or self._columns)[-1].size
+
+    def of(self, columns: list[pa.Array]) -> Numbers:
+        numbers = [distinct.numbers(column) for distinct, column in zip(self._columns, columns, strict=True)]
+        combined = numbers[0]
+        for pair, more in zip(self._pairs, numbers[1:], strict=True):
+            combined = pair.numbers(pa.array((combined << 32) | more))
+        return combined
+
+
+class _Distinct:
+    """The distinct values of one column seen so far, in order of appearance."""
+
+    def __init__(self) -> None:
+        self._known: pa.Array | None = None
+
+    @property
+    def size(self) -> int:
+        return 0 if self._known is None else len(self._known)
+
+    def numbers(self, values: pa.Array) -> Numbers:
+        seen = values.unique()
+        if self._known is None:
+            self._known = seen
+        else:
+            fresh = seen.filter(pc.is_null(pc.index_in(seen, self._known)))
+            self._known = pa.concat_arrays([self._known, fresh]) if len(fresh) else self._known
+        found: Numbers = pc.index_in(values, self._known).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return found

@@ -1,0 +1,76 @@
+"""Text functions. Positions count characters from 1, as in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model.types import is_bytes
+from watersmeet.operators.scalar.values import Function, Value, as_text, per_constant
+from watersmeet.plan.expressions import Call
+
+
+def _plain(kernel: Callable[[Value], Value]) -> Function:
+    return lambda args, call: kernel(as_text(args[0]))
+
+
+def like(args: Sequence[Value], call: Call) -> Value:
+    """`%` stands for any text, `_` for any one character; there is no escape character."""
+    text, pattern = as_text(args[0]), args[1].as_py()
+    if pattern is None:
+        return pa.scalar(None, pa.bool_())
+    return pc.match_like(text, pattern.replace("\\", "\\\\"))
+
+
+def _matching(kernel: Callable[[Value, str], Value]) -> Function:
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        pattern = args[1].as_py()
+        return pa.scalar(None, pa.bool_()) if pattern is None else kernel(as_text(args[0]), pattern)
+
+    return per_constant(1, apply)
+
+
+def concat(args: Sequence[Value], call: Call) -> Value:
+    return pc.binary_join_element_wise(*map(as_text, args), pa.scalar(""), null_handling="emit_null")
+
+
+def length(args: Sequence[Value], call: Call) -> Value:
+    return pc.binary_length(args[0]) if is_bytes(args[0].type) else pc.utf8_length(as_text(args[0]))
+
+
+def replace(args: Sequence[Value], call: Call) -> Value:
+    old, new = args[1].as_py(), args[2].as_py()
+    if old is None or new is None:
+        return pa.scalar(None, pa.string())
+    text = as_text(args[0])
+    return pc.replace_substring(text, old, new) if old else text
+
+
+def substring(args: Sequence[Value], call: Call) -> Value:
+    """SUBSTRING(text, start, length); a negative start counts from the end."""
+    start, count = args[1].as_py(), args[2].as_py() if len(args) > 2 else None
+    if start is None or (count is None and len(args) > 2):
+        return pa.scalar(None, pa.string())
+    if count is not None and count < 0:
+        raise pa.ArrowInvalid(f"the length {count} is negative")
+    first = start if start < 0 else start - 1
+    stop = None if count is None else first + count
+    if start < 0:
+        return pc.utf8_slice_codeunits(as_text(args[0]), start, None if stop is None or stop >= 0 else stop)
+    return pc.utf8_slice_codeunits(as_text(args[0]), max(0, first), None if stop is None else max(0, stop))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "like": per_constant(1, like),
+    "concat": concat,
+    "lower": _plain(pc.utf8_lower),
+    "upper": _plain(pc.utf8_upper),
+    "trim": _plain(lambda text: pc.utf8_trim(text, " ")),
+    "length": length,
+    "substring": per_constant(1, per_constant(2, substring)),
+    "starts_with": _matching(pc.starts_with),
+    "contains": _matching(pc.match_substring),
+    "replace": per_constant(1, per_constant(2, replace)),
+}

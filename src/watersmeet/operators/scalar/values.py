@@ -1,0 +1,92 @@
+"""Arrow columns and constants, and the silent conversions between their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.plan.expressions import Call
+
+# A column, or a constant that stands for a column of equal values.
+Value: TypeAlias = "pa.Array | pa.Scalar"
+Function = Callable[[Sequence[Value], Call], Value]
+
+INTEGER_DIGITS = pa.decimal128(20, 0)  # holds every integer type
+
+
+def as_array(value: Value, length: int) -> pa.Array:
+    """A value as a column of `length` rows."""
+    if isinstance(value, pa.ChunkedArray):
+        return value.combine_chunks()
+    if isinstance(value, pa.Array):
+        return value
+    return pa.repeat(value, length) if value.is_valid else pa.nulls(length, value.type)
+
+
+def convert(value: Value, target: pa.DataType) -> Value:
+    """A value in a type that may hold it: exact, except that integers become the nearest double, and instants
+    and intervals lose digits finer than their new unit."""
+    source = value.type
+    if source == target:
+        return value
+    if pa.types.is_decimal(target) and pa.types.is_integer(source):
+        return pc.cast(pc.cast(value, INTEGER_DIGITS), target)
+    if pa.types.is_decimal(target) and pa.types.is_decimal(source):
+        return rescale(value, target)
+    return pc.cast(value, target, safe=not _rounds(source, target))
+
+
+def _rounds(source: pa.DataType, target: pa.DataType) -> bool:
+    if pa.types.is_floating(target):
+        return True
+    if pa.types.is_timestamp(target) or pa.types.is_date(target):
+        return bool(pa.types.is_timestamp(source))
+    return bool(pa.types.is_duration(target) and pa.types.is_duration(source))
+
+
+def rescale(value: Value, target: pa.DataType) -> Value:
+    """A decimal with another number of digits, halves away from zero."""
+    if value.type.scale > target.scale:
+        value = pc.round(value, target.scale, "half_towards_infinity")
+    return pc.cast(value, target)
+
+
+def as_text(value: Value) -> Value:
+    """Text in the one layout that every string kernel takes."""
+    return value if value.type == pa.string() else pc.cast(value, pa.string())
+
+
+def null_where(condition: Value, value: Value) -> Value:
+    """The value, or NULL where the condition is true."""
+    return pc.if_else(pc.fill_null(condition, False), pa.scalar(None, value.type), value)
+
+
+def per_constant(position: int, function: Function) -> Function:
+    """A function whose kernel takes one argument only as a constant, made to take a column there too.
+
+    Rows are grouped by that argument's value, and each group is one call.
+    """
+
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        if position >= len(args) or isinstance(args[position], pa.Scalar):
+            return function(args, call)
+        if not len(args[position]):
+            return pa.scalar(None, call.type)
+        encoded = args[position].dictionary_encode("encode")
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        order = np.argsort(codes, kind="stable")
+        ends = np.append(np.flatnonzero(np.diff(codes[order])) + 1, len(order))
+        sorted_args = [arg if isinstance(arg, pa.Scalar) else arg.take(pa.array(order)) for arg in args]
+        pieces, start = [], 0
+        for end in ends.tolist():
+            group = [arg if isinstance(arg, pa.Scalar) else arg.slice(start, end - start) for arg in sorted_args]
+            group[position] = group[position][0]
+            pieces.append(as_array(convert(function(group, call), call.type), end - start))
+            start = end
+        return pa.concat_arrays(pieces).take(pa.array(np.argsort(order, kind="stable")))
+
+    return apply

@@ -1,0 +1,1 @@
+"""Window stores: rows in arrival order, their indexes, and their payload columns."""

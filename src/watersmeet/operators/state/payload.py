@@ -1,0 +1,165 @@
+"""The columns that results are made of, kept beside the window store and gathered by position.
+
+Fixed-width values lie in one array, so that a gather is one indexed copy. Everything else stays in the Arrow
+chunks it came in; small chunks are merged so that a gather touches few of them.
+"""
+
+from __future__ import annotations
+
+from ctypes import memmove
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Positions = npt.NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
+
+MAX_CHUNK_ROWS = 1 << 16
+
+
+class PayloadColumn(Protocol):
+    """One column of a store. Positions are the store's; rows are appended at its head."""
+
+    @property
+    def nbytes(self) -> int: ...
+    def append(self, values: pa.Array, at: int) -> None: ...
+    def gather(self, positions: Positions) -> pa.Array: ...
+    def relocate(self, tail: int, count: int, capacity: int) -> None: ...
+    def keep(self, positions: Positions, capacity: int) -> None: ...
+
+
+def payload_column(data_type: pa.DataType, capacity: int) -> PayloadColumn:
+    width = _fixed_width(data_type)
+    return ChunkedColumn(data_type) if width is None else FixedColumn(data_type, width, capacity)
+
+
+def _fixed_width(data_type: pa.DataType) -> int | None:
+    """Bytes per value, or None for types that are not plain fixed-width values."""
+    if pa.types.is_boolean(data_type) or pa.types.is_dictionary(data_type) or pa.types.is_null(data_type):
+        return None
+    if not (pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type)):
+        return None
+    return int(data_type.bit_width) // 8
+
+
+class FixedColumn:
+    """Values of one width in a flat array; validity bytes only once a NULL has been seen."""
+
+    def __init__(self, data_type: pa.DataType, width: int, capacity: int) -> None:
+        self.type = data_type
+        self.width = width
+        self.values = np.empty(capacity, _cell(width))
+        self.valid: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+    def append(self, values: pa.Array, at: int) -> None:
+        end = at + len(values)
+        data = np.frombuffer(values.buffers()[1], self.values.dtype) if len(values) else self.values[:0]
+        self.values[at:end] = data[values.offset : values.offset + len(values)]
+        if values.null_count and self.valid is None:
+            self.valid = np.ones(self.values.size, np.bool_)
+        if self.valid is not None:
+            self.valid[at:end] = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
+
+    def gather(self, positions: Positions) -> pa.Array:
+        data = pa.py_buffer(self.values.take(positions))
+        valid = None if self.valid is None else self.valid.take(positions)
+        bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        return pa.Array.from_buffers(self.type, len(positions), [bitmap, data])
+
+    def relocate(self, tail: int, count: int, capacity: int) -> None:
+        self.values = moved(self.values, tail, count, capacity)
+        if self.valid is not None:
+            self.valid = moved(self.valid, tail, count, capacity)
+
+    def keep(self, positions: Positions, capacity: int) -> None:
+        self.values = picked(self.values, positions, capacity)
+        if self.valid is not None:
+            self.valid = picked(self.valid, positions, capacity)
+
+
+def _cell(width: int) -> npt.DTypeLike:
+    return {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.get(width, np.dtype((np.void, width)))
+
+
+class ChunkedColumn:
+    """Values as Arrow chunks; `starts[i]` is the position of the first row of chunk i."""
+
+    def __init__(self, data_type: pa.DataType) -> None:
+        self.type = data_type
+        self.chunks: list[pa.Array] = []
+        self.starts: list[int] = []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(chunk.nbytes) for chunk in self.chunks)
+
+    def append(self, values: pa.Array, at: int) -> None:
+        if not len(values):
+            return
+        self.chunks.append(values)
+        self.starts.append(at)
+        while len(self.chunks) > 1 and self._worth_merging():
+            newer, older = self.chunks.pop(), self.chunks.pop()
+            self.starts.pop()
+            self.chunks.append(pa.concat_arrays([older, newer]))
+
+    def _worth_merging(self) -> bool:
+        older, newer = len(self.chunks[-2]), len(self.chunks[-1])
+        return older <= 2 * newer and older + newer <= MAX_CHUNK_ROWS
+
+    def gather(self, positions: Positions) -> pa.Array:
+        if not self.chunks:
+            return pa.nulls(len(positions), self.type)
+        starts = np.array(self.starts, np.int64)
+        chunk_of = np.searchsorted(starts, positions, side="right") - 1
+        touched = np.unique(chunk_of)
+        if touched.size == 1:
+            only = int(touched[0])
+            return self.chunks[only].take(pa.array(positions - starts[only]))
+        return self._gather_from(touched, chunk_of, positions - starts[chunk_of])
+
+    def _gather_from(self, touched: Positions, chunk_of: Positions, offsets: Positions) -> pa.Array:
+        """Take from each chunk in turn, then put the rows back into the order asked for."""
+        order = np.argsort(chunk_of.astype(np.int16 if len(self.chunks) < 2**15 else np.int64), kind="stable")
+        bounds = np.searchsorted(chunk_of[order], touched)
+        pieces = [
+            self.chunks[int(chunk)].take(pa.array(offsets[part]))
+            for chunk, part in zip(touched, np.split(order, bounds[1:]), strict=True)
+        ]
+        back = np.empty_like(order)
+        back[order] = np.arange(order.size)
+        return pa.concat_arrays(pieces).take(pa.array(back))
+
+    def relocate(self, tail: int, count: int, capacity: int) -> None:
+        live = [i for i, start in enumerate(self.starts) if start + len(self.chunks[i]) > tail]
+        self.chunks = [self.chunks[i] for i in live]
+        self.starts = [self.starts[i] - tail for i in live]
+
+    def keep(self, positions: Positions, capacity: int) -> None:
+        kept = self.gather(positions)
+        self.chunks, self.starts = ([kept], [0]) if len(kept) else ([], [])
+
+
+def moved(array: npt.NDArray[T], tail: int, count: int, capacity: int) -> npt.NDArray[T]:
+    """The live rows at the front of an array of the asked capacity, in place where it fits."""
+    if capacity == array.shape[-1]:
+        size = array.itemsize
+        for row in array.reshape(-1, capacity):  # memmove copes with overlap without a temporary copy
+            memmove(row.ctypes.data, row.ctypes.data + tail * size, count * size)
+        return array
+    target = np.empty((*array.shape[:-1], capacity), array.dtype)
+    target[..., :count] = array[..., tail : tail + count]
+    return target
+
+
+def picked(array: npt.NDArray[T], positions: Positions, capacity: int) -> npt.NDArray[T]:
+    """Chosen rows at the front of a new array."""
+    target = np.empty((*array.shape[:-1], capacity), array.dtype)
+    target[..., : positions.size] = array[..., positions]
+    return target

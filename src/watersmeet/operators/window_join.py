@@ -1,0 +1,187 @@
+"""The n-way sliding-window join: one window store per stream, no intermediate results.
+
+New rows of a stream walk the other stores and then enter their own, so each combination is found exactly once,
+when its last-arriving member is pushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.codes import Codes, Mask, codes_of
+from watersmeet.operators.combinations import Combinations, held_as_code
+from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.evaluate import evaluate_predicate
+from watersmeet.operators.program import Program
+from watersmeet.operators.row_windows import Deaths, RowWindow
+from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.plan.expressions import Column, Expression, columns_of
+from watersmeet.plan.strategy import Code, JoinStrategy
+
+OUTPUT_ROWS = 1 << 16
+
+
+class WindowJoin:
+    """Runs a JoinStrategy and computes the select list over its combinations.
+
+    A join with ROWS windows must be given its rows in time order (see time_order.InTimeOrder).
+    """
+
+    def __init__(self, strategy: JoinStrategy, columns: tuple[tuple[str, Expression], ...]) -> None:
+        join = strategy.join
+        self.strategy = strategy
+        self.columns = columns
+        self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
+        self.inputs = {one.alias: one for one in join.inputs}
+        self.windows = join.windows
+        self.row_windows = {i.alias: RowWindow(i.window) for i in join.streams if isinstance(i.window, RowsWindow)}
+        self.code_positions = {a: {c: k for k, c in enumerate(strategy.stored_codes(a))} for a in self.inputs}
+        self.probing = {alias: strategy.probing_codes(alias) for alias in self.inputs}
+        self.stores = {alias: self._make_store(alias) for alias in self.inputs if self._is_visited(alias)}
+        self.programs = {
+            route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.row_windows))
+            for route in strategy.routes
+        }
+        self.counters = Counters()
+
+    def _is_visited(self, alias: str) -> bool:
+        """A stream that joins only static tables is never looked up again."""
+        return any(step.stream == alias for route in self.strategy.routes for step in route.steps)
+
+    def _make_store(self, alias: str) -> WindowStore:
+        position = self.code_positions[alias]
+        return WindowStore(
+            len(position),
+            [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
+            [position[code] for code in self.strategy.sorted_keys(alias)],
+            {column.name: column.type for column in self._payload_columns(alias)},
+            counted=alias in self.row_windows,
+        )
+
+    def _payload_columns(self, alias: str) -> list[Column]:
+        """What results need of this input beyond its times and codes."""
+        expressions = [e for _, e in self.columns] + [*self.strategy.residuals, *self.strategy.verified]
+        needed = {c for e in expressions for c in columns_of(e) if c.stream == alias}
+        held = {c for c in needed if held_as_code(c) and Code(alias, c) in self.code_positions[alias]}
+        return sorted((c for c in needed - held if c.name != self.inputs[alias].time), key=lambda c: c.name)
+
+    @property
+    def window_rows(self) -> int:
+        return sum(len(store) for alias, store in self.stores.items() if not self.inputs[alias].is_table)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(store.nbytes for store in self.stores.values())
+
+    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
+        """Read part of a static table in, before the first push."""
+        rows = Rows(data, np.full(data.num_rows, BEGINNING_US, np.int64))
+        self._store(alias, *self._admit(alias, rows))
+
+    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        yield from self._join_and_store(alias, rows)
+
+    def push_together(self, batch: Mapping[str, Rows]) -> Iterator[pa.RecordBatch]:
+        """Rows of several streams that are complete up to one instant, each in time order: what ROWS windows need.
+
+        Every row's death is known before any is joined, as a window at T counts all rows up to T.
+        """
+        deaths = {
+            alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
+        }
+        for alias, died in deaths.items():
+            if alias in self.stores:
+                self.stores[alias].kill(died.pushed_out, died.pushed_out_at)
+        for alias, rows in batch.items():
+            yield from self._join_and_store(alias, rows, deaths.get(alias))
+        for alias in deaths:
+            if alias in self.stores:
+                self.counters.expired_rows += self.stores[alias].expire_dead()
+
+    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        """Forget rows that no future row of any other stream can reach."""
+        streams = self.windows.streams
+        for alias, reach in zip(streams, self.windows.limits, strict=True):
+            others = [(v, limit) for v, limit in zip(streams, reach, strict=True) if v != alias]
+            if alias in self.stores and all(limit < FOREVER_US for _, limit in others):
+                cutoff = min(watermarks[v] - limit for v, limit in others)
+                self.counters.expired_rows += self.stores[alias].expire(cutoff)
+        yield from ()
+
+    def _join_and_store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
+        rows, codes, deaths = self._admit(alias, rows, deaths)
+        if len(rows) == 0:
+            return
+        program = self.programs[alias]
+        probing = {code: codes[code] for code in self.probing[alias]}
+        pieces = program.run(rows.times, deaths.times if deaths else None, probing, self.stores, OUTPUT_ROWS)
+        while True:
+            started = perf_counter()
+            numbers = next(pieces, None)
+            self.counters.kernel_seconds += perf_counter() - started
+            if numbers is None:
+                break
+            yield from self._results(program, numbers, rows)
+        started = perf_counter()
+        self._store(alias, rows, codes, deaths)
+        self.counters.kernel_seconds += perf_counter() - started
+
+    def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
+        found = Combinations(program.visits, numbers, rows, self.stores, self.inputs, self.code_positions)
+        for predicate in (*self.strategy.verified, *self.strategy.residuals):
+            found = found.where(predicate)
+        if len(found):
+            self.counters.results += len(found)
+            yield found.select(self.columns, self.schema)
+
+    def _admit(
+        self, alias: str, rows: Rows, deaths: Deaths | None = None
+    ) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
+        """Apply the stream's own filters and compute its codes; rows with a NULL key can match nothing."""
+        for predicate in self.strategy.filters.get(alias, ()):
+            kept = evaluate_predicate(predicate, _columns_of(rows), len(rows))
+            rows, _, deaths = _where(kept, rows, {}, deaths)
+        codes: dict[Code, Codes] = {}
+        known: Mask | None = None
+        for code in dict.fromkeys((*self.probing[alias], *self.code_positions[alias])):
+            values, valid = codes_of(code.expression, _columns_of(rows), len(rows))
+            codes[code] = np.ascontiguousarray(values)
+            if valid is not None:
+                known = valid if known is None else known & valid
+        return (rows, codes, deaths) if known is None else _where(known, rows, codes, deaths)
+
+    def _store(self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None) -> None:
+        store = self.stores.get(alias)
+        if store is None or len(rows) == 0:
+            return
+        payload = {name: rows.data.column(name) for name in store.payload}
+        own = [codes[code] for code in self.code_positions[alias]]
+        if deaths is None:
+            store.append(rows.times, own, payload)
+        else:
+            store.append(rows.times, own, payload, deaths.serials, deaths.times)
+        if not self.inputs[alias].is_table:
+            self.counters.stored_rows += len(rows)
+
+
+def _columns_of(rows: Rows) -> Callable[[Column], pa.Array]:
+    return lambda column: rows.data.column(column.name)
+
+
+def _where(
+    kept: Mask, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
+) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
+    """The rows that are kept, with what belongs to them."""
+    if bool(kept.all()):
+        return rows, dict(codes), deaths
+    where = np.flatnonzero(kept)
+    if deaths is not None:
+        deaths = replace(deaths, serials=deaths.serials[where], times=deaths.times[where])
+    return rows.take(where), {code: values[where] for code, values in codes.items()}, deaths

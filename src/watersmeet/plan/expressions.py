@@ -1,0 +1,158 @@
+"""Scalar expressions, bound to streams and typed. Frozen values, compared by content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.model.time import format_interval
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of one input of the query, named by its alias."""
+
+    stream: str
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant. Intervals are ints of microseconds with type duration('us')."""
+
+    value: Any
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """`event_time()`: the newest member's time."""
+
+    type: pa.DataType = field(default_factory=lambda: pa.timestamp("us"))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function or operator applied to arguments; plan.functions lists the names and their types.
+
+    CASE is `case(condition, value, condition, value, …, otherwise)`; CAST is `cast(x)` with the target type.
+    """
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate call in a continuous query, e.g. COUNT(DISTINCT x)."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+    distinct: bool = False
+
+
+Expression = Column | Literal | EventTime | Call | Aggregate
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything inside it, outermost first."""
+    yield expression
+    if isinstance(expression, Call | Aggregate):
+        for arg in expression.args:
+            yield from walk(arg)
+
+
+def columns_of(expression: Expression) -> set[Column]:
+    return {e for e in walk(expression) if isinstance(e, Column)}
+
+
+def streams_of(expression: Expression) -> set[str]:
+    """The inputs whose rows the value depends on."""
+    return {column.stream for column in columns_of(expression)}
+
+
+def uses_event_time(expression: Expression) -> bool:
+    return any(isinstance(e, EventTime) for e in walk(expression))
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """The parts that AND joins together."""
+    if isinstance(expression, Call) and expression.function == "and":
+        return [part for arg in expression.args for part in conjuncts(arg)]
+    return [expression]
+
+
+_INFIX = {
+    "and": "AND", "or": "OR", "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "concat": "||", "like": "LIKE",
+    "wide_add": "+~", "wide_subtract": "-~",  # sums taken generously, see optimizer.classify_predicates
+}  # fmt: skip
+
+
+def to_text(expression: Expression) -> str:
+    """The expression in SQL's words, for plans and messages."""
+    match expression:
+        case Column(stream=stream, name=name):
+            return f"{stream}.{name}"
+        case Literal(value=value, type=kind):
+            return _literal_text(value, kind)
+        case EventTime():
+            return "event_time()"
+        case Aggregate(function=function, args=args, distinct=distinct):
+            inside = ", ".join(map(to_text, args)) or "*"
+            return f"{function.upper()}({'DISTINCT ' if distinct else ''}{inside})"
+        case Call():
+            return _call_text(expression)
+
+
+def _literal_text(value: Any, kind: pa.DataType) -> str:
+    if value is None:
+        return "NULL"
+    if pa.types.is_duration(kind):
+        return f"INTERVAL '{format_interval(value)}'"
+    if pa.types.is_timestamp(kind):
+        return f"TIMESTAMP '{value}'"
+    if pa.types.is_date(kind):
+        return f"DATE '{value}'"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def _call_text(call: Call) -> str:
+    texts = [_operand(arg) for arg in call.args]
+    if call.function in _INFIX:
+        return f" {_INFIX[call.function]} ".join(texts)
+    match call.function:
+        case "not":
+            return f"NOT {texts[0]}"
+        case "negate":
+            return f"-{texts[0]}"
+        case "is_null":
+            return f"{texts[0]} IS NULL"
+        case "in":
+            return f"{texts[0]} IN ({', '.join(map(to_text, call.args[1:]))})"
+        case "cast":
+            return f"CAST({to_text(call.args[0])} AS {call.type})"
+        case "case":
+            return _case_text(call)
+    return f"{call.function.upper()}({', '.join(map(to_text, call.args))})"
+
+
+def _operand(expression: Expression) -> str:
+    text = to_text(expression)
+    return f"({text})" if isinstance(expression, Call) and expression.function in _INFIX else text
+
+
+def _case_text(call: Call) -> str:
+    pairs = zip(call.args[0:-1:2], call.args[1:-1:2], strict=True)
+    whens = " ".join(f"WHEN {to_text(c)} THEN {to_text(v)}" for c, v in pairs)
+    return f"CASE {whens} ELSE {to_text(call.args[-1])} END"

@@ -1,0 +1,155 @@
+"""The named scalar functions on plain values, none of them NULL. plan.functions says which types they take."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.model.time import UNITS_US
+from watersmeet.model.types import is_instant, is_text, sql_type
+from watersmeet.reference.values import Value, coerce, tick_ns
+
+_EXACT = Context(prec=100)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_US = 1_000  # nanoseconds
+Rule = Callable[[list[Value], pa.DataType], Value]
+
+
+def matches_like(text: str, pattern: str) -> bool:
+    """`%` stands for any text, `_` for any one character."""
+    wild = {"%": ".*", "_": "."}
+    regex = "".join(wild.get(character) or re.escape(character) for character in pattern)
+    return re.fullmatch(regex, text, re.DOTALL) is not None
+
+
+def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
+    """A number at so many decimal digits, by a rounding mode of the decimal module."""
+    if isinstance(value, int) and digits >= 0:
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
+    return int(result) if isinstance(value, int) else coerce(result, kind)
+
+
+def square_root(value: float) -> float:
+    return math.nan if value < 0 else math.sqrt(value)
+
+
+def power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.inf if base > 0 or exponent % 2 == 0 else -math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+def substring(text: str, start: int, length: int | None = None) -> str:
+    """Characters from position `start`: the first is 1, the last -1; positions before the text hold nothing."""
+    start = start if start >= 0 else len(text) + start + 1
+    end = len(text) + 1 if length is None else start + length
+    return text[max(start, 1) - 1 : max(end, 1) - 1]
+
+
+def date_trunc(unit: str, instant_ns: int) -> int:
+    unit = unit.lower()
+    if unit == "week":
+        monday = UNITS_US["day"] * 4  # 1970-01-05
+        size_us = UNITS_US["week"]
+        return ((instant_ns // _US - monday) // size_us * size_us + monday) * _US
+    if unit in UNITS_US:
+        return instant_ns // (UNITS_US[unit] * _US) * (UNITS_US[unit] * _US)
+    at = moment(instant_ns)
+    month = {"month": at.month, "quarter": (at.month - 1) // 3 * 3 + 1, "year": 1}[unit]
+    return nanoseconds(datetime(at.year, month, 1, tzinfo=UTC))
+
+
+def moment(instant_ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=instant_ns // _US)
+
+
+def nanoseconds(at: datetime) -> int:
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return (at - _EPOCH) // timedelta(microseconds=1) * _US
+
+
+def cast(value: Value, source: pa.DataType, target: pa.DataType) -> Value:
+    """CAST: towards integers cuts the fraction off, towards decimals rounds, dates forget the time of day."""
+    try:
+        if is_text(target):
+            return as_text(value, source)
+        if is_text(source):
+            return _parse(value, target)
+        return _convert(value // _US if pa.types.is_duration(source) else value, target)
+    except (ValueError, KeyError, InvalidOperation, OverflowError):
+        raise DataError(f"{value!r} cannot be cast to {sql_type(target)}") from None
+
+
+def as_text(value: Value, source: pa.DataType) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if pa.types.is_date(source):
+        return moment(value).date().isoformat()
+    if is_instant(source):
+        text = moment(value).replace(tzinfo=None).isoformat(sep=" ")
+        return text.rstrip("0") if "." in text else text
+    return str(value)
+
+
+def _parse(text: str, target: pa.DataType) -> Value:
+    text = text.strip()
+    if pa.types.is_boolean(target):
+        return {"true": True, "false": False, "t": True, "f": False, "1": True, "0": False}[text.lower()]
+    if pa.types.is_date(target):
+        return nanoseconds(datetime.combine(date.fromisoformat(text), datetime.min.time()))
+    if is_instant(target):
+        return nanoseconds(datetime.fromisoformat(text))
+    return _convert(float(text) if pa.types.is_floating(target) else Decimal(text), target)
+
+
+def _convert(value: Value, target: pa.DataType) -> Value:
+    if pa.types.is_boolean(target):
+        return value != 0
+    if pa.types.is_integer(target):
+        return int(value if isinstance(value, int) else Decimal(value).to_integral_value(ROUND_DOWN))
+    if pa.types.is_decimal(target):
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        return exact.quantize(Decimal(1).scaleb(-target.scale), rounding=ROUND_HALF_UP, context=_EXACT)
+    if tick := tick_ns(target):
+        return value // tick * tick
+    return coerce(value, target)
+
+
+FUNCTIONS: dict[str, Rule] = {
+    "like": lambda v, kind: matches_like(*v),
+    "concat": lambda v, kind: "".join(v),
+    "lower": lambda v, kind: v[0].lower(),
+    "upper": lambda v, kind: v[0].upper(),
+    "trim": lambda v, kind: v[0].strip(" "),
+    "length": lambda v, kind: len(v[0]),
+    "substring": lambda v, kind: substring(*v),
+    "starts_with": lambda v, kind: v[0].startswith(v[1]),
+    "contains": lambda v, kind: v[1] in v[0],
+    "replace": lambda v, kind: v[0].replace(v[1], v[2]) if v[1] else v[0],
+    "floor": lambda v, kind: rounded(v[0], ROUND_FLOOR, 0, kind),
+    "ceil": lambda v, kind: rounded(v[0], ROUND_CEILING, 0, kind),
+    "round": lambda v, kind: rounded(v[0], ROUND_HALF_UP, v[1] if len(v) > 1 else 0, kind),
+    "sqrt": lambda v, kind: square_root(float(v[0])),
+    "power": lambda v, kind: power(float(v[0]), float(v[1])),
+    "year": lambda v, kind: moment(v[0]).year,
+    "month": lambda v, kind: moment(v[0]).month,
+    "day": lambda v, kind: moment(v[0]).day,
+    "hour": lambda v, kind: moment(v[0]).hour,
+    "minute": lambda v, kind: moment(v[0]).minute,
+    "second": lambda v, kind: moment(v[0]).second,
+    "date_trunc": lambda v, kind: date_trunc(*v),
+    "epoch_us": lambda v, kind: v[0] // _US,
+}

@@ -1,0 +1,149 @@
+"""The public face: a Session holds streams and tables, a Query is a checked plan that can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import CatalogError
+from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.time import parse_interval
+from watersmeet.plan.nodes import Plan
+
+
+class Session:
+    """Streams and tables by name, and the queries over them.
+
+    >>> import datetime as dt
+    >>> import pyarrow as pa
+    >>> at = [dt.datetime(2026, 1, 1, 12, 0, second) for second in (0, 1, 9)]
+    >>> session = Session()
+    >>> session.stream("left_gate", pa.table({"car": [1, 2, 3], "ts": at}), time="ts")
+    >>> session.stream("right_gate", pa.table({"car": [2, 1, 1], "ts": at}), time="ts")
+    >>> query = session.sql('''
+    ...     SELECT l.car FROM left_gate l, right_gate r WHERE l.car = r.car WINDOW = 5 SECONDS
+    ... ''')
+    >>> sorted(query.to_arrow()["car"].to_pylist())
+    [1, 2]
+    """
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+
+    def stream(
+        self, name: str, data: Any, *, time: str, lateness: str = "0 seconds", rate: float | None = None
+    ) -> None:
+        """Declare a stream.
+
+        data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
+        frame, or the path of a Parquet, CSV or JSON file (or folder).
+        time: the column that holds the event time, a timestamp.
+        lateness: how far out of order rows may arrive; rows later than that are dropped and counted.
+        rate: rows per second, if known; otherwise measured where that is cheap. It guides the join order.
+        """
+        from watersmeet.engine.sources import source_of
+
+        source = source_of(data, name)
+        stream = Stream(name, source.schema, _column_named(name, time), _lateness(name, lateness), source)
+        measured = _measured(data, time, source.known_rows)
+        known = measured if rate is None else Statistics(rate, source.known_rows)
+        self.catalog.add(_with_statistics(stream, known))
+
+    def table(self, name: str, data: Any) -> None:
+        """Declare a static table, read once when a query starts. `data` is as for `stream`."""
+        from watersmeet.engine.sources import source_of
+
+        source = source_of(data, name)
+        self.catalog.add(Table(name, source.schema, source, statistics=Statistics(rows=source.known_rows)))
+
+    def sql(self, text: str) -> Query:
+        """Check a query against the declared streams and tables. Nothing runs yet."""
+        from watersmeet.sql import bind
+
+        return Query(bind(text, self.catalog))
+
+    def explain(self, text: str) -> str:
+        """The plan of a query as text."""
+        return self.sql(text).explain()
+
+
+class Query:
+    """A checked query. Each run reads its inputs anew, so inputs that flow once can be run once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._metrics: Any = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the answer."""
+        return self.plan.schema
+
+    def explain(self) -> str:
+        """How the query will run: windows, what is kept, join orders and indexes."""
+        from watersmeet.optimizer.stages import optimize
+        from watersmeet.plan.explain import explain
+        from watersmeet.plan.nodes import Join, Project
+
+        match self.plan.root:
+            case Project(child=Join() as join):
+                return explain(self.plan, optimize(join))
+        return explain(self.plan)
+
+    def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+        """Run the query and give results as they become certain; works on endless inputs too."""
+        from watersmeet.engine.local import LocalRun
+
+        run = LocalRun(self.plan, batch_rows=batch_rows)
+        self._metrics = run.metrics
+        return run.batches()
+
+    def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
+        """Run the query to the end of its inputs and give the whole answer."""
+        return pa.Table.from_batches(self.batches(batch_rows=batch_rows), schema=self.schema)
+
+    def metrics(self) -> dict[str, int | float]:
+        """The numbers of the latest run; all zero before the first."""
+        from watersmeet.engine.metrics import Metrics
+
+        metrics: Metrics = self._metrics or Metrics()
+        return metrics.as_dict()
+
+
+def _column_named(name: str, time: object) -> str:
+    if not isinstance(time, str) or not time:
+        raise CatalogError(
+            f"stream {name!r} needs the name of its event-time column, but time is {time!r}",
+            hint=f"write session.stream({name!r}, data, time='ts')",
+        )
+    return time
+
+
+def _lateness(name: str, lateness: str) -> int:
+    try:
+        return parse_interval(lateness)
+    except ValueError as error:
+        raise CatalogError(f"the lateness of stream {name!r}: {error}") from None
+
+
+def _measured(data: object, time: str, rows: int | None) -> Statistics:
+    """The rate of data that is already in memory; None for what would have to be read first."""
+    if not isinstance(data, pa.Table) or not rows or time not in data.column_names:
+        return Statistics(rows=rows)
+    column = data[time]
+    if not pa.types.is_timestamp(column.type):
+        return Statistics(rows=rows)
+    ends = pc.min_max(pc.cast(column, pa.timestamp("us"), safe=False))
+    first, last = ends["min"].value, ends["max"].value
+    if first is None or last == first:
+        return Statistics(rows=rows)
+    return Statistics(rows * 1e6 / (last - first), rows)
+
+
+def _with_statistics(stream: Stream, statistics: Statistics) -> Stream:
+    from dataclasses import replace
+
+    return replace(stream, statistics=statistics)

@@ -1,0 +1,216 @@
+"""Queries: names, types and windows checked against a catalog, the result a logical plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from watersmeet.errors import OptionError, ParseError
+from watersmeet.model.catalog import Catalog
+from watersmeet.model.types import sql_type
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, walk
+from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK
+from watersmeet.plan.options import Options
+from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.grouping import Output, named_output, ordinal
+from watersmeet.sql.parse import parse_query
+from watersmeet.sql.scope import Text
+from watersmeet.sql.select import Answer, bind_select
+from watersmeet.sql.sources import Context
+from watersmeet.sql.syntax import Body, Compound, OrderKey, Query, Select, Setting, span_of
+
+
+def bind(text: str, catalog: Catalog) -> Plan:
+    """The plan of one query."""
+    return bind_query(parse_query(text), catalog, text)
+
+
+def bind_query(query: Query, catalog: Catalog, text: str) -> Plan:
+    """The plan of a query that was parsed as part of `text`; errors point into `text`."""
+    where = Text(text)
+    options = _options(query.settings, where)
+    context = Context(where, catalog, options.boundary)
+    try:
+        root = _bind_whole(query, context)
+    except RecursionError:
+        raise where.error(
+            "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
+        ) from None
+    return Plan(root, options, text[query.span[0] : query.span[1]])
+
+
+def _options(settings: tuple[Setting, ...], text: Text) -> Options:
+    for setting in settings:
+        try:
+            Options.of({setting.name: setting.value})
+        except OptionError as error:
+            raise text.error(error.message, setting.span, hint=error.hint, kind=OptionError) from None
+    return Options.of({setting.name: setting.value for setting in settings})
+
+
+def _bind_whole(query: Query, context: Context) -> Node:
+    """A query with its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM."""
+    head = _check_stream_words(query, context)
+    every = _every(query, context)
+    _check_limit(query, context)
+    changing = "ORDER BY … LIMIT" if query.order_by else None
+    if head.stream_word in ("dstream", "rstream"):
+        changing = changing or head.stream_word.upper()
+    answer = _bind_body(query.body, context, changing)
+    node = _top(query, answer)
+    monotone = answer.monotone and node is answer.node
+    if head.stream_word is None or (head.stream_word == "istream" and monotone):
+        return node
+    return Changes(head.stream_word, node, every)
+
+
+def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
+    match body:
+        case Select():
+            return bind_select(body, context, _bind_whole, changing)
+        case Compound():
+            return _bind_compound(body, context)
+        case Query():
+            _check_limit(body, context)
+            if body.every_us is not None:
+                raise context.text.error("EVERY stands inside parentheses", body.span, hint="write it at the very end")
+            answer = _bind_body(body.body, context, "ORDER BY … LIMIT")
+            return replace(answer, node=_top(body, answer), monotone=False)
+
+
+def _bind_compound(body: Compound, context: Context) -> Answer:
+    word = body.kind.upper()
+    left, right = (_bind_body(side, context, word) for side in (body.left, body.right))
+    if len(left.outputs) != len(right.outputs):
+        raise context.text.error(
+            f"{word} joins answers with the same columns; the first has {len(left.outputs)}, "
+            f"the second {len(right.outputs)}",
+            body.right.span,
+        )
+    for a, b in zip(left.outputs, right.outputs, strict=True):
+        if a.expression.type != b.expression.type:
+            kinds = f"{sql_type(a.expression.type)} and {sql_type(b.expression.type)}"
+            raise context.text.error(
+                f"{word} joins answers with the same types, but {a.name} and {b.name} are {kinds}",
+                b.span,
+                hint=f"write CAST({b.name} AS {sql_type(a.expression.type)})",
+            )
+    node = SetOperation(body.kind, body.all, left.node, right.node)
+    # Past a set operation only the output columns have names.
+    outputs = [Output(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
+    return Answer(node, outputs, False, replace(left.scope, inputs=()))
+
+
+# -- ORDER BY … LIMIT -----------------------------------------------------------------------------------------
+
+
+def _check_limit(query: Query, context: Context) -> None:
+    if query.order_by and query.limit is None:
+        raise context.text.error(
+            "ORDER BY needs LIMIT: an answer that never ends has no order as a whole",
+            span_of(query.order_by[0].expression),
+            hint="write ORDER BY … LIMIT 10 to keep the first ten",
+        )
+    if query.limit is not None and not query.order_by:
+        raise context.text.error(
+            "LIMIT needs ORDER BY, to say which rows are the first",
+            (query.span[1] - 1, query.span[1]),
+            hint="write ORDER BY x LIMIT 10",
+        )
+    if query.limit == 0:
+        raise context.text.error("LIMIT 0 keeps nothing; write 1 or more", (query.span[1] - 1, query.span[1]))
+
+
+def _top(query: Query, answer: Answer) -> Node:
+    if query.limit is None:
+        return answer.node
+    keys = tuple((_order_key(key, answer), key.descending) for key in query.order_by)
+    return TopK(answer.node, keys, query.limit)
+
+
+def _order_key(key: OrderKey, answer: Answer) -> Expression:
+    """A sort key over the output columns, which stand as columns of the unnamed stream ''."""
+    node: exp.Expr = key.expression
+    chosen = ordinal(node, answer.outputs, answer.scope, "ORDER BY") or named_output(node, answer.outputs)
+    if chosen is not None:
+        return _as_column(chosen)
+    if not answer.scope.inputs:
+        raise answer.scope.text.error(
+            "ORDER BY after a set operation takes output columns or their numbers",
+            span_of(node),
+            hint=f"the columns are {', '.join(output.name for output in answer.outputs)}",
+        )
+    bound = ExpressionBinder(answer.scope, "ORDER BY", aggregates=True).bind(node)
+    over_outputs = _rewritten(bound, lambda part: _selected(part, answer.outputs))
+    if any(isinstance(p, Aggregate | EventTime) or (isinstance(p, Column) and p.stream) for p in walk(over_outputs)):
+        raise answer.scope.text.error(
+            "ORDER BY may only use what is selected", span_of(node), hint="add it to the select list"
+        )
+    return over_outputs
+
+
+def _rewritten(expression: Expression, rewrite: Callable[[Expression], Expression | None]) -> Expression:
+    """The expression with every outermost part that `rewrite` answers replaced by its answer."""
+    answer = rewrite(expression)
+    if answer is not None:
+        return answer
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(_rewritten(a, rewrite) for a in expression.args), expression.type)
+    return expression
+
+
+def _selected(part: Expression, outputs: list[Output]) -> Expression | None:
+    return next((_as_column(output) for output in outputs if output.expression == part), None)
+
+
+def _as_column(output: Output) -> Column:
+    return Column("", output.name, output.expression.type)
+
+
+# -- ISTREAM, DSTREAM, RSTREAM --------------------------------------------------------------------------------
+
+
+def _selects(body: Body) -> Iterator[Select]:
+    match body:
+        case Select():
+            yield body
+        case Compound(left=left, right=right):
+            yield from _selects(left)
+            yield from _selects(right)
+        case Query(body=inner):
+            yield from _selects(inner)
+
+
+def _check_stream_words(query: Query, context: Context) -> Select:
+    """The first SELECT, whose word holds for the whole answer."""
+    head, *others = _selects(query.body)
+    for other in others:
+        if other.stream_word is not None:
+            raise context.text.error(
+                f"{other.stream_word.upper()} stands in a later SELECT of a set operation",
+                other.span,
+                hint="write it in the first SELECT; it holds for the whole answer",
+            )
+    return head
+
+
+def _every(query: Query, context: Context) -> int | None:
+    head, *_ = selects = list(_selects(query.body))
+    given = [every for every in (*(select.every_us for select in selects), query.every_us) if every is not None]
+    if len(given) > 1:
+        raise context.text.error("EVERY is given twice", query.span, hint="write it once, at the end")
+    if head.stream_word == "rstream" and not given:
+        raise context.text.error(
+            "RSTREAM needs EVERY: how often the whole answer is sent",
+            head.span,
+            hint="add for example EVERY 10 SECONDS after the conditions",
+        )
+    if given and head.stream_word != "rstream":
+        raise context.text.error(
+            "EVERY goes with RSTREAM, which sends the whole answer again and again",
+            query.span,
+            hint="write SELECT RSTREAM …, or leave EVERY out: every change is then sent once",
+        )
+    return given[0] if given else None

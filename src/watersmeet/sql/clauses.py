@@ -1,0 +1,269 @@
+"""The clauses of a query: SELECT, FROM with windows, set operations, and what follows them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.sql.settings import SettingsParser
+from watersmeet.sql.syntax import (
+    Body,
+    Compound,
+    Constraint,
+    Name,
+    OrderKey,
+    Query,
+    Select,
+    SelectItem,
+    SetKind,
+    Source,
+    Star,
+    StreamWord,
+)
+
+_OTHER_JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI", "ANTI", "ASOF", "LATERAL", "STRAIGHT_JOIN")
+_STREAM_WORDS: dict[str, StreamWord] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
+_SET_WORDS: dict[TokenType, SetKind] = {
+    TokenType.UNION: "union",
+    TokenType.EXCEPT: "except",
+    TokenType.INTERSECT: "intersect",
+}
+
+
+class QueryParser(SettingsParser):
+    def _query(self, *, nested: bool = False) -> Query:
+        """A query; `nested` ones stand in parentheses and have no options of their own."""
+        start = self._curr
+        body = self._compound()
+        order_by = self._order_by()
+        limit = self._limit()
+        every = self._every()
+        at_options = self._curr
+        settings = self._settings_list() if self._match_text_seq("OPTIONS") else ()
+        if nested and settings:
+            self.fail(
+                "a subquery has no options of its own",
+                self._span(at_options),
+                hint="write OPTIONS (…) at the end of the whole query",
+            )
+        return Query(body, order_by, limit, every, settings, self._from(start))
+
+    def _compound(self) -> Body:
+        """UNION and EXCEPT from left to right; INTERSECT binds tighter."""
+        start = self._curr
+        left = self._intersection()
+        while self._curr.token_type in (TokenType.UNION, TokenType.EXCEPT):
+            kind, every_row = self._set_word()
+            left = Compound(kind, every_row, left, self._intersection(), self._from(start))
+        return left
+
+    def _intersection(self) -> Body:
+        start = self._curr
+        left = self._member()
+        while self._curr.token_type == TokenType.INTERSECT:
+            kind, every_row = self._set_word()
+            left = Compound(kind, every_row, left, self._member(), self._from(start))
+        return left
+
+    def _set_word(self) -> tuple[SetKind, bool]:
+        kind = _SET_WORDS[self._curr.token_type]
+        self._advance()
+        every_row = bool(self._match(TokenType.ALL))
+        if not every_row:
+            self._match(TokenType.DISTINCT)
+        return kind, every_row
+
+    def _member(self) -> Body:
+        if self._match(TokenType.L_PAREN):
+            inner = self._query(nested=True)
+            self._close(")")
+            plain = not inner.order_by and inner.limit is None and inner.every_us is None
+            return inner.body if plain else inner
+        return self._select()
+
+    def _select(self) -> Select:
+        start = self._curr
+        if self._curr.token_type == TokenType.WITH:
+            self.fail(
+                "WITH before a query is not supported",
+                kind=UnsupportedError,
+                hint="write the subquery in FROM as (SELECT …) AS name",
+            )
+        if not self._match(TokenType.SELECT):
+            self.fail(f"expected SELECT, found {self._found()}")
+        word = self._stream_word()
+        distinct = bool(self._match(TokenType.DISTINCT))
+        if not distinct:
+            self._match(TokenType.ALL)
+        word = word or self._stream_word()
+        items = self._select_list()
+        sources, conditions = self._from_clause()
+        constraints = self._constraints()
+        if self._match(TokenType.WHERE):
+            conditions.append(self._expression("a condition after WHERE"))
+        constraints += self._constraints()
+        group_by = self._group_by()
+        having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
+        return Select(
+            word,
+            distinct,
+            items,
+            tuple(sources),
+            tuple(conditions),
+            tuple(constraints),
+            group_by,
+            having,
+            self._every(),
+            self._from(start),
+        )
+
+    def _stream_word(self) -> StreamWord | None:
+        word = _STREAM_WORDS.get(self._curr.text.upper()) if self._curr.token_type == TokenType.VAR else None
+        # A column may be called istream: then a comma, FROM, AS or a dot follows it.
+        if self._next.token_type in (TokenType.COMMA, TokenType.FROM, TokenType.ALIAS, TokenType.DOT):
+            return None
+        if word is not None:
+            self._advance()
+        return word
+
+    def _select_list(self) -> tuple[SelectItem | Star, ...]:
+        items = [self._select_item()]
+        while self._match(TokenType.COMMA):
+            items.append(self._select_item())
+        return tuple(items)
+
+    def _select_item(self) -> SelectItem | Star:
+        start = self._curr
+        if self._match(TokenType.STAR):
+            return Star(None, self._from(start))
+        if self._next.token_type == TokenType.DOT and self._at_name() and self._is_star(2):
+            source = self._name("a source")
+            self._advance(2)
+            return Star(source, self._from(start))
+        expression = self._expression("a column or expression to select")
+        alias = self._alias("a name after AS")
+        return SelectItem(expression, alias, self._from(start))
+
+    def _is_star(self, ahead: int) -> bool:
+        position = self._index + ahead
+        return position < len(self._tokens) and self._tokens[position].token_type == TokenType.STAR
+
+    def _expression(self, what: str) -> exp.Expr:
+        if not self._curr:
+            self.fail(f"expected {what}, found the end of the text")
+        node = self._parse_disjunction()
+        if node is None:
+            self.fail(f"expected {what}, found {self._found()}")
+        return node
+
+    def _alias(self, what: str) -> Name | None:
+        if self._match(TokenType.ALIAS):
+            return self._name(what)
+        return self._name(what) if self._at_name() else None
+
+    # -- FROM -----------------------------------------------------------------------------------------------
+
+    def _from_clause(self) -> tuple[list[Source], list[exp.Expr]]:
+        if not self._match(TokenType.FROM):
+            self.fail(f"expected FROM, found {self._found()}", hint="write SELECT … FROM stream [RANGE 1 MINUTE]")
+        sources, conditions = [self._source()], list[exp.Expr]()
+        while True:
+            if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
+                sources.append(self._source())
+            elif self._match(TokenType.JOIN) or self._match_text_seq("INNER", "JOIN"):
+                sources.append(self._source())
+                if self._match(TokenType.ON):
+                    conditions.append(self._expression("a condition after ON"))
+                elif self._curr.token_type == TokenType.USING:
+                    self.fail("JOIN … USING is not supported", hint="write ON a.k = b.k", kind=UnsupportedError)
+                else:
+                    self.fail(
+                        f"JOIN needs ON and a condition, found {self._found()}",
+                        hint="write JOIN b ON a.k = b.k, or CROSS JOIN b",
+                    )
+            elif self._curr.text.upper() in _OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
+                self.fail(
+                    f"{self._curr.text.upper()} joins are not supported; only inner joins are",
+                    hint="write JOIN … ON …, or list the streams with commas",
+                    kind=UnsupportedError,
+                )
+            else:
+                return sources, conditions
+
+    def _source(self) -> Source:
+        start = self._curr
+        relation: Name | Query
+        if self._match(TokenType.L_PAREN):
+            relation = self._query(nested=True)
+            self._close(")")
+        else:
+            relation = self._name("a stream or table")
+            if self._curr.token_type == TokenType.L_PAREN:
+                self.fail("a function cannot stand in FROM", hint="name a stream or table")
+        window = self._window()
+        alias = self._source_alias()
+        return Source(relation, alias, window or self._window(), self._from(start))
+
+    def _source_alias(self) -> Name | None:
+        if self._curr.text.upper() in _OTHER_JOINS and self._next.token_type in (TokenType.JOIN, TokenType.OUTER):
+            return None
+        return self._alias("an alias")
+
+    # -- after FROM -----------------------------------------------------------------------------------------
+
+    def _constraints(self) -> list[Constraint]:
+        found: list[Constraint] = []
+        while self._at_constraint():
+            found.append(self._constraint())
+            if self._match(TokenType.AND) and not self._at_constraint():
+                self.fail(
+                    f"expected WINDOW or DWINDOW after AND, found {self._found()}",
+                    hint="conditions on columns go into WHERE, before or after the WINDOW constraints",
+                )
+        if not found and self._curr.text.upper() in ("WINDOW", "DWINDOW"):
+            self.fail(
+                "WINDOW is not followed by a constraint",
+                hint="write WINDOW = 1 HOUR, WINDOW (A, B) = 5 SECONDS or WINDOW PATH (A, B, C) = (w1, w2)",
+            )
+        return found
+
+    def _group_by(self) -> tuple[exp.Expr, ...]:
+        if not self._match(TokenType.GROUP_BY):
+            return ()
+        keys = [self._expression("a column to group by")]
+        while self._match(TokenType.COMMA):
+            keys.append(self._expression("a column to group by"))
+        return tuple(keys)
+
+    def _order_by(self) -> tuple[OrderKey, ...]:
+        if not self._match(TokenType.ORDER_BY):
+            return ()
+        keys = [self._order_key()]
+        while self._match(TokenType.COMMA):
+            keys.append(self._order_key())
+        return tuple(keys)
+
+    def _order_key(self) -> OrderKey:
+        expression = self._expression("a column to order by")
+        descending = bool(self._match(TokenType.DESC))
+        if not descending:
+            self._match(TokenType.ASC)
+        if self._match_text_seq("NULLS"):
+            self.fail("NULLS FIRST and NULLS LAST are not supported; NULLs come last", kind=UnsupportedError)
+        return OrderKey(expression, descending)
+
+    def _limit(self) -> int | None:
+        limit = self._count("a number of rows after LIMIT") if self._match(TokenType.LIMIT) else None
+        if self._curr.token_type == TokenType.OFFSET:
+            self.fail("OFFSET is not supported", hint="ORDER BY … LIMIT n keeps the first n", kind=UnsupportedError)
+        return limit
+
+    def _every(self) -> int | None:
+        start = self._curr
+        if self._curr.token_type == TokenType.IDENTIFIER or not self._match_text_seq("EVERY"):
+            return None
+        every = self._interval()
+        if every <= 0:
+            self.fail("EVERY needs an interval longer than zero", self._from(start))
+        return every

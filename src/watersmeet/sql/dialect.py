@@ -1,0 +1,297 @@
+"""The dialect: sqlglot's tokens and scalar expressions, with our intervals and window constraints in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError as SqlglotParseError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from watersmeet.errors import ParseError, SqlError, UnsupportedError
+from watersmeet.model.time import UNITS_US, parse_interval, scale_to_us, unit_us
+from watersmeet.model.types import arrow_type
+from watersmeet.sql.syntax import Constraint, ConstraintKind, Duration, Name, Span, WindowCondition, locate
+
+RESERVED = frozenset((
+    "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "EVERY", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT",
+    "OFFSET", "OPTIONS", "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI", "ANTI", "ON",
+    "USING", "AS", "AND", "OR", "NOT", "WINDOW", "DWINDOW", "WITH", "CASE", "WHEN", "THEN", "ELSE", "END", "IN",
+    "IS", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE", "DISTINCT", "ALL", "BY", "CREATE", "INTERVAL",
+))  # fmt: skip
+_UNIT_WORDS = frozenset(f"{unit}{plural}".upper() for unit in UNITS_US for plural in ("", "s"))
+_UNEVEN_UNITS = frozenset(("MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS"))
+
+
+class TextError(SqlglotParseError):
+    """A mistake in the text. A subclass of sqlglot's error so that its trial parses can back out of it."""
+
+    def __init__(self, message: str, span: Span, hint: str | None = None, kind: type[SqlError] = ParseError) -> None:
+        super().__init__(message, errors=[{"description": message}])
+        self.message, self.span, self.hint, self.kind = message, span, hint, kind
+
+
+class ExpressionParser(parser.Parser):
+    """Scalar expressions with spans. Functions stay as written: which exist is for the binder to say."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"],
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
+    }
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER}
+
+    # -- errors ---------------------------------------------------------------------------------------------
+
+    def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
+        token = token or self._curr
+        if not token:
+            self.fail("the text ends too early: something is missing here")
+        if message.startswith("Required argument"):
+            self.fail(f"something is missing before {token.text!r}", self._span(token))
+        self.fail(f"did not expect {token.text!r} here", self._span(token))
+
+    def fail(
+        self, message: str, span: Span | None = None, hint: str | None = None, kind: type[SqlError] = ParseError
+    ) -> NoReturn:
+        raise TextError(message, span or self._here(), hint, kind)
+
+    def _here(self) -> Span:
+        if self._curr:
+            return self._span(self._curr)
+        end = self._prev.end + 1 if self._prev else len(self.sql)
+        return (end, end + 1)
+
+    @staticmethod
+    def _span(token: Token) -> Span:
+        return (token.start, token.end + 1)
+
+    def _from(self, start: Token) -> Span:
+        """From a token to the last one consumed."""
+        return (start.start, max(self._prev.end, start.start) + 1)
+
+    def _found(self) -> str:
+        return repr(self._curr.text) if self._curr else "the end of the text"
+
+    # -- spans ----------------------------------------------------------------------------------------------
+
+    def _located(self, parse: Callable[..., exp.Expr | None], *args: Any) -> exp.Expr | None:
+        start = self._curr
+        node = parse(*args)
+        if node is not None and start:
+            locate(node, self._from(start))
+        return node
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return self._located(super()._parse_disjunction)
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        return self._located(super()._parse_conjunction)
+
+    def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
+        if self._at_constraint():
+            start = self._curr
+            node = WindowCondition(constraint=self._constraint())
+            locate(node, self._from(start))
+            return node
+        return self._located(super()._parse_equality, parse_is)
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        return self._located(super()._parse_bitwise)
+
+    def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
+        return self._located(super()._parse_term, parse_mod)
+
+    def _parse_factor(self, parse_mod: bool = True) -> exp.Expr | None:
+        return self._located(super()._parse_factor, parse_mod)
+
+    def _parse_unary(self) -> exp.Expr | None:
+        return self._located(super()._parse_unary)
+
+    def _parse_atom(self) -> exp.Expr | None:
+        return None if self._at_bare_interval() else self._located(super()._parse_atom)
+
+    def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        if this is not None:  # the span would begin too late; the caller sets it
+            return super()._parse_comparison(this)
+        return self._located(super()._parse_comparison)
+
+    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
+        if this is not None:
+            return super()._parse_range(this, parse_is)
+        return self._located(super()._parse_range, None, parse_is)
+
+    def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.fail(f"BETWEEN needs AND and an upper end, found {self._found()}", hint="write x BETWEEN 1 AND 5")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """Reached only from inside expressions: the clauses of a query have their own parser."""
+        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+            self.fail(
+                "a subquery inside an expression is not supported",
+                hint="put it in FROM as (SELECT …) AS d and join it",
+                kind=UnsupportedError,
+            )
+        return None
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        return self._located(lambda: super(ExpressionParser, self)._parse_types(*args, **kwargs))
+
+    def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
+        if arrow_type(identifier.name) is not None:
+            return super()._parse_user_defined_type(identifier)
+        self.fail(f"{identifier.name} is not a type", self._span(self._prev), hint="for example BIGINT, DOUBLE, STRING")
+
+    # -- intervals ------------------------------------------------------------------------------------------
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        if self._at_bare_interval():
+            start = self._curr
+            node = Duration(us=self._interval())
+            locate(node, self._from(start))
+            return node
+        return self._located(super()._parse_type, parse_interval, fallback_to_identifier)
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        if self._curr.token_type != TokenType.INTERVAL or self._next.token_type not in (
+            TokenType.STRING, TokenType.NUMBER, TokenType.DASH,
+        ):  # fmt: skip
+            return None
+        return Duration(us=self._interval())
+
+    def _at_bare_interval(self) -> bool:
+        """`30 SECONDS` without INTERVAL; only whole unit words, so that `SELECT 1 s` keeps its alias."""
+        return (
+            self._curr.token_type == TokenType.NUMBER
+            and self._next.token_type != TokenType.IDENTIFIER
+            and self._next.text.upper() in _UNIT_WORDS
+        )
+
+    def _interval(self) -> int:
+        """An interval in any of its spellings, in microseconds."""
+        start = self._curr
+        self._match(TokenType.INTERVAL)
+        sign = -1 if self._match(TokenType.DASH) else 1
+        if self._match(TokenType.STRING):
+            return sign * self._interval_text(start, self._prev.text)
+        if self._curr.token_type != TokenType.NUMBER:
+            self.fail(f"expected an interval such as 30 SECONDS, found {self._found()}")
+        total = 0
+        while self._match(TokenType.NUMBER):
+            total += self._scaled(start, self._prev.text)
+            if not self._at_bare_interval():
+                break
+        return sign * total
+
+    def _interval_text(self, start: Token, text: str) -> int:
+        if text.strip().lstrip("+-").replace(".", "", 1).isdecimal():
+            return self._scaled(start, text.strip())
+        try:
+            return parse_interval(text)
+        except ValueError as error:
+            self.fail(str(error), self._from(start))
+
+    def _scaled(self, start: Token, number: str) -> int:
+        unit = self._curr
+        size = unit_us(unit.text) if unit and unit.token_type != TokenType.STRING else None
+        if unit and unit.text.upper() in _UNEVEN_UNITS:
+            self.fail(f"a {unit.text.lower().rstrip('s')} has no fixed length", hint="write the interval in days")
+        if size is None:
+            self.fail(
+                f"{number} needs a unit of time, found {self._found()}", hint=f"write for example {number} SECONDS"
+            )
+        self._advance()
+        try:
+            return scale_to_us(number, size)
+        except ValueError as error:
+            self.fail(f"{error}; an interval is a whole number of microseconds", self._from(start))
+
+    # -- window constraints ---------------------------------------------------------------------------------
+
+    def _at_constraint(self) -> bool:
+        if not self._curr or self._curr.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+            return False
+        word = self._curr.text.upper()
+        if word not in ("WINDOW", "DWINDOW"):
+            return False
+        return self._next.token_type in (TokenType.L_PAREN, TokenType.EQ) or self._next.text.upper() == "PATH"
+
+    def _constraint(self) -> Constraint:
+        start = self._curr
+        kind: ConstraintKind = "directed" if start.text.upper() == "DWINDOW" else "all"
+        self._advance()
+        if kind == "all" and self._match_text_seq("PATH"):
+            kind = "path"
+        elif kind == "all" and self._curr.token_type == TokenType.L_PAREN:
+            kind = "pair"
+        streams = () if kind == "all" else self._names("a stream of FROM")
+        if not self._match(TokenType.EQ):
+            self.fail(f"expected = and an interval, found {self._found()}", hint="write WINDOW (A, B) = 5 SECONDS")
+        sizes = self._interval_list() if kind == "path" else (self._interval(),)
+        return Constraint(kind, streams, sizes, self._from(start))
+
+    def _interval_list(self) -> tuple[int, ...]:
+        if self._curr.token_type != TokenType.L_PAREN:
+            return (self._interval(),)
+        self._open("(")
+        sizes = [self._interval()]
+        while self._match(TokenType.COMMA):
+            sizes.append(self._interval())
+        self._close(")")
+        return tuple(sizes)
+
+    # -- names and punctuation ------------------------------------------------------------------------------
+
+    def _names(self, what: str) -> tuple[Name, ...]:
+        """`(a, b, …)`"""
+        self._open("(")
+        names = [self._name(what)]
+        while self._match(TokenType.COMMA):
+            names.append(self._name(what))
+        self._close(")")
+        return tuple(names)
+
+    def _at_name(self) -> bool:
+        token = self._curr
+        if not token or token.token_type == TokenType.STRING:
+            return False
+        return token.token_type == TokenType.IDENTIFIER or (
+            token.text.isidentifier() and token.text.upper() not in RESERVED
+        )
+
+    def _name(self, what: str) -> Name:
+        if not self._at_name():
+            self.fail(f"expected {what}, found {self._found()}")
+        self._advance()
+        return Name(self._prev.text, self._span(self._prev))
+
+    def _open(self, mark: str) -> None:
+        self._punctuation(mark, {"(": TokenType.L_PAREN, "[": TokenType.L_BRACKET}[mark])
+
+    def _close(self, mark: str) -> None:
+        self._punctuation(mark, {")": TokenType.R_PAREN, "]": TokenType.R_BRACKET}[mark])
+
+    def _punctuation(self, mark: str, token_type: TokenType) -> None:
+        if not self._match(token_type):
+            self.fail(f"expected {mark}, found {self._found()}")
+
+
+class Watersmeet(Dialect):
+    """Names are case-insensitive; quotes are double."""
+
+    class Tokenizer(tokens.Tokenizer):
+        # No statement swallows the rest of the text, and /*+ … */ is a plain comment.
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if word != "/*+"
+        }
+
+    Parser = ExpressionParser

@@ -1,0 +1,92 @@
+"""GROUP BY, HAVING and aggregates: what is grouped by, and what may then be selected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text, walk
+from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.scope import Scope, field_index
+from watersmeet.sql.syntax import Select, Span, span_of
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output column, and where it was written."""
+
+    name: str
+    expression: Expression
+    span: Span
+
+
+def is_aggregated(expression: Expression) -> bool:
+    return any(isinstance(part, Aggregate) for part in walk(expression))
+
+
+def bind_keys(select: Select, outputs: list[Output], scope: Scope) -> tuple[Expression, ...]:
+    return tuple(_key(node, outputs, scope) for node in select.group_by)
+
+
+def _key(node: exp.Expr, outputs: list[Output], scope: Scope) -> Expression:
+    chosen = ordinal(node, outputs, scope, "GROUP BY") or _by_alias(node, outputs, scope)
+    if chosen is None:
+        return ExpressionBinder(scope, "GROUP BY").bind(node)
+    if is_aggregated(chosen.expression):
+        raise scope.text.error(
+            f"{chosen.name} is an aggregate and cannot be grouped by",
+            span_of(node),
+            hint="group by plain columns; conditions on aggregates go into HAVING",
+        )
+    return chosen.expression
+
+
+def ordinal(node: exp.Expr, outputs: list[Output], scope: Scope, clause: str) -> Output | None:
+    """`GROUP BY 1`: the first output column."""
+    if not (isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal()):
+        return None
+    position = int(node.this)
+    if not 1 <= position <= len(outputs):
+        raise scope.text.error(
+            f"{clause} {position}: the select list has {len(outputs)} columns",
+            span_of(node),
+            hint=f"write a number from 1 to {len(outputs)}, or a column",
+        )
+    return outputs[position - 1]
+
+
+def named_output(node: exp.Expr, outputs: list[Output]) -> Output | None:
+    """A bare name that an output column has."""
+    if not isinstance(node, exp.Column) or node.args.get("table") is not None or isinstance(node.this, exp.Star):
+        return None
+    return next((output for output in outputs if output.name.lower() == node.name.lower()), None)
+
+
+def _by_alias(node: exp.Expr, outputs: list[Output], scope: Scope) -> Output | None:
+    """A name of the select list, unless a column of FROM has it too: the column wins, as in SQL."""
+    output = named_output(node, outputs)
+    if output is None or any(field_index(one.schema, node.name) is not None for one in scope.inputs):
+        return None
+    return output
+
+
+def check_grouped(expression: Expression, keys: tuple[Expression, ...], span: Span | None, scope: Scope) -> None:
+    """Refuse what has no single value in a group."""
+    if expression in keys or isinstance(expression, Aggregate | Literal):
+        return
+    match expression:
+        case Column():
+            name = to_text(expression)
+            raise scope.text.error(
+                f"{name} is neither grouped by nor inside an aggregate",
+                span,
+                hint=f"add {name} to GROUP BY, or write for example MAX({name})",
+            )
+        case EventTime():
+            raise scope.text.error(
+                "event_time() differs within a group", span, hint="write MAX(event_time()), or group by it"
+            )
+        case Call(args=args):
+            for arg in args:
+                check_grouped(arg, keys, span, scope)

@@ -1,0 +1,109 @@
+"""Constants, and the few conversions a constant undergoes to meet a column: never a column to meet a constant."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model.time import parse_interval
+from watersmeet.model.types import common_type, comparable, is_instant, is_text, sql_type
+from watersmeet.plan.expressions import Expression, Literal
+
+NULL = Literal(None, pa.null())
+
+
+def number(text: str) -> Literal:
+    """`3` is an integer, `3.5` and `3e2` are doubles."""
+    if text.isdecimal() and int(text) < 2**63:
+        return Literal(int(text), pa.int64())
+    if text.isdecimal() and len(text) <= 38:
+        return Literal(Decimal(text), pa.decimal128(len(text), 0))
+    return Literal(float(text), pa.float64())
+
+
+def interval(us: int) -> Literal:
+    return Literal(us, pa.duration("us"))
+
+
+def negated(literal: Literal) -> Literal:
+    return Literal(-literal.value, literal.type)
+
+
+def meet(args: list[Expression]) -> list[Expression]:
+    """Fit the constants among values that are compared with each other to the types of the rest.
+
+    Raises ValueError if a text constant cannot be read as the time or interval it is compared with.
+    """
+    firm = [arg.type for arg in args if not isinstance(arg, Literal) or not _is_loose(arg)]
+    if not firm or not all(comparable(firm[0], t) for t in firm):
+        return args
+    target = firm[0]
+    for t in firm[1:]:
+        target = common_type(target, t)
+    return [fitted(arg, target) if isinstance(arg, Literal) else arg for arg in args]
+
+
+def _is_loose(literal: Literal) -> bool:
+    return is_text(literal.type) or pa.types.is_null(literal.type) or pa.types.is_floating(literal.type)
+
+
+def fitted(literal: Literal, target: pa.DataType) -> Literal:
+    """The constant in the type it meets, where SQL's users expect that; otherwise as it is."""
+    value = literal.value
+    if value is None and pa.types.is_null(literal.type):
+        return Literal(None, target)
+    if is_text(literal.type) and is_instant(target):
+        return instant(value, target)
+    if is_text(literal.type) and pa.types.is_duration(target):
+        return interval(parse_interval(value))
+    if pa.types.is_floating(literal.type) and pa.types.is_decimal(target):
+        return _decimal(value) or literal
+    return literal
+
+
+def instant(text: str, target: pa.DataType) -> Literal:
+    """A timestamp or date constant. A timestamp without a zone is UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is not a {sql_type(target)}; write for example '2024-05-01 12:30:00'") from None
+    if pa.types.is_date(target) and (moment.time() == datetime.min.time() and moment.tzinfo is None):
+        return Literal(date(moment.year, moment.month, moment.day), pa.date32())
+    zone = target.tz if pa.types.is_timestamp(target) else None
+    utc = moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    if zone is None:
+        return Literal(utc.replace(tzinfo=None), pa.timestamp("us"))
+    return Literal(utc, pa.timestamp("us", tz=zone))
+
+
+def _decimal(value: float) -> Literal | None:
+    exact = Decimal(repr(value))
+    exponent = exact.as_tuple().exponent
+    if not isinstance(exponent, int):
+        return None
+    scale = max(0, -exponent)
+    digits = max(len(exact.as_tuple().digits) + max(0, exponent), scale, 1)
+    return Literal(exact, pa.decimal128(digits, scale)) if digits <= 38 else None
+
+
+def cast(literal: Literal, target: pa.DataType) -> Literal:
+    """A constant cast now rather than for every row. Raises ValueError if its text does not fit."""
+    if literal.value is None:
+        return Literal(None, target)
+    if is_text(literal.type) and is_instant(target):
+        made = instant(literal.value, target)
+        return made if made.type == target else Literal(_converted(made, target), target)
+    return Literal(_converted(literal, target), target)
+
+
+def _converted(literal: Literal, target: pa.DataType) -> Any:
+    try:
+        return pc.cast(pa.scalar(literal.value, literal.type), target).as_py()
+    except pa.ArrowInvalid:
+        raise ValueError(f"{literal.value!r} cannot be read as {sql_type(target)}") from None
+    except pa.ArrowNotImplementedError:
+        raise ValueError(f"{sql_type(literal.type)} cannot be cast to {sql_type(target)}") from None

@@ -1,0 +1,70 @@
+"""Scripts and queries as syntax, with every mistake reported as our own error."""
+
+from __future__ import annotations
+
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token
+
+from watersmeet.errors import ParseError
+from watersmeet.sql.dialect import TextError, Watersmeet
+from watersmeet.sql.statements import StatementParser
+from watersmeet.sql.syntax import Query, Span, Statement, span_of
+
+__all__ = ["parse_query", "parse_script", "span_of"]
+
+
+def parse_script(text: str) -> list[Statement]:
+    """The statements of a script, separated by semicolons; spans are offsets into `text`."""
+    tokens = _tokens(text)
+    parser = StatementParser(dialect=Watersmeet)
+    try:
+        parsed = parser._parse(StatementParser._statement, tokens, text)  # type: ignore[arg-type]
+    except TextError as fault:
+        raise fault.kind(fault.message, hint=fault.hint, sql=text, span=fault.span) from None
+    except SqlglotError as error:
+        raise ParseError(f"the text cannot be read: {_first_line(error)}", sql=text, span=(0, len(text))) from None
+    except RecursionError:
+        raise ParseError("the text is nested too deeply", sql=text, span=(0, 1)) from None
+    return [statement for statement in parsed if statement is not None]  # type: ignore[misc]
+
+
+def parse_query(text: str) -> Query:
+    """The one query a text consists of."""
+    statements = parse_script(text)
+    if not statements:
+        raise ParseError("the text is empty; write a query such as SELECT * FROM a", sql=text, span=(0, 1))
+    if len(statements) > 1:
+        raise ParseError("expected one query, found several statements", sql=text, span=statements[1].span)
+    query = statements[0]
+    if not isinstance(query, Query):
+        raise ParseError(
+            "expected a query, found a CREATE statement",
+            sql=text,
+            span=query.span,
+            hint="run CREATE statements from a script",
+        )
+    return query
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return Watersmeet().tokenize(text)
+    except SqlglotError as error:
+        raise ParseError(_token_problem(error), sql=text, span=_last_quote(text)) from None
+
+
+def _token_problem(error: SqlglotError) -> str:
+    message = _first_line(error.__cause__ or error)
+    if message.startswith("Missing "):
+        return f"a quote is never closed: {message.split()[1]} is missing"
+    return "the text cannot be split into words"
+
+
+def _last_quote(text: str) -> Span:
+    """An unclosed string begins at one of the quotes; without a better answer, the last."""
+    position = max(text.rfind("'"), text.rfind('"'), 0)
+    return (position, position + 1)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0].rstrip(".")

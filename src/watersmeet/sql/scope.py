@@ -1,0 +1,117 @@
+"""Which names a query can see: the inputs of FROM and their columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.errors import BindError, SqlError
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import Derived, Input
+from watersmeet.sql.syntax import Name, Span
+
+HIDDEN_TIME = "_ts"
+"""The event-time column of a subquery that does not select one."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text being bound, to point into."""
+
+    sql: str
+
+    def error(
+        self, message: str, span: Span | None, *, hint: str | None = None, kind: type[SqlError] = BindError
+    ) -> SqlError:
+        return kind(message, hint=hint, sql=self.sql, span=span)
+
+    def piece(self, span: Span | None) -> str:
+        """The words at a span, on one line."""
+        return " ".join(self.sql[span[0] : span[1]].split()) if span else "expression"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The inputs of one SELECT. Names are matched as written first, then without regard to case."""
+
+    text: Text
+    inputs: tuple[Input, ...]
+
+    def input(self, name: Name) -> Input:
+        for one in self.inputs:
+            if one.alias.lower() == name.text.lower():
+                return one
+        known = [one.alias for one in self.inputs]
+        raise self.text.error(
+            f"{name.text} is not in FROM", name.span, hint=_meant(name.text, known, "the sources here are")
+        )
+
+    def column(self, source: Name | None, name: Name, span: Span | None = None) -> Column:
+        if source is not None:
+            return self._qualified(self.input(source), name)
+        found = [one for one in self.inputs if field_index(one.schema, name.text) is not None]
+        if len(found) > 1:
+            candidates = " or ".join(f"{one.alias}.{name.text}" for one in found)
+            raise self.text.error(f"{name.text} is ambiguous", name.span, hint=f"write {candidates}")
+        if not found:
+            raise self._unknown(name)
+        return self._qualified(found[0], name)
+
+    def columns(self, source: Name | None) -> list[Column]:
+        """What `*` or `a.*` stands for."""
+        inputs = self.inputs if source is None else (self.input(source),)
+        return [Column(one.alias, field.name, field.type) for one in inputs for field in visible_fields(one)]
+
+    def is_time(self, column: Column) -> bool:
+        """Whether a column is the event time of its stream."""
+        return any(one.alias == column.stream and one.time == column.name for one in self.inputs)
+
+    def _qualified(self, one: Input, name: Name) -> Column:
+        index = field_index(one.schema, name.text)
+        if index is None:
+            known = [field.name for field in visible_fields(one)]
+            raise self.text.error(
+                f"{one.alias} has no column {name.text}", name.span, hint=_meant(name.text, known, "its columns are")
+            )
+        field = one.schema.field(index)
+        return Column(one.alias, field.name, field.type)
+
+    def _unknown(self, name: Name) -> SqlError:
+        known = [f"{one.alias}.{field.name}" for one in self.inputs for field in visible_fields(one)]
+        near = get_close_matches(name.text.lower(), [entry.split(".", 1)[1].lower() for entry in known], n=1)
+        meant = next((entry for entry in known if near and entry.split(".", 1)[1].lower() == near[0]), None)
+        listing = f"the columns are {', '.join(known)}"
+        return self.text.error(
+            f"there is no column {name.text}", name.span, hint=f"did you mean {meant}? {listing}" if meant else listing
+        )
+
+
+def event_time_type(inputs: tuple[Input, ...]) -> pa.DataType:
+    """The type of event_time(): zoned only if every stream's time is."""
+    kinds = [one.schema.field(one.time).type for one in inputs if one.time is not None]
+    aware = bool(kinds) and all(kind.tz is not None for kind in kinds)
+    return pa.timestamp("us", tz="UTC") if aware else pa.timestamp("us")
+
+
+def visible_fields(one: Input) -> list[pa.Field[Any]]:
+    """The columns `*` shows; the event time a subquery carries without having selected it is not among them."""
+    hidden = HIDDEN_TIME if isinstance(one.relation, Derived) and one.relation.time == HIDDEN_TIME else None
+    return [field for field in one.schema if field.name != hidden]
+
+
+def field_index(schema: pa.Schema, name: str) -> int | None:
+    names = list(schema.names)
+    if name in names:
+        return names.index(name)
+    lowered = [known.lower() for known in names]
+    return lowered.index(name.lower()) if name.lower() in lowered else None
+
+
+def _meant(given: str, known: list[str], listing: str) -> str:
+    near = get_close_matches(given.lower(), [name.lower() for name in known], n=1)
+    meant = next((name for name in known if near and name.lower() == near[0]), None)
+    everything = f"{listing} {', '.join(known)}"
+    return f"did you mean {meant}? {everything}" if meant else everything

@@ -1,0 +1,121 @@
+"""One SELECT: sources, conditions, select list and grouping, put together as plan nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet.errors import WindowError
+from watersmeet.plan.expressions import Column, EventTime, Expression
+from watersmeet.plan.nodes import Distinct, GroupBy, Node, Project
+from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.grouping import Output, bind_keys, check_grouped, is_aggregated
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.sources import Context, SubqueryBinder, bind_sources
+from watersmeet.sql.syntax import Select, SelectItem, Span, Star, span_of
+from watersmeet.sql.windows import Conditions, bind_conditions, make_join
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A bound query body. `monotone` means a plain join, whose rows never leave the answer; `scope` is what
+    ORDER BY may name besides the outputs."""
+
+    node: Node
+    outputs: list[Output]
+    monotone: bool
+    scope: Scope
+    keys: tuple[Expression, ...] | None = None
+
+
+def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
+    """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
+    inputs, places = bind_sources(select.sources, context, bind_subquery)
+    scope = Scope(context.text, inputs)
+    found = bind_conditions(select.conditions, select.constraints, scope, context.boundary)
+    outputs = _outputs(select, scope)
+    having = ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
+    grouped = bool(select.group_by) or any(is_aggregated(output.expression) for output in outputs)
+    grouped = grouped or (having is not None and is_aggregated(having))
+    if having is not None and not grouped:
+        raise context.text.error(
+            "HAVING needs GROUP BY or an aggregate",
+            span_of(select.having or select.group_by[0]),
+            hint="conditions on rows go into WHERE",
+        )
+    why = "GROUP BY" if select.group_by else "an aggregate" if grouped else "DISTINCT" if select.distinct else changing
+    if why is not None:
+        _require_windows(why, scope, found, places)
+    node: Node = make_join(scope, found, context.boundary, places)
+    keys = None
+    if grouped:
+        keys = bind_keys(select, outputs, scope)
+        for output in outputs:
+            check_grouped(output.expression, keys, output.span, scope)
+        if having is not None:
+            check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
+        node = GroupBy(node, keys, having)
+    node = Project(node, tuple((output.name, output.expression) for output in outputs))
+    if select.distinct:
+        node = Distinct(node)
+    return Answer(node, outputs, not (grouped or select.distinct), scope, keys)
+
+
+def _outputs(select: Select, scope: Scope) -> list[Output]:
+    binder = ExpressionBinder(scope, "the select list", aggregates=True)
+    outputs: list[Output] = []
+    taken: set[str] = set()
+    for item in select.items:
+        for name, expression in _expanded(item, scope, binder):
+            outputs.append(Output(_unique(name, taken), expression, item.span))
+    return outputs
+
+
+def _expanded(item: SelectItem | Star, scope: Scope, binder: ExpressionBinder) -> list[tuple[str, Expression]]:
+    if isinstance(item, Star):
+        return [(column.name, column) for column in scope.columns(item.source)]
+    bound = binder.bind(item.expression)
+    if item.alias is not None:
+        return [(item.alias.text, bound)]
+    return [(_readable_name(bound, scope.text.piece(span_of(item.expression) or item.span)), bound)]
+
+
+def _readable_name(bound: Expression, words: str) -> str:
+    """The name of an output column that was given none."""
+    match bound:
+        case Column(name=name):
+            return name
+        case EventTime():
+            return "event_time"
+    return words
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, or the name with _1, _2, … if it is taken."""
+    chosen, number = name, 0
+    while chosen.lower() in taken:
+        number += 1
+        chosen = f"{name}_{number}"
+    taken.add(chosen.lower())
+    return chosen
+
+
+def _require_windows(why: str, scope: Scope, found: Conditions, places: dict[str, Span]) -> None:
+    """An answer that changes is over the windows' contents, so every stream must have one of its own."""
+    bare = [one.alias for one in scope.inputs if not one.is_table and one.window is None]
+    if not bare:
+        return
+    if found.bounds or found.choices:
+        raise scope.text.error(
+            f"{why} needs a window on {bare[0]}: WINDOW constraints between streams say which rows meet, "
+            f"not how long a result counts",
+            next(iter(found.places.values()), places[bare[0]]),
+            hint=f"give the join a window of its own: FROM (SELECT ISTREAM … WINDOW …) [RANGE 1 HOUR] …; "
+            f"or write {bare[0]} [RANGE 1 HOUR]",
+            kind=WindowError,
+        )
+    raise scope.text.error(
+        f"{why} needs a window on {bare[0]}: without one it is not said which rows are in the answer",
+        places[bare[0]],
+        hint=f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]",
+        kind=WindowError,
+    )

@@ -1,0 +1,135 @@
+"""The entries of FROM: streams, tables and subqueries, as plan inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.errors import BindError
+from watersmeet.model.catalog import Catalog, Stream, Table
+from watersmeet.model.windows import Boundary, Rows, Window
+from watersmeet.plan.expressions import Column, EventTime
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, schema_of
+from watersmeet.sql.scope import HIDDEN_TIME, Text, event_time_type, field_index
+from watersmeet.sql.syntax import Name, Query, Source, Span
+
+
+@dataclass(frozen=True)
+class Context:
+    """What binding needs to know besides the syntax."""
+
+    text: Text
+    catalog: Catalog
+    boundary: Boundary
+
+
+SubqueryBinder = Callable[[Query, Context], Node]
+
+
+def bind_sources(
+    sources: tuple[Source, ...], context: Context, bind_subquery: SubqueryBinder
+) -> tuple[tuple[Input, ...], dict[str, Span]]:
+    """The inputs in order, and where each stands in the text."""
+    inputs: list[Input] = []
+    places: dict[str, Span] = {}
+    for source in sources:
+        one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
+        inputs.append(one)
+        places[one.alias] = source.span
+    return tuple(inputs), places
+
+
+def _input(source: Source, context: Context, bind_subquery: SubqueryBinder, taken: list[str]) -> Input:
+    alias = _alias(source, taken)
+    if alias.lower() in taken:
+        span = (source.alias or source.relation).span
+        raise context.text.error(f"{alias} is used twice; give one an alias", span, hint=f"write {alias} AS {alias}2")
+    relation: Stream | Table | Derived
+    if isinstance(source.relation, Query):
+        relation = _derived(alias, source, bind_subquery(source.relation, context), context)
+    else:
+        relation = _named(source.relation, context)
+    return Input(alias, relation, _window(source, relation.schema, alias, context))
+
+
+def _alias(source: Source, taken: list[str]) -> str:
+    if source.alias is not None:
+        return source.alias.text
+    if isinstance(source.relation, Name):
+        return source.relation.text
+    names = ["subquery", *(f"subquery_{n}" for n in range(1, len(taken) + 1))]
+    return next(name for name in names if name not in taken)
+
+
+def _named(name: Name, context: Context) -> Stream | Table:
+    relation = context.catalog.find(name.text)
+    if relation is not None:
+        return relation
+    near = context.catalog.suggestion(name.text)
+    known = ", ".join(context.catalog.names())
+    listing = f"declared are {known}" if known else "none is declared yet: use CREATE STREAM"
+    raise context.text.error(
+        f"there is no stream or table {name.text}",
+        name.span,
+        hint=f"did you mean {near}? {listing}" if near else listing,
+    )
+
+
+def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> Window | None:
+    clause = source.window
+    if clause is None or not isinstance(clause.window, Rows):
+        return clause.window if clause else None
+    columns = []
+    for name in clause.partition_by:
+        index = field_index(schema, name.text)
+        if index is None:
+            raise context.text.error(
+                f"{alias} has no column {name.text} to partition by",
+                name.span,
+                hint=f"its columns are {', '.join(schema.names)}",
+            )
+        columns.append(schema.field(index).name)
+    return Rows(clause.window.count, tuple(columns))
+
+
+def _derived(alias: str, source: Source, node: Node, context: Context) -> Derived:
+    if isinstance(node, Changes):
+        # A change log has its instants as they are; what it lacks is only the column in its schema.
+        schema = schema_of(node)
+        _refuse_hidden_name(schema, source, context)
+        return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
+    if not (isinstance(node, Project) and isinstance(node.child, Join)):
+        raise context.text.error(
+            "a subquery in FROM must be a stream, and this one is an answer that changes",
+            source.span,
+            hint="write SELECT ISTREAM … in it to take the rows as they appear, and give it a window",
+        )
+    time = _time_column(node, node.child)
+    if time is not None:
+        return Derived(alias, node, node.schema, time)
+    _refuse_hidden_name(node.schema, source, context)
+    with_time = Project(node.child, (*node.columns, (HIDDEN_TIME, EventTime(event_time_type(node.child.inputs)))))
+    return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
+
+
+def _time_column(node: Project, join: Join) -> str | None:
+    """The selected column that is the event time of the subquery's rows, if there is one."""
+    only = join.streams[0] if len(join.streams) == 1 else None
+    for name, expression in node.columns:
+        if isinstance(expression, EventTime):
+            return name
+        if only and isinstance(expression, Column) and (expression.stream, expression.name) == (only.alias, only.time):
+            return name
+    return None
+
+
+def _refuse_hidden_name(schema: pa.Schema, source: Source, context: Context) -> None:
+    if HIDDEN_TIME in schema.names:
+        raise context.text.error(
+            f"{HIDDEN_TIME} is the name a subquery's event time gets by itself",
+            source.span,
+            hint="give the selected column another name with AS",
+            kind=BindError,
+        )

@@ -1,0 +1,105 @@
+"""CREATE STREAM, CREATE TABLE, CREATE SINK and queries: one statement of a script."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+from sqlglot.tokenizer_core import Token, TokenType
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.model.types import arrow_type
+from watersmeet.sql.clauses import QueryParser
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Name, Setting, Statement
+
+_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "STRING", "DATE", "TIMESTAMP")
+
+
+class StatementParser(QueryParser):
+    def _statement(self) -> Statement | None:
+        if self._match(TokenType.SEMICOLON) or not self._curr:
+            return None
+        if self._curr.token_type == TokenType.CREATE:
+            return self._create()
+        if self._curr.token_type not in (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH):
+            near = get_close_matches(self._curr.text.upper(), ["SELECT", "CREATE"], n=1)
+            self.fail(
+                f"expected a statement, found {self._found()}",
+                hint=f"did you mean {near[0]}?" if near else "a statement begins with SELECT or CREATE",
+            )
+        return self._query()
+
+    def _create(self) -> Statement:
+        start = self._curr
+        self._advance()
+        kind = self._curr.text.upper()
+        if kind not in ("STREAM", "TABLE", "SINK"):
+            self.fail(f"expected STREAM, TABLE or SINK after CREATE, found {self._found()}")
+        self._advance()
+        name = self._name(f"a name for the {kind.lower()}")
+        if kind == "SINK":
+            return self._create_sink(start, name)
+        schema = self._columns() if self._curr.token_type == TokenType.L_PAREN else None
+        settings = self._with(kind)
+        if self._curr.token_type == TokenType.ALIAS:
+            self.fail(
+                f"CREATE {kind} … AS query is not supported",
+                kind=UnsupportedError,
+                hint="put the query in FROM: FROM (SELECT …) [RANGE 1 HOUR] AS d",
+            )
+        made = CreateStream if kind == "STREAM" else CreateTable
+        return made(name.text, schema, _as_dict(settings), self._from(start), name.span, settings)
+
+    def _create_sink(self, start: Token, name: Name) -> CreateSink:
+        settings = self._with("SINK")
+        if not self._match(TokenType.ALIAS):
+            self.fail(
+                f"expected AS and a query, found {self._found()}", hint="write CREATE SINK name WITH (…) AS SELECT …"
+            )
+        query = self._query()
+        return CreateSink(name.text, _as_dict(settings), query, self._from(start), name.span, settings)
+
+    def _with(self, kind: str) -> tuple[Setting, ...]:
+        if not self._match(TokenType.WITH):
+            self.fail(f"expected WITH (…), found {self._found()}", hint=f"write CREATE {kind} … WITH (path = '…', …)")
+        return self._settings_list()
+
+    def _columns(self) -> pa.Schema:
+        self._open("(")
+        fields = [self._column()]
+        while self._match(TokenType.COMMA):
+            fields.append(self._column(tuple(f.name.lower() for f in fields)))
+        self._close(")")
+        return pa.schema(fields)
+
+    def _column(self, taken: tuple[str, ...] = ()) -> pa.Field[Any]:
+        name = self._name("a column name")
+        if name.text.lower() in taken:
+            self.fail(f"column {name.text} is declared twice", name.span)
+        start = self._curr
+        sql = self._type_text(name)
+        data_type = arrow_type(sql)
+        if data_type is None:
+            self.fail(f"{sql} is not a type", self._from(start), hint=f"the types are {', '.join(_TYPES)}, …")
+        nullable = not self._match_text_seq("NOT", "NULL")
+        return pa.field(name.text, data_type, nullable)
+
+    def _type_text(self, name: Name) -> str:
+        """The words of a type up to the next comma, closing parenthesis or NOT."""
+        start = self._curr
+        if not start or not start.text.isidentifier():
+            self.fail(f"column {name.text} needs a type, found {self._found()}", hint=f"write {name.text} BIGINT")
+        self._advance()
+        self._match_text_seq("PRECISION")
+        if self._match(TokenType.L_PAREN):
+            self._count("a length")
+            if self._match(TokenType.COMMA):
+                self._count("a scale")
+            self._close(")")
+        span = self._from(start)
+        return self.sql[span[0] : span[1]]
+
+
+def _as_dict(settings: tuple[Setting, ...]) -> dict[str, str]:
+    return {setting.name: setting.value for setting in settings}

@@ -1,0 +1,185 @@
+"""What the parser hands to the binder: clauses as frozen values, scalar expressions as sqlglot trees.
+
+Every piece carries its span, the (start, end) offsets into the original text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from sqlglot import exp
+
+from watersmeet.model.windows import Window
+
+Span = tuple[int, int]
+StreamWord = Literal["istream", "dstream", "rstream"]
+SetKind = Literal["union", "except", "intersect"]
+ConstraintKind = Literal["all", "pair", "directed", "path"]
+
+
+@dataclass(frozen=True)
+class Name:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`name = value` of OPTIONS or WITH, both as text."""
+
+    name: str
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class WindowClause:
+    """`[RANGE …]` and its kin; partition columns are still names."""
+
+    window: Window
+    partition_by: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`WINDOW …` or `DWINDOW …` between streams."""
+
+    kind: ConstraintKind
+    streams: tuple[Name, ...]
+    sizes_us: tuple[int, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Source:
+    """One entry of FROM: a name or a subquery, with window and alias."""
+
+    relation: Name | Query
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Star:
+    """`*`, or `a.*`."""
+
+    source: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class SelectItem:
+    expression: exp.Expr
+    alias: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    expression: exp.Expr
+    descending: bool
+
+
+@dataclass(frozen=True)
+class Select:
+    stream_word: StreamWord | None
+    distinct: bool
+    items: tuple[SelectItem | Star, ...]
+    sources: tuple[Source, ...]
+    conditions: tuple[exp.Expr, ...]
+    constraints: tuple[Constraint, ...]
+    group_by: tuple[exp.Expr, ...]
+    having: exp.Expr | None
+    every_us: int | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Compound:
+    kind: SetKind
+    all: bool
+    left: Body
+    right: Body
+    span: Span
+
+
+@dataclass(frozen=True)
+class Query:
+    """A whole query, or a parenthesised one inside a set operation or FROM."""
+
+    body: Body
+    order_by: tuple[OrderKey, ...]
+    limit: int | None
+    every_us: int | None
+    settings: tuple[Setting, ...]
+    span: Span
+
+
+Body = Select | Compound | Query
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """`schema` is None when the column list is left out: it then comes from the source."""
+
+    name: str
+    schema: pa.Schema | None
+    options: Mapping[str, str]
+    span: Span
+    name_span: Span
+    settings: tuple[Setting, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    name: str
+    schema: pa.Schema | None
+    options: Mapping[str, str]
+    span: Span
+    name_span: Span
+    settings: tuple[Setting, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class CreateSink:
+    name: str
+    options: Mapping[str, str]
+    query: Query
+    span: Span
+    name_span: Span
+    settings: tuple[Setting, ...] = field(default=(), repr=False)
+
+
+Statement = CreateStream | CreateTable | CreateSink | Query
+
+
+class Duration(exp.Expression, exp.Condition):
+    """An interval in microseconds, inside an expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"us": True}
+
+
+class WindowCondition(exp.Expression, exp.Condition):
+    """A window constraint written as a conjunct of WHERE or ON."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"constraint": True}
+
+
+def locate(node: exp.Expr, span: Span) -> None:
+    node.meta.setdefault("span", span)
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """Where an expression stands in the text: as recorded, else around its parts."""
+    known: Any = node.meta.get("span")
+    if known is not None:
+        return (known[0], known[1])
+    if "start" in node.meta and "end" in node.meta:
+        return (node.meta["start"], node.meta["end"] + 1)
+    parts = [span for child in node.iter_expressions() if (span := span_of(child)) is not None]
+    return (min(s for s, _ in parts), max(e for _, e in parts)) if parts else None

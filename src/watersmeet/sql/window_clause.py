@@ -1,0 +1,53 @@
+"""The window of one source: [RANGE …], [ROWS …], [PARTITION BY … ROWS …], [NOW] or [UNBOUNDED]."""
+
+from __future__ import annotations
+
+from sqlglot.tokenizer_core import TokenType
+
+from watersmeet.model.windows import Range, Rows, Unbounded, Window
+from watersmeet.sql.dialect import ExpressionParser
+from watersmeet.sql.syntax import Name, WindowClause
+
+
+class WindowParser(ExpressionParser):
+    def _window(self) -> WindowClause | None:
+        start = self._curr
+        if not self._match(TokenType.L_BRACKET):
+            return None
+        window, partition_by = self._window_form()
+        self._close("]")
+        return WindowClause(window, partition_by, self._from(start))
+
+    def _window_form(self) -> tuple[Window, tuple[Name, ...]]:
+        if self._match_text_seq("RANGE"):
+            return (Unbounded() if self._match_text_seq("UNBOUNDED") else Range(self._interval())), ()
+        if self._match_text_seq("ROWS"):
+            return Rows(self._count("a number of rows")), ()
+        if self._match_text_seq("NOW"):
+            return Range(0), ()
+        if self._match_text_seq("UNBOUNDED"):
+            return Unbounded(), ()
+        if self._match(TokenType.PARTITION_BY):
+            columns = [self._partition_column()]
+            while self._match(TokenType.COMMA):
+                columns.append(self._partition_column())
+            if not self._match_text_seq("ROWS"):
+                self.fail(
+                    f"PARTITION BY in a window goes with ROWS, found {self._found()}",
+                    hint="write [PARTITION BY k ROWS 10]",
+                )
+            return Rows(self._count("a number of rows")), tuple(columns)
+        self.fail(
+            f"{self._found()} is not a window",
+            hint="write [RANGE 30 SECONDS], [ROWS 100], [PARTITION BY k ROWS 10], [NOW] or [UNBOUNDED]",
+        )
+
+    def _partition_column(self) -> Name:
+        return self._name("a column to partition by")
+
+    def _count(self, what: str) -> int:
+        text = self._curr.text if self._curr else ""
+        if self._curr.token_type != TokenType.NUMBER or not text.isdecimal():
+            self.fail(f"expected {what}, found {self._found()}", hint="write a whole number")
+        self._advance()
+        return int(text)

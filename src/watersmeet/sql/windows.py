@@ -1,0 +1,164 @@
+"""Window constraints and conditions between streams, sorted into bounds, choices and predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from watersmeet.errors import WindowError
+from watersmeet.model.windows import (
+    Bound,
+    Boundary,
+    Choice,
+    directed_window,
+    pair_window,
+    path_window,
+    single_window,
+)
+from watersmeet.plan.expressions import Expression, Literal, conjuncts
+from watersmeet.plan.nodes import Input, Join
+from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.syntax import Constraint, Name, Span, WindowCondition, span_of
+from watersmeet.sql.time_bounds import time_bounds
+
+
+@dataclass
+class Conditions:
+    """What WHERE, ON and the WINDOW constraints of one SELECT amount to; `places` is where each was written."""
+
+    predicates: list[Expression] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    places: dict[str, Span] = field(default_factory=dict)
+
+
+def bind_conditions(
+    written: Iterable[exp.Expr], constraints: Iterable[Constraint], scope: Scope, boundary: Boundary
+) -> Conditions:
+    found = Conditions()
+    for constraint in constraints:
+        _add_constraint(found, constraint, scope, boundary)
+    for condition in written:
+        for part in _conjuncts(condition):
+            if isinstance(part, WindowCondition):
+                _add_constraint(found, part.args["constraint"], scope, boundary)
+            else:
+                _add_condition(found, part, scope)
+    return found
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.And):
+        return _conjuncts(node.this) + _conjuncts(node.expression)
+    if isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren | WindowCondition):
+        return _conjuncts(node.this)
+    return [node]
+
+
+def _add_condition(found: Conditions, node: exp.Expr, scope: Scope) -> None:
+    bound = ExpressionBinder(scope, "WHERE or ON", event_time=False).condition(node)
+    span = span_of(node)
+    words = scope.text.piece(span)
+    for part in conjuncts(bound):
+        bounds = time_bounds(part, scope, words)
+        if bounds is not None:
+            found.bounds += bounds
+            found.places.setdefault(words, span or (0, 1))
+        elif not (isinstance(part, Literal) and part.value is True):
+            found.predicates.append(part)
+
+
+def _add_constraint(found: Conditions, constraint: Constraint, scope: Scope, boundary: Boundary) -> None:
+    try:
+        made = _constraint_bounds(constraint, scope, boundary)
+    except WindowError as error:
+        raise _placed(error, scope, constraint.span) from None
+    if isinstance(made, Choice):
+        found.choices.append(made)
+        written = made.alternatives[0][0].written
+    else:
+        found.bounds += made
+        written = made[0].written
+    found.places.setdefault(written, constraint.span)
+
+
+def _constraint_bounds(constraint: Constraint, scope: Scope, boundary: Boundary) -> tuple[Bound, ...] | Choice:
+    names = _streams(constraint, scope)
+    size = constraint.sizes_us[0]
+    match constraint.kind:
+        case "all":
+            return single_window(names, size, boundary)
+        case "pair":
+            return pair_window(names[0], names[1], size, boundary)
+        case "directed":
+            return directed_window(names[0], names[1], size, boundary)
+        case "path":
+            return path_window(names, constraint.sizes_us, boundary)
+
+
+def _streams(constraint: Constraint, scope: Scope) -> list[str]:
+    if constraint.kind == "all":
+        names = [one.alias for one in scope.inputs if not one.is_table]
+        if len(names) < 2:
+            raise WindowError(
+                "WINDOW = … bounds how far apart two streams may be, and here is only one",
+                hint=f"write {(names or ['a'])[0]} [RANGE …] for a window over it",
+            )
+        return names
+    names = [_stream(name, scope) for name in constraint.streams]
+    _check_count(constraint, names)
+    return names
+
+
+def _stream(name: Name, scope: Scope) -> str:
+    one = scope.input(name)
+    if one.is_table:
+        raise scope.text.error(f"{name.text} is a static table and has no event time", name.span, kind=WindowError)
+    return one.alias
+
+
+def _check_count(constraint: Constraint, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise WindowError("a stream stands twice in one constraint; name different streams")
+    if constraint.kind != "path" and len(names) != 2:
+        word = "DWINDOW" if constraint.kind == "directed" else "WINDOW"
+        raise WindowError(
+            f"{word} takes two streams, not {len(names)}",
+            hint=f"write {word} (A, B) = 5 SECONDS, one constraint a pair joined by AND",
+        )
+    if constraint.kind == "path" and (len(names) < 2 or len(constraint.sizes_us) != len(names) - 1):
+        raise WindowError(
+            f"WINDOW PATH over {len(names)} streams needs {max(1, len(names) - 1)} sizes, "
+            f"not {len(constraint.sizes_us)}",
+            hint="write WINDOW PATH (A, B, C) = (5 SECONDS, 10 SECONDS): one size a step",
+        )
+
+
+def make_join(scope: Scope, found: Conditions, boundary: Boundary, places: dict[str, Span]) -> Join:
+    """The join, with what it finds wrong pointed at in the text; `places` are the sources' spans by alias."""
+    try:
+        return Join(scope.inputs, tuple(found.predicates), tuple(found.bounds), tuple(found.choices), boundary)
+    except WindowError as error:
+        raise _placed(error, scope, _place(error, scope.inputs, found, places)) from None
+
+
+def _place(error: WindowError, inputs: tuple[Input, ...], found: Conditions, places: dict[str, Span]) -> Span:
+    for one in inputs:
+        if error.message.startswith((f"rows of {one.alias} ", f"{one.alias} ")):
+            return places[one.alias]
+    for written, span in found.places.items():
+        if written in error.message:
+            return span
+    for one in inputs:
+        if f"{one.alias} [" in error.message:
+            return places[one.alias]
+    return (min(s for s, _ in places.values()), max(e for _, e in places.values()))
+
+
+def _placed(error: WindowError, scope: Scope, span: Span) -> WindowError:
+    if error.sql is not None:
+        return error
+    return WindowError(error.message, hint=error.hint, sql=scope.text.sql, span=span)

@@ -1,0 +1,6 @@
+-- What the golden files of this folder are bound against.
+CREATE STREAM a (k BIGINT, x INT, s STRING, d DECIMAL(10, 2), ts TIMESTAMP) WITH (time = 'ts');
+CREATE STREAM b (k BIGINT, x INT, s STRING, d DECIMAL(10, 2), ts TIMESTAMP) WITH (time = 'ts');
+CREATE STREAM c (k BIGINT, x INT, s STRING, d DECIMAL(10, 2), ts TIMESTAMP) WITH (time = 'ts');
+CREATE STREAM zoned (k BIGINT, at TIMESTAMPTZ) WITH (time = 'at');
+CREATE TABLE dim (k BIGINT, name STRING, since DATE) WITH (path = 'dim.parquet');

@@ -1,0 +1,1 @@
+WITH q AS (SELECT k FROM a) SELECT k FROM q

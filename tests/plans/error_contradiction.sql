@@ -1,0 +1,2 @@
+SELECT a.k FROM a, b WINDOW (a, b) = 5 SECONDS
+WHERE b.ts > a.ts + INTERVAL 6 SECONDS

@@ -1,0 +1,1 @@
+SELECT a.k FROM a JOIN b WHERE a.k = b.k

@@ -1,0 +1,1 @@
+SELCT k FROM a

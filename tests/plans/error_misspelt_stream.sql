@@ -1,0 +1,2 @@
+SELECT k
+FROM dimm, a

@@ -1,0 +1,1 @@
+SELECT k FROM a OPTIONS (join = 'hash', join = 'merge')

@@ -1,0 +1,1 @@
+SELECT * FROM a [NOW], a [NOW]

@@ -1,0 +1,1 @@
+SELECT k FROM (SELECT k, COUNT(*) AS n FROM a [NOW] GROUP BY k) AS d

@@ -1,0 +1,1 @@
+SELECT ts + 5 FROM a

@@ -1,0 +1,1 @@
+SELECT LOWER(s, s) FROM a

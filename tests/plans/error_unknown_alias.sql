@@ -1,0 +1,1 @@
+SELECT z.k FROM a

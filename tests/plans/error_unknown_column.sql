@@ -1,0 +1,2 @@
+SELECT a.k, a.kk
+FROM a

@@ -1,0 +1,1 @@
+SELECT lowr(s) FROM a

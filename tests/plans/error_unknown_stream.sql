@@ -1,0 +1,2 @@
+SELECT *
+FROM ordrs [RANGE 1 HOUR]

@@ -1,0 +1,1 @@
+SELECT kx FROM a [NOW], b [NOW]

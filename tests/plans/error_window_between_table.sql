@@ -1,0 +1,1 @@
+SELECT a.k FROM a, dim WINDOW (a, dim) = 5 SECONDS

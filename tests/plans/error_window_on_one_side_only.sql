@@ -1,0 +1,1 @@
+SELECT a.k FROM a, b WHERE b.ts >= a.ts

@@ -1,0 +1,1 @@
+SELECT a.k FROM a, b WINDOW = 0 SECONDS OPTIONS (boundary = 'half_open')

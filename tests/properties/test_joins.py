@@ -1,0 +1,113 @@
+"""Joins over random queries and data: every way to answer agrees, however the rows arrive and are batched."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.oracles import duckdb_text_answer
+from tests.properties.strategies import Case, cases, local_predicates
+from tests.runners import (
+    Bag,
+    Source,
+    bag,
+    bound_plan,
+    by_duckdb,
+    by_local_engine,
+    by_reference,
+    has_local_engine,
+    tables_of,
+)
+from watersmeet.errors import WindowError
+from watersmeet.reference.join import late_rows
+
+EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual
+few = settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=200 * EFFORT)
+with_engine = pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
+
+
+def refuse_contradictions(case: Case) -> None:
+    """Windows drawn at random may contradict each other; such a query has no plan."""
+    try:
+        bound_plan(case.sql, case.sources)
+    except WindowError as error:
+        assume("contradict" not in str(error))
+        raise
+
+
+def sorted_by_time(source: Source) -> Source:
+    return source if source.time is None else replace(source, table=source.table.sort_by(source.time))
+
+
+@many
+@given(cases())
+def test_the_reference_and_duckdb_agree(case):
+    refuse_contradictions(case)
+    assert by_reference(case.sql, case.sources) == by_duckdb(case.sql, case.sources)
+
+
+@many
+@given(cases(counts=False))
+def test_time_windows_mean_what_their_plain_sql_says(case):
+    """The plain text is drawn beside the query, so this also checks the binder."""
+    refuse_contradictions(case)
+    relations = [source.relation() for source in case.sources]
+    expected = bag(duckdb_text_answer(case.meaning, relations, tables_of(case.sources)))
+    assert by_reference(case.ids_only().sql, case.sources) == expected
+
+
+@with_engine
+@many
+@given(cases(), st.lists(st.sampled_from([1, 2, 3, 5, None]), min_size=6, max_size=6))
+def test_the_engine_and_the_reference_agree_for_any_batches(case, sizes):
+    refuse_contradictions(case)
+    rows_per_batch = dict(zip((source.name for source in case.sources), sizes, strict=False))
+    assert by_local_engine(case.sql, case.sources, rows_per_batch) == by_reference(case.sql, case.sources)
+
+
+@with_engine
+@few
+@given(cases(counts=False))
+def test_the_engine_and_duckdb_agree_on_time_windows(case):
+    refuse_contradictions(case)
+    assert by_local_engine(case.sql, case.sources) == by_duckdb(case.sql, case.sources)
+
+
+@few
+@given(cases(counts=False))
+def test_the_order_of_arrival_within_lateness_never_changes_the_answer_of_time_windows(case):
+    refuse_contradictions(case)
+    late = late_rows(bound_plan(case.sql, case.sources), tables_of(case.sources))
+    assume(not any(late.values()))
+    in_order = [sorted_by_time(source) for source in case.sources]
+    run = by_local_engine if has_local_engine() else by_reference
+    assert run(case.sql, case.sources) == run(case.sql, in_order)
+
+
+@few
+@given(cases(most_streams=3), st.data())
+def test_the_parts_where_a_condition_is_true_false_and_null_make_up_the_whole(case, data):
+    refuse_contradictions(case)
+    condition = data.draw(st.sampled_from(local_predicates("a")))
+    run = by_local_engine if has_local_engine() else by_reference
+    parts: list[Bag] = [
+        run(case.where(f"({part})").sql, case.sources)
+        for part in (condition, f"NOT ({condition})", f"({condition}) IS NULL")
+    ]
+    assert sum(parts, bag([])) == run(case.sql, case.sources)
+
+
+@few
+@given(cases(most_streams=3))
+def test_an_empty_stream_makes_the_answer_empty(case):
+    refuse_contradictions(case)
+    first, *rest = case.sources
+    emptied = [replace(first, table=pa.table(first.table.slice(0, 0))), *rest]
+    run = by_local_engine if has_local_engine() else by_reference
+    assert not run(case.sql, emptied)

@@ -1,0 +1,116 @@
+"""What streams promise: order, lateness, NULLs, aliases, static tables, the newest member's time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+
+from tests.runners import Source, bound_plan, has_local_engine, local_query, tables_of
+from tests.scenarios.timeline import combinations, static_table, timeline
+from watersmeet.errors import DataError
+from watersmeet.reference.join import answer, late_rows
+
+AB = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.v = b.v WINDOW = 5 SECONDS"
+LATE = """
+    a: 1@0 1@10 1@7 1@8 1@9
+    b: 1@7 1@8
+"""
+
+
+def test_rows_out_of_order_within_lateness_join_as_if_in_order(run):
+    sql = "SELECT a.t AS a, b.t AS b FROM a, b WHERE a.v = b.v WINDOW = 1 SECOND"
+    in_order = timeline("a: 1@0 1@2 1@4\nb: 1@1 1@3")
+    disordered = timeline("a: 1@0 1@2 1@4\nb: 1@3 1@1", b="2 seconds")
+    assert run(sql, disordered) == run(sql, in_order)
+    assert len(run(sql, in_order)) == 4
+
+
+def test_a_row_older_than_the_watermark_is_dropped(run):
+    sources = timeline(LATE, a="2 seconds")
+    assert combinations(run(AB, sources)) == ["a2 b1", "a2 b2", "a4 b1", "a4 b2", "a5 b1", "a5 b2"]
+
+
+def test_late_rows_are_counted_by_the_reference():
+    sources = timeline(LATE, a="2 seconds")
+    assert late_rows(bound_plan(AB, sources), tables_of(sources)) == {"a": 1, "b": 0}
+
+
+@pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
+def test_late_rows_are_counted_by_the_engine():
+    query = local_query(AB, timeline(LATE, a="2 seconds"))
+    query.to_arrow()
+    assert query.metrics()["late_rows"] == 1
+
+
+def test_null_keys_match_nothing_not_even_each_other(run):
+    sources = timeline("""
+        a: -@1 2@1
+        b: -@1 2@1
+    """)
+    assert combinations(run(AB, sources)) == ["a2 b2"]
+
+
+def test_a_null_event_time_is_an_error_that_names_the_stream_and_counts_the_rows_in_the_reference():
+    sources = timeline("a: 1@1 1@- 1@-\nb: 1@1")
+    with pytest.raises(DataError, match=r"'a'.*2 rows"):
+        answer(bound_plan(AB, sources), tables_of(sources))
+
+
+@pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
+def test_a_null_event_time_is_an_error_that_names_the_stream_and_counts_the_rows_in_the_engine():
+    with pytest.raises(DataError, match=r"(?s)a\b.*2"):
+        local_query(AB, timeline("a: 1@1 1@- 1@-\nb: 1@1")).to_arrow()
+
+
+def test_a_self_join_sees_one_stream_under_two_names(run):
+    sql = "SELECT x.id AS x, y.id AS y FROM a AS x, a AS y WHERE x.v = y.v DWINDOW (x, y) = 5 SECONDS"
+    assert combinations(run(sql, timeline("a: 1@0 1@3 2@4 1@9"))) == ["a1 a1", "a1 a2", "a2 a2", "a3 a3", "a4 a4"]
+
+
+def test_a_static_table_joins_without_a_window(run):
+    sources = [
+        *timeline("a: 1@0 2@50 -@60"),
+        static_table("names", k=[1, 2, 2, None], name=["one", "two", "zwei", "?"]),
+    ]
+    sql = "SELECT a.id AS a, n.name AS name FROM a, names AS n WHERE a.v = n.k"
+    assert combinations(run(sql, sources)) == ["a1 one", "a2 two", "a2 zwei"]
+
+
+def test_a_static_table_between_two_streams_leaves_their_window_alone(run):
+    sources = [*timeline("a: 1@0 1@3\nb: 2@5 2@9"), static_table("pairs", x=[1], y=[2])]
+    sql = "SELECT a.id AS a, b.id AS b FROM a, pairs, b WHERE a.v = pairs.x AND pairs.y = b.v WINDOW (a, b) = 4 SECONDS"
+    assert combinations(run(sql, sources)) == ["a2 b1"]
+
+
+def test_event_time_is_the_newest_members(run):
+    sources = timeline("""
+        a: 1@4
+        b: 1@2 1@6
+    """)
+    sql = "SELECT b.id AS b, event_time() AS newest FROM a, b WINDOW = 5 SECONDS"
+    assert run(sql, sources) == {("b1", datetime(1970, 1, 1, 0, 0, 4)): 1, ("b2", datetime(1970, 1, 1, 0, 0, 6)): 1}
+
+
+def test_one_stream_alone_is_filtered(run):
+    assert combinations(run("SELECT id FROM a WHERE v > 1 OR v IS NULL", timeline("a: 1@0 2@1 -@2"))) == ["a2", "a3"]
+
+
+def test_a_false_and_a_null_predicate_both_reject(run):
+    sources = timeline("""
+        a: 1@0 -@1
+        b: 1@1
+    """)
+    accepted = "SELECT a.id AS a FROM a, b WHERE a.v <> b.v WINDOW = 5 SECONDS"
+    negated = "SELECT a.id AS a FROM a, b WHERE NOT (a.v <> b.v) WINDOW = 5 SECONDS"
+    assert (combinations(run(accepted, sources)), combinations(run(negated, sources))) == ([], ["a1"])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "ns"])
+def test_event_times_of_any_unit_and_zone_meet_in_microseconds(run, unit):
+    times = [datetime(2024, 5, 1, 12, 0, second) for second in (0, 4, 9)]
+    left = pa.table({"ts": pa.array(times, pa.timestamp(unit)), "id": ["a1", "a2", "a3"]})
+    right = pa.table({"ts": pa.array(times[1:2], pa.timestamp("us", tz="UTC")), "id": ["b1"]})
+    sources = [Source("a", left), Source("b", right)]
+    assert combinations(run("SELECT a.id AS a, b.id AS b FROM a, b WINDOW = 4 SECONDS", sources)) == ["a1 b1", "a2 b1"]

@@ -1,0 +1,185 @@
+"""The command line: scripts run, errors are sentences on stderr, exit codes say whose fault it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+
+from watersmeet import cli
+from watersmeet.engine.interrupt import Interrupts
+
+SECOND = 1_000_000
+ROWS = 50
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two streams of one row a second, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        times = pa.array([k * SECOND for k in range(ROWS)], pa.timestamp("us"))
+        pa_parquet.write_table(pa.table({"k": pa.array(range(ROWS), pa.int64()), "ts": times}), f"{name}.parquet")
+    return tmp_path
+
+
+STREAMS = """
+CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (source='parquet', path='a.parquet', time='ts');
+CREATE STREAM b WITH (path='b.parquet', time='ts', lateness='2 seconds');
+"""
+JOIN = "SELECT a.k, b.ts FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
+
+
+def run(script: str, *arguments: str, command: str = "run") -> int:
+    """Run a script in this process and give the exit code."""
+    Path("script.sql").write_text(script)
+    return call(command, "script.sql", *arguments)
+
+
+def call(*arguments: str) -> int:
+    before = sys.argv
+    sys.argv = ["watersmeet", *arguments]
+    try:
+        cli.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def test_a_bare_select_prints_its_rows(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(STREAMS + JOIN) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[0] == "k\tts"
+    assert len(shown.out.splitlines()) == ROWS + 1
+    assert f"query 1 done: {2 * ROWS} rows in, {ROWS} results" in shown.err
+
+
+def test_a_sink_gets_the_rows(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = f"{STREAMS} CREATE SINK pairs WITH (sink='parquet', path='out.parquet') AS {JOIN};"
+    assert run(script, "--quiet", "--batch-rows", "7") == 0
+    assert sorted(pa_parquet.read_table("out.parquet")["k"].to_pylist()) == list(range(ROWS))
+    assert capsys.readouterr() == ("", "")
+    assert run(script) == 1
+    assert "out.parquet already exists" in capsys.readouterr().err
+
+
+def test_several_queries_run_in_order(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = f"{STREAMS} CREATE SINK one WITH (path='1.csv') AS {JOIN}; CREATE SINK two WITH (path='2.json') AS {JOIN};"
+    assert run(script) == 0
+    assert len(Path("1.csv").read_text().splitlines()) == ROWS + 1
+    assert len(Path("2.json").read_text().splitlines()) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "part"),
+    [
+        ("SELEC 1", 2, "did you mean SELECT?"),
+        (STREAMS + "SELECT a.zz FROM a [RANGE 1 SECOND]", 2, "zz"),
+        (STREAMS, 2, "nothing to run"),
+        ("CREATE STREAM a WITH (path='a.parquet'); SELECT a.k FROM a", 2, "add time = 'ts'"),
+        ("CREATE STREAM a WITH (path='a.parquet', time='k'); SELECT a.k FROM a", 2, "not a timestamp"),
+        ("CREATE STREAM a WITH (path='a.parquet', time='ts', lateness='soon'); SELECT a.k FROM a", 2, "^^^^"),
+        (STREAMS + STREAMS, 2, "'a' is declared twice"),
+        ("CREATE STREAM a WITH (path='none.parquet', time='ts'); SELECT a.k FROM a", 1, "there is no file or folder"),
+        (STREAMS + "SELECT a.k * 9223372036854775807 AS x FROM a", 1, "does not fit in BIGINT"),
+        (f"{STREAMS} CREATE SINK s WITH (sink='kafka') AS {JOIN}", 1, "there is no sink 'kafka'"),
+        (
+            f"{STREAMS} CREATE SINK s WITH (path='o.csv') AS {JOIN}; CREATE SINK s WITH (path='p.csv') AS {JOIN}",
+            2,
+            "twice",
+        ),
+    ],
+)
+def test_errors_are_sentences_and_codes(
+    data: Path, capsys: pytest.CaptureFixture[str], script: str, code: int, part: str
+) -> None:
+    assert run(script) == code
+    shown = capsys.readouterr()
+    assert part in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_a_query_that_fails_leaves_no_file(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failing = "CREATE SINK s WITH (path='o.csv') AS SELECT a.k * 400000000000000000 AS x FROM a"
+    assert run(STREAMS + failing, "--batch-rows", "5") == 1
+    assert not [p for p in data.iterdir() if "o.csv" in p.name]
+
+
+def test_bad_usage_is_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("run", "none.sql") == 2
+    assert "none.sql" in capsys.readouterr().err
+    assert run(STREAMS + JOIN, "--engine", "spark") == 2
+    assert "the Spark engine is not there yet" in capsys.readouterr().err
+    assert run(STREAMS + JOIN, "--batch-rows", "0") == 2
+    Path("binary.sql").write_bytes(b"\xff\xfe\x00")
+    assert call("run", "binary.sql") == 2
+    assert call("--version") == 0
+    assert "watersmeet 0.1.0" in capsys.readouterr().out
+
+
+def test_explain_needs_only_declared_columns(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    declared = "(k BIGINT, ts TIMESTAMP) WITH (path='not/there.parquet', time='ts')"
+    script = f"CREATE STREAM a {declared}; CREATE STREAM b {declared}; {JOIN};"
+    assert run(script, command="explain") == 0
+    assert "a" in capsys.readouterr().out
+
+
+def started(data: Path, script: str) -> subprocess.Popen[str]:
+    (data / "script.sql").write_text(script)
+    source = Path(cli.__file__).parents[1]
+    return subprocess.Popen(
+        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--batch-rows", "1"],
+        cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def wait_for_output(data: Path) -> None:
+    for _ in range(600):
+        if any(p.stat().st_size > 1000 for p in data.glob(".out.csv*")):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the query wrote nothing in 30 seconds")
+
+
+@pytest.fixture
+def slow_script(data: Path) -> str:
+    """A query that takes many seconds, one row at a time."""
+    times = pa.array([k * SECOND for k in range(300_000)], pa.timestamp("us"))
+    pa_parquet.write_table(pa.table({"k": pa.array(range(300_000), pa.int64()), "ts": times}), "a.parquet")
+    return f"{STREAMS} CREATE SINK s WITH (path='out.csv') AS SELECT a.k, a.ts FROM a;"
+
+
+def test_the_first_interrupt_keeps_what_was_written(data: Path, slow_script: str) -> None:
+    process = started(data, slow_script)
+    wait_for_output(data)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "s stopped: " in told
+    assert "watermark 1970-01-" in told
+    lines = (data / "out.csv").read_text().splitlines()
+    assert 1 < len(lines) < 300_000
+    assert [int(line.split(",")[0]) for line in lines[1:]] == list(range(len(lines) - 1))
+
+
+def test_the_second_interrupt_aborts_at_once() -> None:
+    told: list[str] = []
+    stops: list[bool] = []
+    interrupts = Interrupts(told.append)
+    with interrupts.stopping(lambda: stops.append(True)):
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.requested
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert stops == [True]
+    assert "again to abort" in told[0]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

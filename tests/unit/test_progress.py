@@ -1,0 +1,42 @@
+"""Progress is one line: what came in, what came out, how far time has come."""
+
+from __future__ import annotations
+
+import io
+
+from watersmeet.engine.metrics import Metrics
+from watersmeet.engine.progress import LineProgress, LiveProgress, describe, progress_on
+
+METRICS = Metrics(rows_in=12_000, late_rows=3, results=450, window_rows=77, watermark_us=1_000_000)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_says_rows_results_rate_watermark_and_window() -> None:
+    assert describe(METRICS, 2.0) == (
+        "12,000 rows in (3 late), 450 results, 6,000 rows/s, watermark 1970-01-01 00:00:01.000000, 77 rows in windows"
+    )
+    assert "watermark none yet" in describe(Metrics(), 0.0)
+
+
+def test_lines_come_every_few_seconds() -> None:
+    out, now = io.StringIO(), [0.0]
+    with LineProgress(out, clock=lambda: now[0]) as progress:
+        for second in range(12):
+            now[0] = float(second)
+            progress.update(METRICS)
+    assert len(out.getvalue().splitlines()) == 2
+
+
+def test_a_terminal_gets_a_live_line() -> None:
+    out = Terminal()
+    progress = progress_on(out, live=True)
+    assert isinstance(progress, LiveProgress)
+    with progress:
+        progress.update(METRICS)
+    assert "12,000 rows in" in out.getvalue()
+    assert isinstance(progress_on(io.StringIO(), live=True), LineProgress)
+    assert isinstance(progress_on(out, live=False), LineProgress)

@@ -1,0 +1,182 @@
+"""Outputs appear whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+
+from watersmeet.engine.console import ConsoleSink
+from watersmeet.engine.sinks import Sink, sink_from_options
+from watersmeet.engine.sources import source_of
+from watersmeet.errors import SinkError
+
+BATCH = pa.record_batch(
+    {
+        "k": pa.array([1, 2, None], pa.int64()),
+        "s": pa.array(["x", "", None]),
+        "f": pa.array([1.5, math.nan, None]),
+        "ts": pa.array([datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 5), None], pa.timestamp("us")),
+    }
+)
+
+
+def sink(path: Path, **options: str) -> Sink:
+    return sink_from_options("out", {"path": str(path), **options}, BATCH.schema)
+
+
+def write(path: Path, times: int = 1, **options: str) -> None:
+    one = sink(path, **options)
+    for _ in range(times):
+        one.write(BATCH)
+    one.close()
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [row for batch in source_of(path, "a").batches(100) for row in batch.to_pylist()]
+
+
+def failure(path: Path, **options: str) -> str:
+    with pytest.raises(SinkError) as caught:
+        sink(path, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_what_is_written_is_read_back(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "deep" / f"out.{kind}"
+    write(path, sink=kind)
+    back = rows(path)
+    assert [row["k"] for row in back] == [1, 2, None]
+    assert [row["s"] for row in back] == ["x", "", None]
+    assert [row["f"] for row in back][::2] == [1.5, None]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_nothing_is_seen_before_close_or_after_abort(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"out.{kind}"
+    one = sink(path)
+    one.write(BATCH)
+    assert not path.exists()
+    assert not [p for p in tmp_path.iterdir() if not p.name.startswith(".")]
+    one.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_overwrite_replaces_only_at_close(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"out.{kind}"
+    write(path)
+    before = path.read_bytes()
+    aborted = sink(path, mode="overwrite")
+    aborted.write(BATCH)
+    aborted.abort()
+    assert path.read_bytes() == before
+    write(path, times=2, mode="overwrite")
+    assert len(rows(path)) == 6
+
+
+def test_an_existing_file_is_not_touched_without_a_mode(tmp_path: Path) -> None:
+    write(tmp_path / "out.csv")
+    message = failure(tmp_path / "out.csv")
+    assert "already exists" in message
+    assert "'overwrite'" in message
+    assert "'append'" in message
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_text_files_grow(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"out.{kind}"
+    write(path, mode="append")
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    write(path, mode="append")
+    assert [row["k"] for row in rows(path)] == [1, 2, None] * 2
+
+
+def test_appending_other_columns_to_csv_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out.csv").write_text("a,b\n1,2\n")
+    assert "has the columns a, b" in failure(tmp_path / "out.csv", mode="append")
+
+
+def test_parquet_grows_by_files_in_a_folder(tmp_path: Path) -> None:
+    write(tmp_path / "out.parquet")
+    assert "give a folder" in failure(tmp_path / "out.parquet", mode="append")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for _ in range(3):
+        write(folder, sink="parquet", mode="append")
+    assert [p.name[:10] for p in sorted(folder.iterdir())] == ["part-00000", "part-00001", "part-00002"]
+    assert len(rows(folder)) == 9
+    assert "is a folder" in failure(folder, sink="parquet", mode="overwrite")
+
+
+def test_small_batches_share_row_groups(tmp_path: Path) -> None:
+    write(tmp_path / "out.parquet", times=500)
+    assert pa_parquet.read_metadata(tmp_path / "out.parquet").num_row_groups == 1
+    assert pa_parquet.read_metadata(tmp_path / "out.parquet").num_rows == 1500
+
+
+def test_an_empty_result_is_a_file_with_columns(tmp_path: Path) -> None:
+    write(tmp_path / "out.parquet", times=0)
+    assert pa_parquet.read_schema(tmp_path / "out.parquet") == BATCH.schema
+    write(tmp_path / "out.csv", times=0)
+    assert (tmp_path / "out.csv").read_text().strip() == '"k","s","f","ts"'
+
+
+def test_json_has_no_nan_and_writes_times_as_text(tmp_path: Path) -> None:
+    batch = BATCH.append_column("d", pa.array([timedelta(seconds=1), None, None], pa.duration("us")))
+    one = sink_from_options("out", {"path": str(tmp_path / "o.json")}, batch.schema)
+    one.write(batch)
+    one.close()
+    lines = [json.loads(line) for line in (tmp_path / "o.json").read_text().splitlines()]
+    assert lines[0] == {"k": 1, "s": "x", "f": 1.5, "ts": "2024-01-01T00:00:00", "d": 1_000_000}
+    assert lines[1]["f"] is None
+
+
+def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
+    assert "'parquet', 'csv', 'json' or 'console'" in failure(tmp_path / "o", sink="kafka")
+    assert "does not say its kind" in failure(tmp_path / "o")
+    assert "'error', 'overwrite' or 'append'" in failure(tmp_path / "o.csv", mode="replace")
+    assert "cannot be written" in failure(tmp_path / "o.parquet", compression="none-such")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SinkError, match="has no path"):
+        sink_from_options("out", {"sink": "csv"}, BATCH.schema)
+    with pytest.raises(SinkError, match="whole number"):
+        sink_from_options("out", {"sink": "console", "limit": "many"}, BATCH.schema)
+
+
+def test_a_path_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in failure(tmp_path / "file" / "o.csv")
+
+
+def test_the_console_prints_plain_lines_up_to_its_limit() -> None:
+    out = io.StringIO()
+    console = ConsoleSink(BATCH.schema, out, limit=2)
+    console.write(BATCH)
+    console.write(BATCH)
+    console.close()
+    lines = out.getvalue().splitlines()
+    assert lines[:2] == ["k\ts\tf\tts", "1\tx\t1.5\t2024-01-01 00:00:00"]
+    assert lines[3:] == ["… 4 more rows"]
+
+
+def test_the_console_draws_a_table_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    console = ConsoleSink(BATCH.schema, out)
+    console.write(BATCH)
+    console.close()
+    assert "NULL" in out.getvalue()
+    assert "┃" in out.getvalue() or "|" in out.getvalue()

@@ -1,0 +1,273 @@
+"""Every kind of input gives the same rows in pieces, or says in a sentence why it cannot."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+import pytest
+
+from watersmeet.engine.sources import Source, source_from_options, source_of
+from watersmeet.errors import SourceError
+
+TABLE = pa.table(
+    {
+        "ts": pa.array([datetime(2024, 1, 1, 0, 0, k % 60) for k in range(100)], pa.timestamp("us")),
+        "k": pa.array(range(100), pa.int64()),
+        "s": pa.array([None if k % 7 == 0 else f"t{k}" for k in range(100)]),
+    }
+)
+
+
+def read(source: Source, max_rows: int = 30) -> pa.Table:
+    batches = list(source.batches(max_rows))
+    assert all(0 < batch.num_rows <= max_rows for batch in batches)
+    return pa.Table.from_batches(batches, source.schema)
+
+
+def failure(call: Any, *args: Any) -> str:
+    with pytest.raises(SourceError) as caught:
+        list(call(*args).batches(10))
+    return str(caught.value)
+
+
+def write_json(table: pa.Table, path: Path) -> None:
+    table.to_pandas().to_json(path, orient="records", lines=True, date_format="iso")
+
+
+def in_memory() -> dict[str, Any]:
+    return {
+        "table": TABLE,
+        "batch": TABLE.combine_chunks().to_batches()[0],
+        "list": TABLE.to_batches(max_chunksize=17),
+        "reader": TABLE.to_reader(max_chunksize=17),
+        "generator": (b for b in TABLE.to_batches(max_chunksize=17)),
+        "tables": (TABLE.slice(k, 25) for k in range(0, 100, 25)),
+        "polars": pl.from_arrow(TABLE),
+        "lazy": pl.from_arrow(TABLE).lazy(),
+    }
+
+
+@pytest.mark.parametrize("kind", in_memory())
+def test_data_in_memory_is_read_in_pieces(kind: str) -> None:
+    source = source_of(in_memory()[kind], "a")
+    assert read(source) == TABLE
+    assert source.bounded == (kind not in ("generator", "tables"))
+    assert source.known_rows == (None if kind in ("reader", "generator", "tables") else 100)
+
+
+def test_pandas_frames_keep_their_values() -> None:
+    source = source_of(TABLE.to_pandas(), "a")
+    assert read(source).column("k").equals(TABLE.column("k"))
+    assert read(source).to_pylist() == TABLE.to_pylist()
+
+
+def test_dictionaries_and_large_layouts_become_plain() -> None:
+    frame = pd.DataFrame({"c": pd.Categorical(["x", "y", None])})
+    assert source_of(frame, "a").schema.field("c").type == pa.string()
+    large = pa.table({"c": pa.array(["x", "y"], pa.large_string())})
+    assert read(source_of(large, "a")).schema.field("c").type == pa.string()
+
+
+@pytest.mark.parametrize("kind", ["reader", "generator"])
+def test_what_flows_once_cannot_be_read_twice(kind: str) -> None:
+    source = source_of(in_memory()[kind], "a")
+    read(source)
+    assert failure(lambda: source) == (
+        "the input of stream a was already consumed; give a table or a path, or a new reader"
+    )
+
+
+def test_tables_are_read_again_from_the_start() -> None:
+    source = source_of(TABLE, "a")
+    assert read(source) == read(source)
+
+
+def test_an_endless_generator_is_not_drained() -> None:
+    def forever() -> Iterator[pa.RecordBatch]:
+        while True:
+            yield TABLE.to_batches()[0]
+
+    batches = source_of(forever(), "a").batches(64)
+    assert [next(batches).num_rows for _ in range(4)] == [64, 36, 64, 36]
+
+
+def test_strange_data_is_refused_in_a_sentence() -> None:
+    assert "cannot be read from a int" in failure(source_of, 5, "a")
+    assert "list of int" in failure(source_of, [5], "a")
+    assert "columns are unknown" in failure(source_of, iter([]), "a")
+    doubled = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    assert "two columns named 'x'" in failure(source_of, doubled, "a")
+    other = pa.record_batch({"z": [1]})
+    assert "change their columns" in failure(source_of, iter([TABLE.to_batches()[0], other]), "a")
+    assert "columns of the first" in failure(source_of, [TABLE.to_batches()[0], other], "a")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    paths = {kind: tmp_path / f"a.{kind}" for kind in ("parquet", "csv", "jsonl")}
+    pa_parquet.write_table(TABLE, paths["parquet"], row_group_size=40)
+    pa_csv.write_csv(TABLE, paths["csv"])
+    write_json(TABLE, paths["jsonl"])
+    return paths
+
+
+DECLARED = TABLE.schema
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_files_are_read_in_pieces(files: dict[str, Path], kind: str) -> None:
+    source = source_from_options("a", {"source": kind, "path": str(files[kind])}, DECLARED)
+    assert read(source) == TABLE
+    assert read(source) == TABLE
+    assert source.known_rows == (100 if kind == "parquet" else None)
+    assert kind[:4] in source.description
+
+
+def test_the_format_follows_from_the_name(files: dict[str, Path]) -> None:
+    assert read(source_of(files["parquet"], "a")) == TABLE
+    assert read(source_of(str(files["csv"]), "a")).column("k") == TABLE.column("k")
+    assert read(source_of(files["jsonl"], "a")).column("s") == TABLE.column("s")
+
+
+def test_folders_and_patterns_are_read_in_name_order(tmp_path: Path) -> None:
+    for number in (2, 0, 1):
+        pa_parquet.write_table(TABLE.slice(number * 30, 30), tmp_path / f"part-{number}.parquet")
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".hidden.parquet").write_text("")
+    source = source_of(tmp_path, "a")
+    assert read(source) == TABLE.slice(0, 90)
+    assert source.known_rows == 90
+    assert read(source_of(str(tmp_path / "part-[01].parquet"), "a")) == TABLE.slice(0, 60)
+
+
+def test_text_files_may_be_compressed_and_have_other_delimiters(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"1;x\n2;y\n"))
+    options = {"source": "csv", "path": str(tmp_path / "a.csv.gz"), "header": "false", "delimiter": ";"}
+    declared = pa.schema([("n", pa.int32()), ("c", pa.string())])
+    assert read(source_from_options("a", options, declared)).to_pylist() == [{"n": 1, "c": "x"}, {"n": 2, "c": "y"}]
+    (tmp_path / "b.tsv").write_text("n\tc\n1\tx\n")
+    assert read(source_of(tmp_path / "b.tsv", "b")).to_pylist() == [{"n": 1, "c": "x"}]
+
+
+def test_csv_tells_null_from_empty_text_and_nan(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('s,f\n,\n"",nan\nnull,1.5\n')
+    rows = read(source_of(tmp_path / "a.csv", "a")).to_pylist()
+    assert [row["s"] for row in rows] == [None, "", "null"]
+    assert rows[0]["f"] is None
+    assert rows[1]["f"] != rows[1]["f"]
+
+
+def test_zones_in_text_are_honoured(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ts\n2024-01-01T02:00:00+02:00\n2024-01-01T00:00:01Z\n")
+    expected = [{"ts": datetime(2024, 1, 1)}, {"ts": datetime(2024, 1, 1, 0, 0, 1)}]
+    declared = pa.schema([("ts", pa.timestamp("us"))])
+    assert read(source_from_options("a", {"path": str(tmp_path / "a.csv")}, declared)).to_pylist() == expected
+
+
+def test_declared_columns_are_picked_and_widened(tmp_path: Path) -> None:
+    narrow = pa.table(
+        {"k": pa.array([1], pa.int32()), "ts": pa.array([1_000_000_001], pa.timestamp("ns")), "extra": [0]}
+    )
+    pa_parquet.write_table(narrow, tmp_path / "a.parquet")
+    declared = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])
+    source = source_from_options("a", {"path": str(tmp_path / "a.parquet"), "maxFilesPerTrigger": "1"}, declared)
+    assert source.schema == declared
+    assert read(source).to_pylist() == [{"ts": datetime(1970, 1, 1, 0, 0, 1), "k": 1}]
+
+
+@pytest.mark.parametrize(
+    ("declared", "parts"),
+    [
+        ({"nope": pa.int64()}, ["'nope'", "has none", "ts, k, s"]),
+        ({"s": pa.int64()}, ["'s'", "declared BIGINT", "has STRING"]),
+        ({"k": pa.int32()}, ["'k'", "declared INT", "has BIGINT"]),
+        ({"k": pa.timestamp("us")}, ["'k'", "declared TIMESTAMP"]),
+    ],
+)
+def test_a_declaration_the_file_does_not_keep_names_the_column(
+    files: dict[str, Path], declared: dict[str, pa.DataType], parts: list[str]
+) -> None:
+    message = failure(source_from_options, "a", {"path": str(files["parquet"])}, pa.schema(list(declared.items())))
+    assert all(part in message for part in [*parts, "a.parquet"])
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_text_that_is_not_of_the_declared_type_names_the_file(files: dict[str, Path], kind: str) -> None:
+    message = failure(source_from_options, "a", {"path": str(files[kind])}, pa.schema([("s", pa.int64())]))
+    assert str(files[kind]) in message
+    missing = failure(source_from_options, "a", {"path": str(files[kind])}, pa.schema([("zz", pa.int64())]))
+    assert "'zz'" in missing
+
+
+def test_files_that_drift_are_named(tmp_path: Path) -> None:
+    pa_parquet.write_table(TABLE, tmp_path / "0.parquet")
+    pa_parquet.write_table(TABLE.rename_columns(["ts", "k", "t"]), tmp_path / "1.parquet")
+    message = failure(source_of, tmp_path, "a")
+    assert "1.parquet" in message
+    assert "'s' is missing" in message
+    (tmp_path / "0.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "1.csv").write_text("a,c\n1,2\n")
+    assert "1.csv" in failure(source_of, str(tmp_path / "*.csv"), "a")
+
+
+def test_guessed_types_that_fail_later_say_how_to_declare(tmp_path: Path) -> None:
+    lines = ["n", *(str(k) for k in range(300_000)), "x"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    message = failure(source_of, tmp_path / "a.csv", "a")
+    assert "a.csv" in message
+    assert "declare the columns" in message
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    assert "there is no file or folder" in failure(source_of, tmp_path / "none.parquet", "a")
+    (tmp_path / "bad.parquet").write_text("not parquet")
+    assert "bad.parquet cannot be read" in failure(source_of, tmp_path / "bad.parquet", "a")
+    (tmp_path / "bad.json").write_text("[1, 2")
+    assert "bad.json cannot be read" in failure(source_of, tmp_path / "bad.json", "a")
+    (tmp_path / "empty.csv").write_text("")
+    assert "empty.csv is empty" in failure(source_of, tmp_path / "empty.csv", "a")
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n")
+    assert "ragged.csv cannot be read" in failure(source_of, tmp_path / "ragged.csv", "a")
+    (tmp_path / "what.xyz").write_text("")
+    assert "not clear from its name" in failure(source_of, tmp_path / "what.xyz", "a")
+    (tmp_path / "sub").mkdir()
+    assert "holds no" in failure(source_of, tmp_path / "sub", "a")
+    assert "several formats" in failure(source_of, tmp_path, "a")
+
+
+def test_a_file_cut_short_while_it_is_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pa_parquet.write_table(TABLE, path, compression="none")
+    source = source_of(path, "a")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(200) + whole[204:])
+    assert "a.parquet cannot be read" in failure(lambda: source)
+    path.unlink()
+    assert "there is no file" in failure(lambda: source)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_forbidden_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pa_parquet.write_table(TABLE, path)
+    path.chmod(0)
+    assert "permission denied" in failure(source_of, path, "a")
+
+
+def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
+    assert "'parquet', 'csv' or 'json'" in failure(source_from_options, "a", {"source": "kafka", "path": "x"}, None)
+    assert "has no path" in failure(source_from_options, "a", {"source": "csv"}, None)
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    for option in ({"header": "maybe"}, {"delimiter": "--"}):
+        given = {"source": "csv", "path": str(tmp_path / "a.csv"), **option}
+        assert "must be" in failure(source_from_options, "a", given, None)

@@ -1,0 +1,305 @@
+"""Syntax to plan: names, types, windows and the shapes of the nodes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tests.plans import golden_catalog
+from watersmeet.errors import BindError
+from watersmeet.model.windows import Rows
+from watersmeet.plan.expressions import Column, EventTime, to_text
+from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Plan, Project, SetOperation, TopK
+from watersmeet.sql import bind, bind_query, parse_script
+from watersmeet.sql.syntax import CreateSink
+
+CATALOG = golden_catalog()
+
+
+def plan(text: str) -> Plan:
+    return bind(text, CATALOG)
+
+
+def join(text: str) -> Join:
+    root = plan(text).root
+    assert isinstance(root, Project)
+    assert isinstance(root.child, Join)
+    return root.child
+
+
+def columns(text: str) -> dict[str, str]:
+    root = plan(text).root
+    assert isinstance(root, Project)
+    return {name: to_text(expression) for name, expression in root.columns}
+
+
+# -- names ----------------------------------------------------------------------------------------------------
+
+
+def test_names_are_found_in_any_case_and_keep_their_declared_spelling() -> None:
+    assert columns('SELECT A.K, "a"."ts" AS "My time" FROM a') == {"k": "a.k", "My time": "a.ts"}
+
+
+def test_an_output_name_that_repeats_is_numbered() -> None:
+    assert list(columns("SELECT k, x AS k, s AS K, x + 1, x+1 FROM a")) == ["k", "k_1", "K_2", "x + 1", "x+1"]
+    assert list(columns("SELECT * FROM a [NOW], dim")) == ["k", "x", "s", "d", "ts", "k_1", "name", "since"]
+
+
+def test_a_star_takes_one_source_or_all() -> None:
+    assert list(columns("SELECT dim.*, a.x FROM a, dim")) == ["k", "name", "since", "x"]
+
+
+def test_partition_columns_are_resolved() -> None:
+    assert join("SELECT 1 FROM a [PARTITION BY K, X ROWS 3]").inputs[0].window == Rows(3, ("k", "x"))
+
+
+def test_a_column_that_only_one_source_has_needs_no_qualifier() -> None:
+    assert columns("SELECT name, a.k FROM a, dim") == {"name": "dim.name", "k": "a.k"}
+
+
+def test_event_time_is_zoned_only_if_every_stream_is() -> None:
+    assert plan("SELECT event_time() FROM zoned").schema.field("event_time").type == pa.timestamp("us", tz="UTC")
+    mixed = plan("SELECT event_time() AS t FROM zoned [NOW], a [NOW]")
+    assert mixed.schema.field("t").type == pa.timestamp("us")
+
+
+# -- conditions -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "bounds"),
+    [
+        ("b.ts >= a.ts", {("b", "a"): 0}),
+        ("b.ts > a.ts", {("b", "a"): -1}),
+        ("b.ts = a.ts", {("b", "a"): 0, ("a", "b"): 0}),
+        ("a.ts + INTERVAL 5 SECONDS >= b.ts", {("a", "b"): 5_000_000}),
+        ("b.ts - a.ts <= 5 SECONDS", {("a", "b"): 5_000_000}),
+        ("INTERVAL '5' SECOND > b.ts - a.ts", {("a", "b"): 4_999_999}),
+        ("b.ts < a.ts + '5 seconds'", {("a", "b"): 4_999_999}),
+        ("ABS(a.ts - b.ts) <= '3 seconds'", {("a", "b"): 3_000_000, ("b", "a"): 3_000_000}),
+        ("5 SECONDS > ABS(b.ts - a.ts)", {("a", "b"): 4_999_999, ("b", "a"): 4_999_999}),
+        ("a.ts - 1 SECOND <= b.ts - 3 SECONDS", {("b", "a"): -2_000_000}),
+        ("b.ts BETWEEN a.ts - 1 SECOND AND a.ts + INTERVAL 3 SECONDS", {("b", "a"): 1_000_000, ("a", "b"): 3_000_000}),
+        ("(b.ts >= a.ts AND b.ts - a.ts < 2 * INTERVAL 1 SECOND)", {("b", "a"): 0, ("a", "b"): 1_999_999}),
+    ],
+)
+def test_a_condition_on_two_event_times_becomes_bounds(condition: str, bounds: dict[tuple[str, str], int]) -> None:
+    made = join(f"SELECT a.k FROM a [UNBOUNDED], b [UNBOUNDED] WHERE {condition} OPTIONS (boundary = half_open)")
+    assert {(bound.earlier, bound.later): bound.at_most_us for bound in made.bounds} == bounds
+    assert made.predicates == ()
+    assert all(bound.written in condition for bound in made.bounds)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "ABS(a.ts - b.ts) >= 1 SECOND",
+        "a.ts <> b.ts",
+        "a.ts >= a.ts",
+        "a.ts > '2024-01-01'",
+        "b.ts > a.ts OR a.k = 1",
+        "NOT b.ts > a.ts",
+        "b.ts NOT BETWEEN a.ts AND a.ts + 1 SECOND",
+        "DATE_TRUNC('hour', a.ts) = b.ts",
+        "dim.since > a.ts",
+    ],
+)
+def test_any_other_condition_stays_a_predicate(condition: str) -> None:
+    made = join(f"SELECT a.k FROM a [UNBOUNDED], b [UNBOUNDED], dim WHERE {condition}")
+    assert made.bounds == ()
+    assert len(made.predicates) == 1
+
+
+def test_half_a_between_may_be_a_bound_and_the_other_half_a_predicate() -> None:
+    made = join("SELECT a.k FROM a [NOW], b [NOW] WHERE b.ts BETWEEN a.ts AND '2024-01-01'")
+    assert len(made.bounds) == 1
+    assert [to_text(p) for p in made.predicates] == ["b.ts <= TIMESTAMP '2024-01-01 00:00:00'"]
+
+
+def test_constraints_mean_the_same_wherever_they_stand() -> None:
+    shapes = [
+        "a, b WINDOW (a, b) = 5 SECONDS WHERE a.k = b.k",
+        "a, b WHERE a.k = b.k WINDOW (a, b) = 5 SECONDS",
+        "a, b WHERE a.k = b.k AND WINDOW (a, b) = 5 SECONDS",
+        "a, b WHERE (WINDOW (A, B) = 5 SECONDS AND (a.k = b.k))",
+        "a JOIN b ON a.k = b.k AND WINDOW (a, b) = 5 SECONDS",
+        "a INNER JOIN b ON WINDOW (a, b) = 5 SECONDS WHERE a.k = b.k",
+        "a CROSS JOIN b WINDOW (a, b) = 5 SECONDS WHERE a.k = b.k",
+    ]
+    assert len({join(f"SELECT a.k FROM {shape}") == join(f"SELECT a.k FROM {shapes[0]}") for shape in shapes}) == 1
+    assert join(f"SELECT a.k FROM {shapes[0]}").retention_us("a") == 5_000_000
+
+
+def test_half_open_narrows_written_windows_and_not_plain_conditions() -> None:
+    made = join(
+        "SELECT a.k FROM a, b WINDOW (a, b) = 5 SECONDS WHERE b.ts - a.ts <= 3 SECONDS OPTIONS (boundary=half_open)"
+    )
+    assert [bound.at_most_us for bound in made.bounds] == [4_999_999, 4_999_999, 3_000_000]
+
+
+def test_a_path_is_a_choice() -> None:
+    made = join("SELECT a.k FROM a, b, c WINDOW PATH (a, b, c) = (1 SECOND, 2 SECONDS)")
+    assert made.bounds == ()
+    assert len(made.choices) == 1
+
+
+def test_self_joins_under_two_aliases_are_ordinary() -> None:
+    made = join("SELECT l.k FROM a AS l, a AS r WINDOW = 1 SECOND WHERE l.k = r.k")
+    assert [one.alias for one in made.inputs] == ["l", "r"]
+
+
+# -- types ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("x + 1", pa.int64()),
+        ("x / 2", pa.float64()),
+        ("x * 1.5", pa.float64()),
+        ("d + d", pa.decimal128(11, 2)),
+        ("d * x", pa.decimal128(29, 2)),
+        ("x % 3", pa.int64()),
+        ("-x", pa.int64()),
+        ("ts - ts", pa.duration("us")),
+        ("ts + '1 day'", pa.timestamp("us")),
+        ("s || 'x'", pa.string()),
+        ("x = 1", pa.bool_()),
+        ("s LIKE 'x%'", pa.bool_()),
+        ("x IN (1, 2, NULL)", pa.bool_()),
+        ("CASE WHEN x > 1 THEN 1 ELSE 2.5 END", pa.float64()),
+        ("CASE x WHEN 1 THEN 'a' END", pa.string()),
+        ("COALESCE(NULL, x)", pa.int32()),
+        ("CAST(x AS DECIMAL(8, 1))", pa.decimal128(8, 1)),
+        ("x::string", pa.string()),
+        ("EXTRACT(YEAR FROM ts)", pa.int64()),
+        ("DATE_TRUNC('hour', ts)", pa.timestamp("us")),
+        ("GREATEST(x, k, 2)", pa.int64()),
+        ("SUBSTR(s, 1, 2)", pa.string()),
+        ("TIMESTAMP '2024-01-01'", pa.timestamp("us")),
+        ("DATE '2024-01-01'", pa.date32()),
+        ("INTERVAL 5 SECONDS", pa.duration("us")),
+        ("ROUND(d, 1)", pa.decimal128(10, 2)),
+    ],
+)
+def test_expressions_are_typed(expression: str, kind: pa.DataType) -> None:
+    assert plan(f"SELECT {expression} AS v FROM a").schema.field("v").type == kind
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "kind"),
+    [
+        ("COUNT(*)", pa.int64()),
+        ("COUNT(DISTINCT s)", pa.int64()),
+        ("SUM(x)", pa.int64()),
+        ("SUM(d)", pa.decimal128(38, 2)),
+        ("AVG(x)", pa.float64()),
+        ("MIN(s)", pa.string()),
+        ("MAX(ts)", pa.timestamp("us")),
+        ("MEDIAN(x)", pa.float64()),
+        ("PERCENTILE(x, 0.9)", pa.float64()),
+        ("STDDEV(d)", pa.float64()),
+        ("FIRST(s)", pa.string()),
+        ("SUM(x) / COUNT(*)", pa.float64()),
+        ("MAX(event_time())", pa.timestamp("us")),
+    ],
+)
+def test_aggregates_are_typed(aggregate: str, kind: pa.DataType) -> None:
+    assert plan(f"SELECT {aggregate} AS v FROM a [RANGE 1 HOUR]").schema.field("v").type == kind
+
+
+def test_a_constant_takes_the_type_of_the_column_it_meets() -> None:
+    made = join(
+        "SELECT a.k FROM a, dim WHERE a.d = 1.25 AND since >= '2024-01-01' AND a.ts < '2024-01-01 10:00:00+02:00'"
+    )
+    assert [to_text(p) for p in made.predicates] == [
+        "a.d = 1.25", "dim.since >= DATE '2024-01-01'", "a.ts < TIMESTAMP '2024-01-01 08:00:00'",
+    ]  # fmt: skip
+    assert made.predicates[0].args[1].type == pa.decimal128(3, 2)  # type: ignore[union-attr]
+
+
+# -- shapes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_join_is_a_projection_and_istream_adds_nothing() -> None:
+    text = "SELECT {} a.k FROM a [NOW], b [NOW]"
+    assert plan(text.format("ISTREAM")).root == plan(text.format("")).root
+
+
+def test_each_operator_has_its_node() -> None:
+    def shape(text: str) -> list[type]:
+        node, found = plan(text).root, []
+        while not isinstance(node, Join | SetOperation):
+            found.append(type(node))
+            node = node.child
+        return [*found, type(node)]
+
+    assert shape("SELECT DISTINCT k FROM a [NOW]") == [Distinct, Project, Join]
+    assert shape("SELECT k, COUNT(*) FROM a [NOW] GROUP BY k") == [Project, GroupBy, Join]
+    assert shape("SELECT COUNT(*) FROM a [NOW]") == [Project, GroupBy, Join]
+    assert shape("SELECT ISTREAM DISTINCT k FROM a [NOW]") == [Changes, Distinct, Project, Join]
+    assert shape("SELECT DSTREAM k FROM a [NOW]") == [Changes, Project, Join]
+    assert shape("SELECT k FROM a [NOW] ORDER BY k DESC LIMIT 3") == [TopK, Project, Join]
+    assert shape("SELECT RSTREAM k FROM a [NOW] ORDER BY k LIMIT 3 EVERY 1 s") == [Changes, TopK, Project, Join]
+    assert shape("SELECT k FROM a [NOW] EXCEPT ALL SELECT k FROM b [NOW]") == [SetOperation]
+
+
+def test_groups_may_be_named_by_alias_and_by_number() -> None:
+    texts = [
+        "SELECT x % 2 AS odd, COUNT(*) AS n FROM a [NOW] GROUP BY odd",
+        "SELECT x % 2 AS odd, COUNT(*) AS n FROM a [NOW] GROUP BY 1",
+        "SELECT x % 2 AS odd, COUNT(*) AS n FROM a [NOW] GROUP BY x % 2",
+    ]
+    assert plan(texts[0]).root == plan(texts[1]).root == plan(texts[2]).root
+
+
+def test_order_keys_stand_over_the_output_columns() -> None:
+    root = plan("SELECT k AS n, x + 1 AS y, COUNT(*) FROM a [NOW] GROUP BY k, x ORDER BY 3 DESC, n, x + 1 LIMIT 5").root
+    assert isinstance(root, TopK)
+    assert [(key.name, down) for key, down in root.keys if isinstance(key, Column)] == [
+        ("COUNT(*)", True), ("n", False), ("y", False),
+    ]  # fmt: skip
+
+
+def test_a_subquery_carries_its_event_time_unseen() -> None:
+    made = join("SELECT * FROM (SELECT a.k, b.x FROM a, b WINDOW = 5 SECONDS) [RANGE 1 HOUR] AS d")
+    derived = made.inputs[0].relation
+    assert isinstance(derived, Derived)
+    assert derived.time == "_ts"
+    assert derived.schema.names == ["k", "x", "_ts"]
+    assert list(columns("SELECT * FROM (SELECT a.k, b.x FROM a, b WINDOW = 5 SECONDS) AS d")) == ["k", "x"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "time"),
+    [
+        ("SELECT k, event_time() AS t FROM a", "t"),
+        ("SELECT k, ts AS at FROM a", "at"),
+        ("SELECT k FROM a", "_ts"),
+        ("SELECT ISTREAM k, COUNT(*) AS n FROM a [RANGE 1 HOUR] GROUP BY k", "_ts"),
+    ],
+)
+def test_the_event_time_of_a_subquery_is_the_column_that_holds_it(inner: str, time: str) -> None:
+    assert join(f"SELECT 1 FROM ({inner}) AS d").inputs[0].time == time
+
+
+def test_event_time_stands_for_the_newest_member() -> None:
+    root = plan("SELECT event_time() FROM a").root
+    assert isinstance(root, Project)
+    assert root.columns == (("event_time", EventTime()),)
+
+
+def test_a_query_of_a_script_is_bound_in_place() -> None:
+    script = "CREATE SINK o WITH (sink='x') AS SELECT k FROM a;\nCREATE SINK p WITH (sink='x') AS SELECT nope FROM a"
+    first, second = parse_script(script)
+    assert isinstance(first, CreateSink)
+    assert isinstance(second, CreateSink)
+    assert bind_query(first.query, CATALOG, script).sql == "SELECT k FROM a"
+    with pytest.raises(BindError) as caught:
+        bind_query(second.query, CATALOG, script)
+    assert script[slice(*(caught.value.span or (0, 0)))] == "nope"
+
+
+def test_options_reach_the_plan() -> None:
+    made = plan("SELECT k FROM a OPTIONS (JOIN = Hash, refresh = 5 seconds)")
+    assert made.options.changed() == {"join": "hash", "refresh": "5 seconds"}
