@@ -7,6 +7,8 @@ session.stream("a", table, time="ts", lateness="2 seconds")
 session.sql("SELECT … FROM a [RANGE 30 SECONDS], b [RANGE 1 MINUTE] WHERE a.k = b.k").to_arrow()
 """
 
+from typing import TYPE_CHECKING, Any
+
 from watersmeet.errors import (
     BindError,
     CatalogError,
@@ -20,7 +22,9 @@ from watersmeet.errors import (
     WatersmeetError,
     WindowError,
 )
-from watersmeet.session import Query, Session
+
+if TYPE_CHECKING:
+    from watersmeet.session import Query, Session
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,3 +42,16 @@ __all__ = [
     "WatersmeetError",
     "WindowError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Session and Query bring Arrow and NumPy with them, so they are loaded when first asked for."""
+    if name in ("Query", "Session"):
+        from watersmeet import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), "Query", "Session"])

@@ -103,11 +103,15 @@ def explain(file: Script) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Three camera streams, joined before your eyes."""
-    from importlib import import_module
+def demo(
+    rows: Annotated[int, typer.Option(min=3_000, help="How many rows to make, over all three streams.")] = 4_500_000,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes other traffic.")] = 1,
+    keep: Annotated[Path | None, typer.Option(help="A folder to keep the data, the script and the answer in.")] = None,
+) -> None:
+    """Three camera streams, joined before your eyes, and checked."""
+    from watersmeet.demo import run_demo
 
-    import_module("watersmeet.demo").main()
+    raise typer.Exit(run_demo(rows, seed, keep))
 
 
 def _text_of(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Golden files: error_*.sql beside the error_*.txt it must give, bound against catalog.sql."""
+"""Golden files, bound against catalog.sql: error_*.sql and explain_*.sql beside the .txt that each must give."""
 
 from __future__ import annotations
 

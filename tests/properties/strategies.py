@@ -27,7 +27,7 @@ DOMAINS: dict[str, list[Any]] = {
     "j": [1, 1, 2, 0, None],
     "s": ["a", "a", "ab", "b", "", None],
     "d": [Decimal("0.00"), Decimal("0.50"), Decimal("1.00"), Decimal("-1.25"), None],
-    "f": [0.0, 0.5, 1.0, -1.5, float("nan"), None],
+    "f": [0.0, -0.0, 0.5, 1.0, -1.5, float("nan"), None],
     "w": [EPOCH, EPOCH + timedelta(seconds=3), EPOCH + timedelta(seconds=6), None],
     "day": [date(2024, 1, 1), date(2024, 1, 2), None],
     "b": [True, True, False, None],
@@ -223,7 +223,7 @@ def path_windows(draw: st.DrawFn, aliases: Sequence[str], half_open: bool) -> Wi
 @st.composite
 def connecting_windows(draw: st.DrawFn, aliases: Sequence[str], half_open: bool) -> Windows:
     """A form that bounds every pair without windows in brackets."""
-    form = draw(st.sampled_from(["single", "pairs", "directed", "path", "plain", "assorted"]))
+    form = draw(st.sampled_from(["single", "pairs", "directed", "path", "path", "plain", "assorted"]))
     if form == "path":
         return draw(path_windows(aliases, half_open))
     if form == "single":
@@ -253,7 +253,7 @@ def connecting_windows(draw: st.DrawFn, aliases: Sequence[str], half_open: bool)
 @st.composite
 def windows(draw: st.DrawFn, aliases: Sequence[str], counts: bool, half_open: bool) -> Windows:
     """Any window form: in brackets for every stream, constraints that connect them all, or both."""
-    form = draw(st.sampled_from(["brackets", "connecting", "both"])) if len(aliases) > 1 else "brackets"
+    form = draw(st.sampled_from(["brackets", "connecting", "connecting", "both"])) if len(aliases) > 1 else "brackets"
     connecting = Windows({}) if form == "brackets" else draw(connecting_windows(aliases, half_open))
     some = {"brackets": st.just(list(aliases)), "connecting": st.just([])}.get(
         form, st.lists(st.sampled_from(aliases), unique=True)

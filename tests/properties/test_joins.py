@@ -21,6 +21,7 @@ from tests.runners import (
     by_local_engine,
     by_reference,
     has_local_engine,
+    local_query,
     tables_of,
 )
 from watersmeet.errors import WindowError
@@ -111,3 +112,14 @@ def test_an_empty_stream_makes_the_answer_empty(case):
     emptied = [replace(first, table=pa.table(first.table.slice(0, 0))), *rest]
     run = by_local_engine if has_local_engine() else by_reference
     assert not run(case.sql, emptied)
+
+
+@with_engine
+@few
+@given(cases(most_streams=3), st.sampled_from([1, 3, None]))
+def test_every_late_row_is_counted_once_per_stream(case, rows_per_batch):
+    refuse_contradictions(case)
+    query = local_query(case.sql, case.sources, rows_per_batch)
+    query.to_arrow()
+    late = late_rows(bound_plan(case.sql, case.sources), tables_of(case.sources))
+    assert query.metrics()["late_rows"] == sum(late.values())

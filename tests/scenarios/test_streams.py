@@ -114,3 +114,14 @@ def test_event_times_of_any_unit_and_zone_meet_in_microseconds(run, unit):
     right = pa.table({"ts": pa.array(times[1:2], pa.timestamp("us", tz="UTC")), "id": ["b1"]})
     sources = [Source("a", left), Source("b", right)]
     assert combinations(run("SELECT a.id AS a, b.id AS b FROM a, b WINDOW = 4 SECONDS", sources)) == ["a1 b1", "a2 b1"]
+
+
+def test_a_predicate_may_follow_one_that_rejected_everything(run):
+    sources = timeline("""
+        a: 1@0
+        b: 1@0
+        c: 1@0
+    """)
+    rejects, follows = "a.id || b.id LIKE '%x'", "(a.v = c.v OR a.id LIKE 'b%')"
+    sql = f"SELECT a.id AS a FROM a [NOW], b [NOW], c [NOW] WHERE {rejects} AND {follows}"
+    assert combinations(run(sql, sources)) == []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from tests.runners import Source
-from tests.scenarios.timeline import combinations, timeline
+from tests.scenarios.timeline import EPOCH, combinations, timeline
 
 AB = "SELECT a.id AS a, b.id AS b FROM a, b "
 
@@ -147,3 +148,14 @@ def test_an_empty_stream_joins_with_nothing(run):
     empty = timeline("a: 1@1\nb: 1@1")
     sources = [empty[0], Source("b", empty[1].table.slice(0, 0))]
     assert not run(AB + "WINDOW = 5 SECONDS", sources)
+
+
+def test_rows_of_a_single_stream_leave_out_ties_beyond_the_count(run):
+    sql = "SELECT a.id AS a FROM a [ROWS 1]"
+    assert combinations(run(sql, timeline("a: 1@0 1@0 1@3"))) == ["a2", "a3"]
+
+
+def test_positive_and_negative_zero_are_one_partition(run):
+    zeros = pa.table({"id": ["x1", "x2"], "f": [0.0, -0.0], "ts": [EPOCH, EPOCH]})
+    sources = [Source("x", zeros), *timeline("y: 1@1")]
+    assert combinations(run("SELECT x.id AS x FROM x [PARTITION BY f ROWS 1], y [NOW]", sources)) == ["x2"]

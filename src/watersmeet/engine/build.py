@@ -5,7 +5,7 @@ from __future__ import annotations
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.select import Select
+from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.operators.window_join import WindowJoin
 from watersmeet.optimizer.stages import optimize
@@ -46,15 +46,18 @@ def _refusal(what: str) -> UnsupportedError:
 def build(plan: Plan) -> Operator:
     """The operator that answers a plan."""
     join, project = runnable_join(plan)
-    if len(join.inputs) == 1:
-        return Select(join.predicates, project.columns)
-    running = WindowJoin(optimize(join), project.columns)
+    aliases = [one.alias for one in join.streams]
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
-    return InTimeOrder(running) if counts_rows else running
+    if len(join.inputs) > 1:
+        joining = WindowJoin(optimize(join), project.columns)
+        return InTimeOrder(joining, aliases) if counts_rows else joining
+    window = join.inputs[0].window
+    if isinstance(window, RowsWindow):
+        return InTimeOrder(CountedSelect(aliases[0], window, join.predicates, project.columns), aliases)
+    return Select(join.predicates, project.columns)
 
 
 def window_join_of(operator: Operator) -> WindowJoin | None:
     """The join inside an operator, which static tables are loaded into."""
-    if isinstance(operator, InTimeOrder):
-        return operator.join
-    return operator if isinstance(operator, WindowJoin) else None
+    inner = operator.inner if isinstance(operator, InTimeOrder) else operator
+    return inner if isinstance(inner, WindowJoin) else None

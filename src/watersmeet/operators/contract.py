@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
+
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Rows:
     def __len__(self) -> int:
         return int(self.times.size)
 
-    def take(self, positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Rows:
+    def take(self, positions: Positions) -> Rows:
         return Rows(self.data.take(pa.array(positions)), self.times[positions])
 
 
@@ -48,6 +51,14 @@ class Operator(Protocol):
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """No row before these times will come any more: emit what waited for that, forget what it makes useless."""
+        ...
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        """Take back rows that were pushed before, and time that had come this far, without answering again."""
+        ...
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
+        """Which of all the rows ever pushed for an input a restore would miss, now that time has come this far."""
         ...
 
     @property

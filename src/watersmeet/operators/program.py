@@ -52,6 +52,11 @@ class Program:
         self._out = np.empty((len(self.visits), 0), np.int64)
         self._keep_alive: list[Table] = []
 
+    def __getstate__(self) -> dict[str, object]:
+        """A saved program leaves its scratch memory behind."""
+        scratch = {"lists": self.lists[:, :0], "_out": self._out[:, :0], "_keep_alive": []}
+        return {**self.__dict__, **scratch}
+
     def _describe(self, d: int, step: Step) -> None:
         row = self.steps[d]
         row[kernel.ACCESS] = ACCESSES[step.access]
@@ -84,7 +89,8 @@ class Program:
         while True:
             count = self._star(times, state, out) if self.is_star else self._walk(times, deaths, state, out)
             if count == star_kernel.LISTS_FULL:
-                self.lists = np.empty((self.lists.shape[0], 4 * self.lists.shape[1]), np.int64)
+                room = max(FIRST_LIST_ROOM, 4 * self.lists.shape[1])
+                self.lists = np.empty((self.lists.shape[0], room), np.int64)
                 continue
             if count:
                 yield out[:, :count]

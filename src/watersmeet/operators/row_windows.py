@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.codes import encode
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.counting import nth_later
 
@@ -37,6 +38,7 @@ class RowWindow:
     count, also those that no predicate lets through."""
 
     def __init__(self, window: RowsWindow) -> None:
+        self.window = window
         self.count = window.count
         self.partition_by = window.partition_by
         self.times: Times = np.empty(0, np.int64)
@@ -102,6 +104,8 @@ class _Distinct:
         return 0 if self._known is None else len(self._known)
 
     def numbers(self, values: pa.Array) -> Numbers:
+        if pa.types.is_floating(values.type):  # 0.0 and -0.0 are one value, and so is every NaN
+            values = pa.array(encode(values), mask=values.is_null().to_numpy(zero_copy_only=False))
         seen = values.unique()
         if self._known is None:
             self._known = seen

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.row_windows import RowWindow
 from watersmeet.plan.expressions import Column, Expression
 
 
@@ -31,9 +35,36 @@ class Select:
             arrays = [evaluate(e, _lookup(data), data.num_rows, times) for _, e in self.columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        """Nothing is ever kept."""
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
+        return np.zeros(len(rows), np.bool_)
+
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from ()
 
 
 def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
     return lambda column: data.column(column.name)
+
+
+class CountedSelect(Select):
+    """The same over `a [ROWS n]`: of rows with equal times only the last n are in the window at that time."""
+
+    def __init__(
+        self,
+        alias: str,
+        window: RowsWindow,
+        predicates: Sequence[Expression],
+        columns: Sequence[tuple[str, Expression]],
+    ) -> None:
+        super().__init__(predicates, columns)
+        self.row_windows = {alias: RowWindow(window)}
+
+    def push_together(self, batch: Mapping[str, Rows], *, quietly: bool = False) -> Iterator[pa.RecordBatch]:
+        for alias, rows in batch.items():
+            deaths = self.row_windows[alias].add(rows)
+            inside = np.flatnonzero(deaths.times > rows.times)
+            if not quietly:
+                yield from self.push(alias, rows.take(inside))

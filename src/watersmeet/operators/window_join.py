@@ -6,7 +6,7 @@ when its last-arriving member is pushed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
-from watersmeet.operators.codes import Codes, Mask, codes_of
+from watersmeet.operators.admission import Admission
+from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.combinations import Combinations, held_as_code
 from watersmeet.operators.contract import Counters, Rows
-from watersmeet.operators.evaluate import evaluate_predicate
 from watersmeet.operators.program import Program
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.operators.state.window_store import WindowStore
@@ -44,6 +44,10 @@ class WindowJoin:
         self.row_windows = {i.alias: RowWindow(i.window) for i in join.streams if isinstance(i.window, RowsWindow)}
         self.code_positions = {a: {c: k for k, c in enumerate(strategy.stored_codes(a))} for a in self.inputs}
         self.probing = {alias: strategy.probing_codes(alias) for alias in self.inputs}
+        self.admissions = {
+            alias: Admission(strategy.filters.get(alias, ()), (*self.probing[alias], *self.code_positions[alias]))
+            for alias in self.inputs
+        }
         self.stores = {alias: self._make_store(alias) for alias in self.inputs if self._is_visited(alias)}
         self.programs = {
             route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.row_windows))
@@ -88,10 +92,21 @@ class WindowJoin:
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         yield from self._join_and_store(alias, rows)
 
-    def push_together(self, batch: Mapping[str, Rows]) -> Iterator[pa.RecordBatch]:
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        for alias, rows in log.items():
+            self._store(alias, *self._admit(alias, rows))
+        self._forget(dict.fromkeys(self.windows.streams, complete_until))
+        self.counters = Counters()
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
+        cutoff = self.cutoff_us(alias, dict.fromkeys(self.windows.streams, complete_until))
+        return rows.times >= cutoff
+
+    def push_together(self, batch: Mapping[str, Rows], *, quietly: bool = False) -> Iterator[pa.RecordBatch]:
         """Rows of several streams that are complete up to one instant, each in time order: what ROWS windows need.
 
-        Every row's death is known before any is joined, as a window at T counts all rows up to T.
+        Every row's death is known before any is joined, as a window at T counts all rows up to T. With `quietly`
+        the rows are only stored, as they were joined before.
         """
         deaths = {
             alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
@@ -100,20 +115,31 @@ class WindowJoin:
             if alias in self.stores:
                 self.stores[alias].kill(died.pushed_out, died.pushed_out_at)
         for alias, rows in batch.items():
-            yield from self._join_and_store(alias, rows, deaths.get(alias))
+            if quietly:
+                self._store(alias, *self._admit(alias, rows, deaths.get(alias)))
+            else:
+                yield from self._join_and_store(alias, rows, deaths.get(alias))
         for alias in deaths:
             if alias in self.stores:
                 self.counters.expired_rows += self.stores[alias].expire_dead()
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Forget rows that no future row of any other stream can reach."""
-        streams = self.windows.streams
-        for alias, reach in zip(streams, self.windows.limits, strict=True):
-            others = [(v, limit) for v, limit in zip(streams, reach, strict=True) if v != alias]
-            if alias in self.stores and all(limit < FOREVER_US for _, limit in others):
-                cutoff = min(watermarks[v] - limit for v, limit in others)
-                self.counters.expired_rows += self.stores[alias].expire(cutoff)
+        self._forget(watermarks)
         yield from ()
+
+    def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
+        """Rows of an input that are older than this can no longer be reached by a row to come."""
+        reach = self.windows.limits[self.windows.streams.index(alias)]
+        others = [(v, limit) for v, limit in zip(self.windows.streams, reach, strict=True) if v != alias]
+        if any(limit >= FOREVER_US for _, limit in others):
+            return BEGINNING_US
+        return min((watermarks[v] - limit for v, limit in others), default=FOREVER_US)
+
+    def _forget(self, watermarks: Mapping[str, int]) -> None:
+        for alias in self.windows.streams:
+            if alias in self.stores:
+                self.counters.expired_rows += self.stores[alias].expire(self.cutoff_us(alias, watermarks))
 
     def _join_and_store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
         rows, codes, deaths = self._admit(alias, rows, deaths)
@@ -144,18 +170,11 @@ class WindowJoin:
     def _admit(
         self, alias: str, rows: Rows, deaths: Deaths | None = None
     ) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
-        """Apply the stream's own filters and compute its codes; rows with a NULL key can match nothing."""
-        for predicate in self.strategy.filters.get(alias, ()):
-            kept = evaluate_predicate(predicate, _columns_of(rows), len(rows))
-            rows, _, deaths = _where(kept, rows, {}, deaths)
-        codes: dict[Code, Codes] = {}
-        known: Mask | None = None
-        for code in dict.fromkeys((*self.probing[alias], *self.code_positions[alias])):
-            values, valid = codes_of(code.expression, _columns_of(rows), len(rows))
-            codes[code] = np.ascontiguousarray(values)
-            if valid is not None:
-                known = valid if known is None else known & valid
-        return (rows, codes, deaths) if known is None else _where(known, rows, codes, deaths)
+        """The rows that can match at all, with what belongs to them."""
+        rows, codes, kept = self.admissions[alias].admit(rows)
+        if deaths is not None and kept is not None:
+            deaths = replace(deaths, serials=deaths.serials[kept], times=deaths.times[kept])
+        return rows, codes, deaths
 
     def _store(self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None) -> None:
         store = self.stores.get(alias)
@@ -169,19 +188,3 @@ class WindowJoin:
             store.append(rows.times, own, payload, deaths.serials, deaths.times)
         if not self.inputs[alias].is_table:
             self.counters.stored_rows += len(rows)
-
-
-def _columns_of(rows: Rows) -> Callable[[Column], pa.Array]:
-    return lambda column: rows.data.column(column.name)
-
-
-def _where(
-    kept: Mask, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
-) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
-    """The rows that are kept, with what belongs to them."""
-    if bool(kept.all()):
-        return rows, dict(codes), deaths
-    where = np.flatnonzero(kept)
-    if deaths is not None:
-        deaths = replace(deaths, serials=deaths.serials[where], times=deaths.times[where])
-    return rows.take(where), {code: values[where] for code, values in codes.items()}, deaths

@@ -25,9 +25,20 @@ def _rows_kept(join: Join, one: Input) -> float | None:
         return one.window.count
     if not isinstance(relation, Stream) or relation.statistics.rows_per_second is None:
         return None
-    retention_us = join.retention_us(one.alias)
-    if retention_us >= FOREVER_US:
+    kept_us = _kept_us(join, one)
+    if kept_us >= FOREVER_US:
         return relation.statistics.rows
-    seconds = (max(retention_us, 0) + relation.lateness_us) / UNITS_US["second"]
-    expected = relation.statistics.rows_per_second * seconds
+    expected = relation.statistics.rows_per_second * kept_us / UNITS_US["second"]
     return expected if relation.statistics.rows is None else min(expected, relation.statistics.rows)
+
+
+def _kept_us(join: Join, one: Input) -> int:
+    """Until the watermark of every other stream, which trails by that stream's lateness, is out of reach."""
+    windows = join.windows
+    reach = zip(windows.streams, windows.limits[windows.streams.index(one.alias)], strict=True)
+    kept = [limit + _lateness_us(join.input(other)) for other, limit in reach if other != one.alias]
+    return max(0, *kept) if kept else 0
+
+
+def _lateness_us(one: Input) -> int:
+    return one.relation.lateness_us if isinstance(one.relation, Stream) else 0

@@ -5,13 +5,17 @@ Written to be read in 80 columns, and kept as golden files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, groupby
 from textwrap import wrap
+
+import pyarrow as pa
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US, format_interval
-from watersmeet.model.windows import ClosedWindows, Range, Rows, Unbounded, Window
-from watersmeet.plan.expressions import to_text
+from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Window
+from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -25,10 +29,33 @@ from watersmeet.plan.nodes import (
     SetOperation,
     TopK,
 )
-from watersmeet.plan.strategy import Comparison, JoinStrategy, Route, Step
+from watersmeet.plan.strategy import Code, Comparison, JoinStrategy, Route, Step
 
 WIDTH = 80
+TABLE_WIDTH = WIDTH - 6  # the stores stand three levels deep
+NO_BOUND = (-FOREVER_US, FOREVER_US)
 SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the plan at its depth; where it is too long it goes on `hang` columns to the right of its start."""
+
+    text: str
+    hang: int = 4
+    depth: int = 0
+
+    def __str__(self) -> str:
+        margin = " " * (2 * self.depth)
+        folded = wrap(
+            self.text,
+            WIDTH,
+            initial_indent=margin,
+            subsequent_indent=margin + " " * self.hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return "\n".join(folded)
 
 
 def explain(plan: Plan, strategy: JoinStrategy | None = None) -> str:
@@ -36,121 +63,58 @@ def explain(plan: Plan, strategy: JoinStrategy | None = None) -> str:
     lines = list(_node(plan.root, strategy))
     changed = plan.options.changed()
     if changed:
-        lines.append("options: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+        lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
+    return "\n".join(map(str, lines)) + "\n"
 
 
-def _node(node: Node, strategy: JoinStrategy | None) -> Iterable[str]:
+def _node(node: Node, strategy: JoinStrategy | None = None) -> Iterator[Line]:
     match node:
         case Project(child=child, columns=columns):
-            yield from _entry("select", [_output(name, to_text(e)) for name, e in columns])
-            yield from _indented(_node(child, strategy))
+            yield _entry("select", [_output(name, to_text(e)) for name, e in columns])
         case Join():
             yield from _join(node, strategy)
+            return
         case GroupBy(child=child, keys=keys, having=having):
-            yield from _entry("group by", [to_text(key) for key in keys] or ["(all rows)"])
+            yield _entry("group by", [to_text(key) for key in keys] or ["nothing, one group of all rows"])
             if having is not None:
-                yield from _entry("having", [to_text(having)])
-            yield from _indented(_node(child, strategy))
+                yield _entry("having", [to_text(having)])
         case Distinct(child=child):
-            yield "distinct"
-            yield from _indented(_node(child, strategy))
+            yield Line("distinct")
         case TopK(child=child, keys=keys, limit=limit):
-            order = [to_text(e) + (" desc" if down else "") for e, down in keys]
-            yield from _entry(f"first {limit} by", order)
-            yield from _indented(_node(child, strategy))
+            yield _entry(f"first {limit} by", [to_text(e) + (" desc" if down else "") for e, down in keys])
         case Changes(kind=kind, child=child, every_us=every):
-            yield kind + ("" if every is None else f" every {format_interval(every)}")
-            yield from _indented(_node(child, strategy))
-        case SetOperation(kind=kind, all=keep, left=left, right=right):
-            yield kind + (" all" if keep else "")
-            yield from _indented(_node(left, strategy))
-            yield from _indented(_node(right, strategy))
+            yield Line(kind + ("" if every is None else f" every {format_interval(every)}"))
+        case SetOperation(kind=kind, all=keep, left=left, right=child):
+            yield Line(kind + (" all" if keep else ""))
+            yield from _below(_node(left))
+    yield from _below(_node(child, strategy))
 
 
 def _output(name: str, text: str) -> str:
     return text if text == name or text.endswith(f".{name}") else f"{text} as {name}"
 
 
-def _join(join: Join, strategy: JoinStrategy | None) -> Iterable[str]:
+def _join(join: Join, strategy: JoinStrategy | None) -> Iterator[Line]:
     if len(join.inputs) == 1:
-        yield f"filter of {_source(join.inputs[0])}"
-        for predicate in join.predicates:
-            yield from _indented(_entry("where", [to_text(predicate)]))
+        yield Line(f"read {_source(join.inputs[0])}")
     else:
-        yield f"join of {len(join.inputs)} inputs, no intermediate results"
-        yield from _indented(_bounds(join.windows))
-        if strategy is not None:
-            yield from _indented(_strategy(strategy))
+        yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
+        yield from _below(_bounds(join.windows))
+    if strategy is not None and len(join.inputs) > 1:
+        yield from _below(_strategy(strategy))
+    else:
+        if len(join.inputs) > 1:
+            yield from _below([_entry("from", map(_source, join.inputs))])
+        yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
     for one in join.inputs:
         if isinstance(one.relation, Derived):
-            yield f"  {one.alias} is"
-            yield from _indented(_indented(_node(one.relation.plan, None)))
-
-
-def _bounds(windows: ClosedWindows) -> Iterable[str]:
-    several = len(windows.alternatives) > 1
-    for k, matrix in enumerate(windows.alternatives):
-        yield ("bounds after closure" if not several else f"bounds after closure, alternative {k + 1}") + ":"
-        written = [
-            _bound(windows.streams[u], windows.streams[v], matrix[u][v], matrix[v][u])
-            for u in range(len(windows.streams))
-            for v in range(u + 1, len(windows.streams))
-        ]
-        yield from _indented(line for line in written if line) if any(written) else ["  none"]
-
-
-def _bound(u: str, v: str, later_us: int, earlier_us: int) -> str:
-    """What is known of `v - u`, from both sides."""
-    if later_us >= FOREVER_US and earlier_us >= FOREVER_US:
-        return ""
-    low = "" if earlier_us >= FOREVER_US else f"{format_interval(-earlier_us)} <= "
-    high = "" if later_us >= FOREVER_US else f" <= {format_interval(later_us)}"
-    return f"{low}{v} - {u}{high}"
-
-
-def _strategy(strategy: JoinStrategy) -> Iterable[str]:
-    yield "stores:"
-    rows: list[tuple[str, ...]] = [("input", "from", "window", "kept for", "rows kept", "index")]
-    rows += [_store(strategy, one) for one in strategy.join.inputs]
-    yield from _indented(_aligned(rows))
-    for one in strategy.join.inputs:
-        predicates = strategy.filters.get(one.alias, ())
-        if predicates:
-            yield from _entry(f"filter {one.alias} before storing", [to_text(p) for p in predicates])
-    yield "a new row of"
-    for route in strategy.routes:
-        yield from _indented(_route(route))
-    if strategy.verified:
-        yield from _entry("then, on real values", [to_text(test) for test in strategy.verified])
-    if strategy.residuals:
-        yield from _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
-
-
-def _store(strategy: JoinStrategy, one: Input) -> tuple[str, ...]:
-    kept_for = "always" if one.is_table else format_interval(strategy.join.retention_us(one.alias))
-    if isinstance(one.window, Rows):
-        kept_for = "its rows"
-    visited = any(step.stream == one.alias for route in strategy.routes for step in route.steps)
-    if not visited:
-        kept_for = "not kept"
-    rows = strategy.rows_kept.get(one.alias) if visited else 0
-    indexes = [f"hash({_names(key)})" for key in strategy.hash_keys(one.alias)]
-    indexes += [f"sorted({_names([key])})" for key in strategy.sorted_keys(one.alias)]
-    return (one.alias, _source(one), window_text(one.window), kept_for, _count(rows), ", ".join(indexes) or "none")
-
-
-def _names(codes: Iterable[object]) -> str:
-    return ", ".join(str(code).split(".", 1)[-1] if "(" not in str(code) else str(code) for code in codes)
-
-
-def _count(rows: float | None) -> str:
-    return "unknown" if rows is None else f"~{rows:,.0f}"
+            yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan))])
 
 
 def _source(one: Input) -> str:
     kind = "table" if one.is_table else "stream" if isinstance(one.relation, Stream) else "query"
-    return f"{kind} {one.relation.name}"
+    window = "" if one.window is None else f" [{window_text(one.window)}]"
+    return f"{kind} {one.relation.name}{window}" + ("" if one.alias == one.relation.name else f" as {one.alias}")
 
 
 def window_text(window: Window | None) -> str:
@@ -169,31 +133,173 @@ def window_text(window: Window | None) -> str:
             return "UNBOUNDED"
 
 
-def _route(route: Route) -> Iterable[str]:
-    yield f"{route.origin}"
-    for step in route.steps:
-        yield from _entry(f"  -> {step.stream} by {step.access}", _tests(step))
+# -- bounds between event times -------------------------------------------------------------------------------
 
 
-def _tests(step: Step) -> list[str]:
-    tests = [f"{own} = {bound}" for bound, own in step.equalities]
-    return tests + [_comparison(c) for c in step.comparisons] or ["time only"]
+def _bounds(windows: ClosedWindows) -> Iterator[Line]:
+    if len(windows.streams) < 2:
+        return
+    several = len(windows.alternatives) > 1
+    for k, matrix in enumerate(windows.alternatives):
+        yield Line("time bounds after closure" + (f", alternative {k + 1}" if several else ""))
+        yield from _below(_pairs(windows.streams, matrix))
+
+
+def _pairs(streams: Sequence[str], matrix: Matrix) -> list[Line]:
+    """What is known of the difference of every pair; pairs with the same bound share a line."""
+    alike: dict[tuple[int, int], list[str]] = {}
+    pairs = list(combinations(range(len(streams)), 2))
+    for u, v in pairs:
+        alike.setdefault((-matrix[v][u], matrix[u][v]), []).append(f"{streams[v]} - {streams[u]}")
+    if len(alike) == 1 and len(pairs) > 3 and _is_symmetric(*next(iter(alike))):
+        alike = {bound: ["every pair"] for bound in alike}
+    written = [f"{', '.join(pair)}: {_bound(*bound)}" for bound, pair in alike.items() if bound != NO_BOUND]
+    return [Line(text) for text in written] or [Line("none")]
+
+
+def _bound(low_us: int, high_us: int) -> str:
+    low, high = format_interval(low_us), format_interval(high_us)
+    if _is_symmetric(low_us, high_us):
+        return f"within {high}"
+    if low_us == -FOREVER_US:
+        return f"at most {high}"
+    return f"at least {low}" if high_us == FOREVER_US else f"{low} to {high}"
+
+
+def _is_symmetric(low_us: int, high_us: int) -> bool:
+    return low_us == -high_us and high_us < FOREVER_US
+
+
+# -- how a join runs ------------------------------------------------------------------------------------------
+
+
+def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
+    join = strategy.join
+    yield Line("stores")
+    yield from _below(_stores(strategy))
+    for one in join.inputs:
+        predicates = strategy.filters.get(one.alias, ())
+        if predicates:
+            yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
+    if any(isinstance(one.window, Rows) for one in join.inputs):
+        yield Line("rows wait for the watermark, as ROWS windows count in time order")
+    yield Line("a new row of")
+    for route in strategy.routes:
+        yield from _below(_route(route))
+    if strategy.verified:
+        yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
+    if strategy.residuals:
+        yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
+
+
+def _stores(strategy: JoinStrategy) -> list[Line]:
+    """A table with a row per input; columns that say nothing are left out, and indexes that do not fit stand below."""
+    inputs = strategy.join.inputs
+    columns = {
+        "input": [_named(one) for one in inputs],
+        "window": ["static table" if one.is_table else window_text(one.window) for one in inputs],
+        "lateness": [_lateness(one) for one in inputs],
+        "kept for": [_kept_for(strategy, one) for one in inputs],
+        "rows": [_rows(strategy, one) for one in inputs],
+    }
+    indexes = {"index": [_indexes(strategy, one) for one in inputs]}
+    whole = _aligned({**columns, **indexes})
+    if max(len(line.text) for line in whole) <= TABLE_WIDTH:
+        return whole
+    below = [_entry(f"index of {one.alias}", [index]) for one, index in zip(inputs, indexes["index"], strict=True)]
+    return [*_aligned(columns), *below]
+
+
+def _named(one: Input) -> str:
+    return one.alias if one.alias == one.relation.name else f"{one.alias} ({one.relation.name})"
+
+
+def _lateness(one: Input) -> str:
+    lateness_us = one.relation.lateness_us if isinstance(one.relation, Stream) else 0
+    return format_interval(lateness_us) if lateness_us else "-"
+
+
+def _is_visited(strategy: JoinStrategy, one: Input) -> bool:
+    return any(step.stream == one.alias for route in strategy.routes for step in route.steps)
+
+
+def _kept_for(strategy: JoinStrategy, one: Input) -> str:
+    if not _is_visited(strategy, one):
+        return "not kept"
+    if one.is_table:
+        return "always"
+    kept_us = strategy.join.retention_us(one.alias)
+    if isinstance(one.window, Rows):
+        return "its count" if kept_us >= FOREVER_US else f"its count or {format_interval(kept_us)}"
+    return format_interval(kept_us)
+
+
+def _rows(strategy: JoinStrategy, one: Input) -> str:
+    rows = strategy.rows_kept.get(one.alias)
+    return "-" if rows is None or not _is_visited(strategy, one) else f"~{rows:,.0f}"
+
+
+def _indexes(strategy: JoinStrategy, one: Input) -> str:
+    hashed = [f"hash({', '.join(map(_own, key))})" for key in strategy.hash_keys(one.alias)]
+    return ", ".join([*hashed, *(f"sorted({_own(key)})" for key in strategy.sorted_keys(one.alias))]) or "-"
+
+
+def _route(route: Route) -> Iterator[Line]:
+    """The steps from one origin; neighbours that are found in the same way share a line."""
+    start, hang = f"{route.origin} ", len(route.origin) + 8
+    for (access, tests), steps in groupby(route.steps, key=lambda step: (step.access, _tests(step))):
+        visited = ", ".join(step.stream for step in steps)
+        yield Line(f"{start}-> {visited} by {access}: {', '.join(tests)}", hang)
+        start = " " * len(start)
+
+
+def _tests(step: Step) -> tuple[str, ...]:
+    tests = [f"{_own(own)} = {_text(bound.expression)}" for bound, own in step.equalities]
+    return tuple(tests + [_comparison(c) for c in step.comparisons]) or ("time only",)
 
 
 def _comparison(c: Comparison) -> str:
-    return f"{c.own} {SYMBOLS[c.operator]} {c.bound}"
+    return f"{_own(c.own)} {SYMBOLS[c.operator]} {_text(c.bound.expression)}"
 
 
-def _entry(title: str, items: Sequence[str]) -> list[str]:
-    """A title and a list, folded under itself when it is long."""
-    return wrap(f"{title}: {', '.join(items)}", WIDTH, subsequent_indent="    ", drop_whitespace=True,
-                initial_indent="", break_long_words=False, break_on_hyphens=False) or [f"{title}:"]  # fmt: skip
+def _own(code: Code) -> str:
+    """A code of the input that a line is about: its name is not repeated for a plain column."""
+    expression = _uncast(code.expression)
+    return expression.name if isinstance(expression, Column) else to_text(expression)
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
+def _text(expression: Expression) -> str:
+    """A sum that is taken generously reads like a plain one: its predicate is tested again and stands below."""
+    return to_text(_uncast(expression)).replace("+~", "+").replace("-~", "-")
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _uncast(expression: Expression) -> Expression:
+    """Without the casts that only widen a number so that two of different types can be compared."""
+    match expression:
+        case Call(function="cast", args=(inner,), type=kind) if _widens(inner.type, kind):
+            return inner
+    return expression
+
+
+def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    if pa.types.is_integer(narrow):
+        return bool(wide == pa.int64() or (wide == pa.float64() and narrow.bit_width <= 32))
+    return bool(narrow == pa.float32() and wide == pa.float64())
+
+
+# -- layout ---------------------------------------------------------------------------------------------------
+
+
+def _entry(title: str, items: Iterable[str]) -> Line:
+    return Line(f"{title}: {', '.join(items)}")
+
+
+def _aligned(columns: Mapping[str, Sequence[str]]) -> list[Line]:
+    told = {title: cells for title, cells in columns.items() if title == "input" or set(cells) != {"-"}}
+    widths = [max(map(len, (title, *cells))) for title, cells in told.items()]
+    rows = [tuple(told), *zip(*told.values(), strict=True)]
+    return [Line("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows]
+
+
+def _below(lines: Iterable[Line]) -> list[Line]:
+    return [replace(line, depth=line.depth + 1) for line in lines]

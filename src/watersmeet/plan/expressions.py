@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.model.time import format_interval
+from watersmeet.model.types import sql_type
 
 Span = tuple[int, int]
 
@@ -101,7 +102,7 @@ def to_text(expression: Expression) -> str:
     """The expression in SQL's words, for plans and messages."""
     match expression:
         case Column(stream=stream, name=name):
-            return f"{stream}.{name}"
+            return f"{stream}.{name}" if stream else name  # output columns belong to no stream
         case Literal(value=value, type=kind):
             return _literal_text(value, kind)
         case EventTime():
@@ -141,7 +142,7 @@ def _call_text(call: Call) -> str:
         case "in":
             return f"{texts[0]} IN ({', '.join(map(to_text, call.args[1:]))})"
         case "cast":
-            return f"CAST({to_text(call.args[0])} AS {call.type})"
+            return f"CAST({to_text(call.args[0])} AS {sql_type(call.type)})"
         case "case":
             return _case_text(call)
     return f"{call.function.upper()}({', '.join(map(to_text, call.args))})"

@@ -114,8 +114,8 @@ class ChunkedColumn:
         return older <= 2 * newer and older + newer <= MAX_CHUNK_ROWS
 
     def gather(self, positions: Positions) -> pa.Array:
-        if not self.chunks:
-            return pa.nulls(len(positions), self.type)
+        if not len(positions):
+            return pa.nulls(0, self.type)
         starts = np.array(self.starts, np.int64)
         chunk_of = np.searchsorted(starts, positions, side="right") - 1
         touched = np.unique(chunk_of)

@@ -1,0 +1,90 @@
+"""Which grid of buckets moves the fewest rows.
+
+One key common to all streams needs no copies and always wins. Otherwise every way to write the number of
+buckets as a product over keys and fragments is costed by the rows it sends: each stream's rate times its copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from watersmeet.model.windows import Rows
+from watersmeet.optimizer.close_equalities import equal_groups
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import Input, Join
+from watersmeet.plan.partitioning import Dimension, Partitioning
+from watersmeet.plan.strategy import Code, JoinStrategy
+
+
+def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:
+    """The cheapest grid of exactly `buckets` buckets; a single one where counting rows demands it."""
+    join = strategy.join
+    candidates = _candidates(strategy)
+    grids = [grid for grid in _grids(candidates, buckets) if grid]
+    if not grids:
+        return Partitioning((), "one bucket")
+    best = min(grids, key=lambda grid: (_rows_sent(strategy, grid), len(grid)))
+    sequenced = not all(_counts_within_buckets(one, best) for one in join.streams)
+    return Partitioning(best, _reason(join, best), sequenced)
+
+
+def _candidates(strategy: JoinStrategy) -> list[tuple[dict[str, Code], str | None]]:
+    """What a dimension may be made of: each group of equal keys, and each stream cut into fragments."""
+    streams = [one.alias for one in strategy.join.streams]
+    keyed: list[tuple[dict[str, Code], str | None]] = []
+    for group in equal_groups(strategy.equalities):
+        keys: dict[str, Code] = {}
+        for code in group:
+            if code.stream in streams:
+                keys.setdefault(code.stream, code)
+        if keys:
+            keyed.append((keys, None))
+    return keyed + [({}, alias) for alias in streams]
+
+
+def _grids(
+    candidates: Sequence[tuple[dict[str, Code], str | None]], buckets: int
+) -> Iterator[tuple[Dimension, ...]]:
+    """Every product of dimensions, in the order of the candidates, that makes the asked number of buckets."""
+    if buckets == 1:
+        yield ()
+        return
+    for i, (keys, fragment) in enumerate(candidates):
+        for size in range(2, buckets + 1):
+            if buckets % size == 0:
+                for rest in _grids(candidates[i + 1 :], buckets // size):
+                    yield (Dimension(size, keys, fragment), *rest)
+
+
+def _rows_sent(strategy: JoinStrategy, grid: tuple[Dimension, ...]) -> float:
+    partitioning = Partitioning(grid, "")
+    known = [rows for rows in strategy.rows_kept.values() if rows is not None]
+    usual = sum(known) / len(known) if known else 1.0
+    total = 0.0
+    for one in strategy.join.streams:
+        rows = strategy.rows_kept.get(one.alias)
+        total += (usual if rows is None else rows) * partitioning.copies(one.alias)
+    return total
+
+
+def _counts_within_buckets(one: Input, grid: tuple[Dimension, ...]) -> bool:
+    """Whether a ROWS window can be counted inside a bucket: all rows of a partition must be there."""
+    if not isinstance(one.window, Rows):
+        return True
+    for dimension in grid:
+        if not dimension.places(one.alias):
+            continue
+        code = dimension.keys.get(one.alias)
+        own = code.expression if code is not None else None
+        if not isinstance(own, Column) or own.name not in one.window.partition_by:
+            return False
+    return True
+
+
+def _reason(join: Join, grid: tuple[Dimension, ...]) -> str:
+    placed = [one.alias for one in join.streams if all(dimension.places(one.alias) for dimension in grid)]
+    if len(placed) == len(join.streams):
+        return "a key common to all streams" if len(join.streams) > 1 else "a single stream"
+    if any(dimension.keys for dimension in grid):
+        return "a grid over the keys; streams without a key are copied along it"
+    return "no equality: fragments of one stream meet copies of the others"

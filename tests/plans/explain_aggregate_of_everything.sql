@@ -1,0 +1,1 @@
+SELECT MEDIAN(x) AS middle FROM a [ROWS 1000]

@@ -1,0 +1,1 @@
+SELECT k, COUNT(*) AS n, AVG(x) AS mean FROM a [RANGE 1 HOUR] WHERE x > 0 GROUP BY k HAVING COUNT(*) > 3

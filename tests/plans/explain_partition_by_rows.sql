@@ -1,0 +1,1 @@
+SELECT a.k, b.x FROM a [PARTITION BY k, x ROWS 3], b [PARTITION BY s ROWS 1] WHERE a.k = b.k

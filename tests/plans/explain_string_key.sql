@@ -1,0 +1,1 @@
+SELECT a.k, b.k AS other FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE UPPER(a.s) = b.s

@@ -1,0 +1,2 @@
+SELECT a.k
+FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts + INTERVAL '3' SECOND

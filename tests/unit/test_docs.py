@@ -1,0 +1,107 @@
+"""What the documentation shows is what happens: its Python runs, its SQL binds, its lists are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_cli import call
+from watersmeet.engine.script import read_script
+from watersmeet.errors import SqlError
+from watersmeet.model.catalog import Catalog
+from watersmeet.plan.functions import AGGREGATES, FUNCTIONS, scalar_name
+from watersmeet.plan.options import Options
+from watersmeet.session import Query
+from watersmeet.sql import bind, parse_script
+from watersmeet.sql.syntax import CreateStream, CreateTable
+
+ROOT = Path(__file__).parents[2]
+README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
+WITH_PYTHON = [README, ROOT / "docs" / "python.md"]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(path: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: language and text."""
+    return BLOCK.findall(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: path.name)
+def test_the_python_of_a_page_prints_what_it_says(path: Path) -> None:
+    names: dict[str, object] = {}
+    found = blocks(path)
+    for (language, code), (following, text) in zip(found, [*found[1:], ("", "")], strict=True):
+        if language != "python":
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(path), "exec"), names)
+        assert printed.getvalue() == (text if following == "text" and printed.getvalue() else "")
+
+
+def test_the_query_of_the_readme_gives_its_rows_and_plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    script = (ROOT / "examples" / "checkout.sql").read_text()
+    (_, query), (_, rows), (_, plan) = [block for block in blocks(README) if block[0] in ("sql", "text")][:3]
+    assert query in script
+    assert call("run", "examples/checkout.sql", "--quiet") == 0
+    printed = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert printed == [re.split(r"\s{2,}", line) for line in rows.splitlines()]
+    (job,) = read_script(script)
+    assert Query(job.plan).explain() == plan
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("p.order_id", "p.oder_id"), (" AND DWINDOW (o, p) = 10 MINUTES", "")],
+    ids=["a misspelt column", "a missing window"],
+)
+def test_the_errors_of_the_readme_are_real(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SqlError) as caught:
+        read_script((ROOT / "examples" / "checkout.sql").read_text().replace(right, wrong))
+    assert ("text", f"{caught.value}\n") in blocks(README)
+
+
+def test_the_queries_of_the_language_reference_are_valid() -> None:
+    """The first block declares the streams; the other SQL blocks are queries over them."""
+    first, *queries = [text for language, text in blocks(LANGUAGE) if language == "sql"]
+    catalog = declared(first)
+    for text in queries:
+        for query in filter(str.strip, text.split(";")):
+            bind(query, catalog)
+
+
+def declared(script: str) -> Catalog:
+    from watersmeet.engine.script import declare
+
+    catalog = Catalog()
+    for statement in parse_script(script):
+        if isinstance(statement, CreateStream | CreateTable):
+            declare(statement, catalog, script, open_sources=False)
+    return catalog
+
+
+def test_the_language_reference_names_every_function_and_option() -> None:
+    text = LANGUAGE.read_text(encoding="utf-8")
+    functions = [name.upper() for name in FUNCTIONS if scalar_name(name)] + [name.upper() for name in AGGREGATES]
+    assert [name for name in functions if f"`{name}(" not in text] == []
+    assert [field.name for field in fields(Options) if f"`{field.name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_names_exist(name: str) -> None:
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", (ROOT / name).read_text(encoding="utf-8"))
+    made_later = {"benchmarks/results/"}
+    homes = (ROOT, ROOT / "src" / "watersmeet")
+    assert named
+    assert [
+        path for path in named if path not in made_later and not any((home / path).exists() for home in homes)
+    ] == []

@@ -1,0 +1,258 @@
+"""Each kernel against a plain twin: the same thing written with lists and loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tests.runners import Source, bound_plan
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.kernels.chains import link, move
+from watersmeet.operators.kernels.counting import nth_later
+from watersmeet.operators.kernels.hashing import combine, finish, hash_bytes
+from watersmeet.operators.kernels.rows import disorder
+from watersmeet.operators.kernels.walk import first_at_least, next_inside
+from watersmeet.operators.window_join import WindowJoin
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.nodes import Join, Project
+
+Numbers = npt.NDArray[np.int64]
+INT64 = np.iinfo(np.int64)
+NEVER = 2**61
+BITS_64 = 2**64 - 1
+
+some = settings(deadline=None, max_examples=80)
+small_ints = st.integers(-5, 5)
+any_ints = st.integers(INT64.min, INT64.max)
+
+
+# -- hashing ---------------------------------------------------------------------------------------------------------
+
+
+def plain_combine(so_far: int, code: int) -> int:
+    return ((so_far ^ (code & BITS_64)) * 0x9E3779B97F4A7C15) & BITS_64
+
+
+def plain_finish(x: int) -> int:
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & BITS_64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & BITS_64
+    return x ^ (x >> 31)
+
+
+def plain_hash(value: bytes) -> int:
+    h = plain_combine(0, len(value))
+    whole = len(value) // 8 * 8
+    for i in range(0, whole, 8):
+        h = plain_finish(h ^ int.from_bytes(value[i : i + 8], "big"))
+    h = plain_finish(h ^ int.from_bytes(value[whole:], "big"))
+    return h - 2**64 if h >= 2**63 else h
+
+
+@some
+@given(st.integers(0, BITS_64), any_ints)
+def test_hashes_are_folded_as_written_down(so_far: int, code: int) -> None:
+    with np.errstate(over="ignore"):
+        assert int(combine.py_func(np.uint64(so_far), np.int64(code).astype(np.uint64))) == plain_combine(so_far, code)
+        assert int(finish.py_func(np.uint64(so_far))) == plain_finish(so_far)
+
+
+@some
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=20))
+def test_bytes_hash_as_their_words_do(values: list[bytes]) -> None:
+    data = np.frombuffer(b"".join(values), np.uint8)
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    out = np.empty(len(values), np.int64)
+    hash_bytes(data, offsets, out)
+    assert out.tolist() == [plain_hash(value) for value in values]
+
+
+# -- chains ----------------------------------------------------------------------------------------------------------
+
+
+def chain_of(heads: npt.NDArray[np.int32], following: npt.NDArray[np.int32], bucket: int, tail: int) -> list[int]:
+    found, p = [], int(heads[bucket])
+    while p >= tail:
+        found.append(p)
+        p = int(following[p])
+    return found
+
+
+@some
+@given(st.data(), st.integers(1, 300), st.integers(1, 3), st.integers(1, 7))
+def test_chains_hold_every_live_row_of_a_bucket_newest_first(
+    data: st.DataObject, rows: int, key: int, bits: int
+) -> None:
+    codes = data.draw(arrays(np.int64, (3, rows), elements=small_ints))
+    columns = np.arange(key)[::-1].copy()
+    heads, following = np.full(1 << bits, -1, np.int32), np.empty(rows, np.int32)
+    cut, shift = data.draw(st.integers(0, rows)), np.uint64(64 - bits)
+    link(codes, columns, 0, cut, heads, shift, following)
+    link(codes, columns, cut, rows, heads, shift, following)
+    expected: dict[int, list[int]] = {bucket: [] for bucket in range(1 << bits)}
+    for p in range(rows):
+        h = 0
+        for c in columns:
+            h = plain_combine(h, int(codes[c, p]))
+        expected[h >> (64 - bits)].insert(0, p)
+    tail = data.draw(st.integers(0, rows))
+    live = {b: [p for p in chain if p >= tail] for b, chain in expected.items()}
+    assert {b: chain_of(heads, following, b, tail) for b in expected} == live
+    in_place = data.draw(st.booleans())
+    target = following if in_place else np.empty(2 * rows, np.int32)
+    move(heads, following, target, rows - tail, tail)
+    moved = {b: [p - tail for p in chain] for b, chain in live.items()}
+    assert {b: chain_of(heads, target, b, 0) for b in expected} == moved
+
+
+# -- counting, disorder, searching -----------------------------------------------------------------------------------
+
+
+@some
+@given(st.lists(st.integers(0, 4), max_size=60), st.integers(1, 9))
+def test_the_nth_later_row_is_counted_within_the_group(groups: list[int], n: int) -> None:
+    times = np.arange(len(groups), dtype=np.int64) * 10
+    out = np.empty(len(groups), np.int64)
+    nth_later(np.array(groups, np.int64), 5, n, times, NEVER, out)
+    expected = []
+    for i, group in enumerate(groups):
+        later = [int(times[j]) for j in range(i + 1, len(groups)) if groups[j] == group]
+        expected.append(later[n - 1] if len(later) >= n else NEVER)
+    assert out.tolist() == expected
+
+
+@some
+@given(st.lists(st.integers(-100, 100), max_size=40), st.integers(-100, 100))
+def test_disorder_is_the_furthest_a_row_lies_behind_the_newest_before_it(times: list[int], newest: int) -> None:
+    behind = [max([newest, *times[:i]]) - t for i, t in enumerate(times)]
+    assert disorder(np.array(times, np.int64), newest) == (max([0, *behind]), max([newest, *times]))
+
+
+@some
+@given(arrays(np.int64, st.integers(0, 200), elements=st.integers(-50, 50) | any_ints), st.data())
+def test_a_scan_finds_the_next_code_inside_an_interval(codes: Numbers, data: st.DataObject) -> None:
+    low, high = sorted(data.draw(st.tuples(*2 * [st.integers(-50, 50) | any_ints])))
+    start = data.draw(st.integers(0, codes.size))
+    expected = next((p for p in range(start, codes.size) if low <= codes[p] <= high), codes.size)
+    found = next_inside(codes.ctypes.data, np.int64(low), np.int64(high), start, codes.size)
+    assert found == expected
+
+
+@some
+@given(st.lists(small_ints, max_size=30), small_ints)
+def test_a_binary_search_finds_the_first_at_least(values: list[int], x: int) -> None:
+    ordered = np.sort(np.array(values, np.int64))
+    assert first_at_least(ordered.ctypes.data, len(values), x) == int(np.searchsorted(ordered, x))
+
+
+# -- pair, star and walk ---------------------------------------------------------------------------------------------
+
+Row = dict[str, int]
+Test = Callable[..., bool]
+W = 20
+
+
+def close(*rows: Row, size: int = W) -> bool:
+    times = [row["ts"] for row in rows]
+    return max(times) - min(times) <= size
+
+
+def same(column: str) -> Test:
+    return lambda *rows: close(*rows) and len({row[column] for row in rows}) == 1
+
+
+def on_path(a: Row, b: Row, c: Row) -> bool:
+    forward = 0 <= b["ts"] - a["ts"] <= 5 and 0 <= c["ts"] - b["ts"] <= 9
+    backward = 0 <= a["ts"] - b["ts"] <= 5 and 0 <= b["ts"] - c["ts"] <= 9
+    return a["k"] == b["k"] == c["k"] and (forward or backward)
+
+
+AB, ABC = "SELECT a.k FROM a, b", "SELECT a.k FROM a, b, c"
+ALL = f"WINDOW = {W} MICROSECONDS"
+WALKS: dict[str, tuple[str, Test]] = {
+    "pair": (f"{AB} WHERE a.k = b.k {ALL}", same("k")),
+    "star": (f"{ABC} WHERE a.k = b.k AND b.k = c.k {ALL}", same("k")),
+    "star, windows of pairs": (
+        f"{ABC} WHERE a.k = b.k AND b.k = c.k WINDOW (a, b) = 7 MICROSECONDS AND WINDOW (b, c) = 3 MICROSECONDS",
+        lambda a, b, c: a["k"] == b["k"] == c["k"] and close(a, b, size=7) and close(b, c, size=3),
+    ),
+    "walk, path": (
+        f"{ABC} WHERE a.k = b.k AND b.k = c.k WINDOW PATH (a, b, c) = (5 MICROSECONDS, 9 MICROSECONDS)", on_path,
+    ),
+    "walk, two keys": (
+        f"{AB} WHERE a.k = b.k AND a.v = b.v {ALL}", lambda a, b: close(a, b) and (a["k"], a["v"]) == (b["k"], b["v"]),
+    ),
+    "walk, chain of keys": (
+        f"{ABC} WHERE a.k = b.k AND b.v = c.v {ALL}",
+        lambda a, b, c: close(a, b, c) and a["k"] == b["k"] and b["v"] == c["v"],
+    ),
+    "walk, key and comparisons": (
+        f"{ABC} WHERE a.k = b.k AND a.v < c.v AND b.v <> c.v {ALL}",
+        lambda a, b, c: close(a, b, c) and a["k"] == b["k"] and a["v"] < c["v"] != b["v"],
+    ),
+    "walk, sorted runs": (
+        f"{ABC} WHERE ABS(a.v - b.v) <= 1 AND ABS(b.v - c.v) < 2 {ALL}",
+        lambda a, b, c: close(a, b, c) and abs(a["v"] - b["v"]) <= 1 and abs(b["v"] - c["v"]) < 2,
+    ),
+    "walk, scan of codes": (f"{AB} WHERE a.v >= b.v {ALL}", lambda a, b: close(a, b) and a["v"] >= b["v"]),
+    "walk, scan of times": (f"{AB} WHERE true {ALL}", lambda a, b: close(a, b)),
+}  # fmt: skip
+
+
+def random_rows(rng: np.random.Generator, count: int, disordered: bool) -> pa.RecordBatch:
+    times = rng.integers(0, 60, count)
+    times = times if disordered else np.sort(times)
+    return pa.record_batch(
+        {
+            "ts": pa.array(times, pa.timestamp("us")),
+            "k": pa.array(rng.integers(0, 3, count), pa.int64()),
+            "v": pa.array(rng.integers(0, 6, count), pa.int64()),
+        }
+    )
+
+
+def plain_rows(batch: pa.RecordBatch) -> list[Row]:
+    times = batch.column("ts").cast(pa.int64()).to_pylist()
+    return [{**row, "ts": t} for row, t in zip(batch.to_pylist(), times, strict=True)]
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 13, 5000])
+@pytest.mark.parametrize("disordered", [False, True], ids=["in order", "out of order"])
+@pytest.mark.parametrize("name", WALKS)
+def test_a_kernel_finds_each_combination_once_however_small_its_output(
+    name: str, disordered: bool, capacity: int
+) -> None:
+    sql, accepts = WALKS[name]
+    rng = np.random.default_rng(7)
+    aliases = ["a", "b", "c"] if sql.startswith(ABC) else ["a", "b"]
+    batches = {alias: random_rows(rng, 60 if len(aliases) == 2 else 25, disordered) for alias in aliases}
+    plan = bound_plan(sql, [Source(a, pa.Table.from_batches([b]), lateness="1 hour") for a, b in batches.items()])
+    assert isinstance(plan.root, Project)
+    assert isinstance(plan.root.child, Join)
+    for origin in aliases:
+        join = WindowJoin(optimize(plan.root.child), plan.root.columns)
+        rows = {alias: Rows(b, b.column("ts").cast(pa.int64()).to_numpy()) for alias, b in batches.items()}
+        for alias in aliases:
+            if alias != origin:
+                list(join.push(alias, rows[alias]))
+        program = join.programs[origin]
+        assert program.is_star or name.startswith("walk")
+        _, codes, _ = join._admit(origin, rows[origin])
+        pieces = program.run(rows[origin].times, None, codes, join.stores, capacity)
+        found = Counter(tuple(c) for piece in pieces for c in piece.T.tolist())
+        plain = [plain_rows(batches[alias]) for alias in aliases]
+        expected = Counter(
+            tuple(places[aliases.index(alias)] for alias in program.visits)
+            for places in product(*(range(len(p)) for p in plain))
+            if accepts(*(p[i] for p, i in zip(plain, places, strict=True)))
+        )
+        assert found == expected
+        assert expected
