@@ -104,7 +104,7 @@ def explain(file: Script) -> None:
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=3_000, help="How many rows to make, over all three streams.")] = 4_500_000,
+    rows: Annotated[int, typer.Option(min=3_000, help="How many rows to make, over all three streams.")] = 6_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Another seed makes other traffic.")] = 1,
     keep: Annotated[Path | None, typer.Option(help="A folder to keep the data, the script and the answer in.")] = None,
 ) -> None:

@@ -106,6 +106,7 @@ def _join(join: Join, strategy: JoinStrategy | None) -> Iterator[Line]:
         if len(join.inputs) > 1:
             yield from _below([_entry("from", map(_source, join.inputs))])
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
+        yield from _below(_waiting(join) if strategy is not None else ())
     for one in join.inputs:
         if isinstance(one.relation, Derived):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan))])
@@ -181,8 +182,7 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
         predicates = strategy.filters.get(one.alias, ())
         if predicates:
             yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
-    if any(isinstance(one.window, Rows) for one in join.inputs):
-        yield Line("rows wait for the watermark, as ROWS windows count in time order")
+    yield from _waiting(join)
     yield Line("a new row of")
     for route in strategy.routes:
         yield from _below(_route(route))
@@ -190,6 +190,11 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
         yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
     if strategy.residuals:
         yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
+
+
+def _waiting(join: Join) -> Iterator[Line]:
+    if any(isinstance(one.window, Rows) for one in join.inputs):
+        yield Line("rows wait for the watermark, as ROWS windows count in time order")
 
 
 def _stores(strategy: JoinStrategy) -> list[Line]:

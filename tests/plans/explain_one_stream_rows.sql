@@ -1,0 +1,1 @@
+SELECT k, x FROM a [PARTITION BY k ROWS 2] WHERE x > 3
