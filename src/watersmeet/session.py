@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +13,10 @@ from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
+
+if TYPE_CHECKING:
+    from watersmeet.engine.host import Host
+    from watersmeet.engine.metrics import Metrics
 
 
 class Session:
@@ -30,8 +35,14 @@ class Session:
     [1, 2]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spark: Any = None, *, buckets: int | None = None) -> None:
+        """In-process without arguments. With a SparkSession, the same calls run on Spark.
+
+        buckets: on Spark, into how many parts the state is cut; by default one per core. A checkpoint keeps the
+        number it was made with.
+        """
         self.catalog = Catalog()
+        self._host = _host(spark, buckets)
 
     def stream(
         self, name: str, data: Any, *, time: str, lateness: str = "0 seconds", rate: float | None = None
@@ -44,26 +55,21 @@ class Session:
         lateness: how far out of order rows may arrive; rows later than that are dropped and counted.
         rate: rows per second, if known; otherwise measured where that is cheap. It guides the join order.
         """
-        from watersmeet.engine.sources import source_of
-
-        source = source_of(data, name)
-        stream = Stream(name, source.schema, _column_named(name, time), _lateness(name, lateness), source)
-        measured = _measured(data, time, source.known_rows)
-        known = measured if rate is None else Statistics(rate, source.known_rows)
-        self.catalog.add(_with_statistics(stream, known))
+        schema, source, rows = self._host.opened(data, name)
+        stream = Stream(name, schema, _column_named(name, time), _lateness(name, lateness), source)
+        known = _measured(data, time, rows) if rate is None else Statistics(rate, rows)
+        self.catalog.add(replace(stream, statistics=known))
 
     def table(self, name: str, data: Any) -> None:
         """Declare a static table, read once when a query starts. `data` is as for `stream`."""
-        from watersmeet.engine.sources import source_of
-
-        source = source_of(data, name)
-        self.catalog.add(Table(name, source.schema, source, statistics=Statistics(rows=source.known_rows)))
+        schema, source, rows = self._host.opened(data, name)
+        self.catalog.add(Table(name, schema, source, statistics=Statistics(rows=rows)))
 
     def sql(self, text: str) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet."""
         from watersmeet.sql import bind
 
-        return Query(bind(text, self.catalog))
+        return Query(bind(text, self.catalog), self._host)
 
     def explain(self, text: str) -> str:
         """The plan of a query as text."""
@@ -73,9 +79,10 @@ class Session:
 class Query:
     """A checked query. Each run reads its inputs anew, so inputs that flow once can be run once."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, host: Host | None = None) -> None:
         self.plan = plan
-        self._metrics: Any = None
+        self._host = host or _host(None, None)
+        self._metrics: Metrics | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -84,33 +91,38 @@ class Query:
 
     def explain(self) -> str:
         """How the query will run: windows, what is kept, join orders and indexes."""
-        from watersmeet.optimizer.stages import optimize
-        from watersmeet.plan.explain import explain
-        from watersmeet.plan.nodes import Join, Project
-
-        match self.plan.root:
-            case Project(child=Join() as join):
-                return explain(self.plan, optimize(join))
-        return explain(self.plan)
+        return self._host.explained(self.plan)
 
     def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-        """Run the query and give results as they become certain; works on endless inputs too."""
-        from watersmeet.engine.local import LocalRun
+        """Run the query and give results as they become certain; in-process this works on endless inputs too."""
+        from watersmeet.engine.metrics import Metrics
 
-        run = LocalRun(self.plan, batch_rows=batch_rows)
-        self._metrics = run.metrics
-        return run.batches()
+        self._metrics = Metrics()
+        return self._host.batches(self.plan, batch_rows, self._metrics)
 
     def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
         """Run the query to the end of its inputs and give the whole answer."""
         return pa.Table.from_batches(self.batches(batch_rows=batch_rows), schema=self.schema)
 
+    def dataframe(self) -> Any:
+        """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
+        return self._host.dataframe(self.plan)
+
     def metrics(self) -> dict[str, int | float]:
         """The numbers of the latest run; all zero before the first."""
         from watersmeet.engine.metrics import Metrics
 
-        metrics: Metrics = self._metrics or Metrics()
-        return metrics.as_dict()
+        return (self._metrics or Metrics()).as_dict()
+
+
+def _host(spark: Any, buckets: int | None) -> Host:
+    if spark is None:
+        from watersmeet.engine.host import LocalHost
+
+        return LocalHost()
+    from watersmeet.spark.host import SparkHost
+
+    return SparkHost(spark, buckets)
 
 
 def _column_named(name: str, time: object) -> str:
@@ -141,9 +153,3 @@ def _measured(data: object, time: str, rows: int | None) -> Statistics:
     if first is None or last == first:
         return Statistics(rows=rows)
     return Statistics(rows * 1e6 / (last - first), rows)
-
-
-def _with_statistics(stream: Stream, statistics: Statistics) -> Stream:
-    from dataclasses import replace
-
-    return replace(stream, statistics=statistics)

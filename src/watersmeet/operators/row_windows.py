@@ -39,7 +39,7 @@ class RowWindow:
 
     def __init__(self, window: RowsWindow) -> None:
         self.window = window
-        self.count = window.count
+        self.count = min(window.count, FOREVER_US)  # positions are added to it in int64
         self.partition_by = window.partition_by
         self.times: Times = np.empty(0, np.int64)
         self.serials: Numbers = np.empty(0, np.int64)

@@ -46,6 +46,12 @@ class InTimeOrder:
         waiting = sum(int(rows.data.nbytes) for parts in self._waiting.values() for rows in parts)
         return self.inner.state_bytes + waiting
 
+    @property
+    def oldest_waiting_us(self) -> int | None:
+        """The time of the first row that waits, or None."""
+        times = [int(rows.times.min()) for waiting in self._waiting.values() for rows in waiting if len(rows)]
+        return min(times, default=None)
+
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         if len(rows):
             self._waiting[alias].append(rows)

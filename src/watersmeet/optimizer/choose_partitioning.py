@@ -42,9 +42,7 @@ def _candidates(strategy: JoinStrategy) -> list[tuple[dict[str, Code], str | Non
     return keyed + [({}, alias) for alias in streams]
 
 
-def _grids(
-    candidates: Sequence[tuple[dict[str, Code], str | None]], buckets: int
-) -> Iterator[tuple[Dimension, ...]]:
+def _grids(candidates: Sequence[tuple[dict[str, Code], str | None]], buckets: int) -> Iterator[tuple[Dimension, ...]]:
     """Every product of dimensions, in the order of the candidates, that makes the asked number of buckets."""
     if buckets == 1:
         yield ()

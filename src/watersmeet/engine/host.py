@@ -1,0 +1,65 @@
+"""What a session asks of the place where its queries run; and the in-process one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from watersmeet.engine.metrics import Metrics
+from watersmeet.errors import UnsupportedError
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.explain import explain
+from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.strategy import JoinStrategy
+
+
+class Host(Protocol):
+    """Opens data, explains plans, runs them."""
+
+    def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
+        """The columns of some data, what this host reads it from, and its number of rows if that is known."""
+        ...
+
+    def explained(self, plan: Plan) -> str: ...
+
+    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
+        ...
+
+    def dataframe(self, plan: Plan) -> Any: ...
+
+
+class LocalHost:
+    """Runs queries in this process."""
+
+    def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
+        from watersmeet.engine.sources import source_of
+
+        source = source_of(data, name)
+        return source.schema, source, source.known_rows
+
+    def explained(self, plan: Plan) -> str:
+        return explain(plan, strategy_of(plan))
+
+    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        from watersmeet.engine.local import LocalRun
+
+        run = LocalRun(plan, batch_rows=batch_rows)
+        run.metrics = metrics
+        return run.batches()
+
+    def dataframe(self, plan: Plan) -> Any:
+        raise UnsupportedError(
+            "this session runs in-process and has no DataFrames",
+            hint="make it with Session(spark), or use to_arrow() or batches()",
+        )
+
+
+def strategy_of(plan: Plan) -> JoinStrategy | None:
+    """How the join of a plan would run, if it is one."""
+    match plan.root:
+        case Project(child=Join() as join):
+            return optimize(join)
+    return None

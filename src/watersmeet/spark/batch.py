@@ -1,0 +1,52 @@
+"""Bounded input: the same operators without state, one call per bucket; and queries that need no state at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from watersmeet.engine.conform import conform
+from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
+from watersmeet.operators.contract import Rows
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.pack import GUARD, in_time_order, timed
+from watersmeet.spark.packets import from_packet
+from watersmeet.spark.types import spark_layout
+
+
+def bucket_answer(job: SparkJob) -> Callable[[pa.Table], pa.Table]:
+    """The function for applyInArrow that answers one bucket from all its packets."""
+
+    def answer(packets: pa.Table) -> pa.Table:
+        layout = spark_layout(job.plan.schema)
+        if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
+            return layout.empty_table()
+        operator = job.make_operator()
+        results: list[pa.RecordBatch] = []
+        for stream, one in enumerate(job.join.streams):
+            mine = packets.filter(pa.compute.equal(packets["input"], stream))["payload"]
+            parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
+            if parts:
+                rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
+                results += operator.push(one.alias, in_time_order(rows))
+        results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
+        return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
+
+    return answer
+
+
+def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow over the only stream of a query, joined with static tables if there are any."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        layout = spark_layout(job.plan.schema)
+        operator = job.make_operator()
+        (one,) = job.join.streams
+        schema = job.row_schema(one)
+        for batch in batches:
+            rows = timed(conform(batch.select(schema.names), schema), one)
+            for result in operator.push(one.alias, rows):
+                yield conform(result, layout)
+
+    return answer

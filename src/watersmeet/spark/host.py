@@ -1,0 +1,74 @@
+"""Where the queries of Session(spark) run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.engine.conform import conform
+from watersmeet.engine.host import strategy_of
+from watersmeet.engine.metrics import Metrics
+from watersmeet.errors import UnsupportedError
+from watersmeet.plan.explain import explain
+from watersmeet.plan.nodes import Plan
+from watersmeet.spark.dataframe import dataframe
+from watersmeet.spark.errors import friendly
+from watersmeet.spark.inputs import as_dataframe
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.types import arrow_schema
+
+
+class SparkHost:
+    """`buckets` is how many parts of the state work apart; it is fixed for the life of a checkpoint."""
+
+    def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
+        self.spark = spark
+        self.buckets = buckets or default_buckets(spark)
+
+    def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
+        df = as_dataframe(self.spark, data, name)
+        return arrow_schema(df.schema, f"stream {name!r}"), df, None
+
+    def explained(self, plan: Plan) -> str:
+        text = explain(plan, strategy_of(plan))
+        if strategy_of(plan) is None:
+            return text
+        return text + partitioning_text(SparkJob.of(plan, {}, self.buckets))
+
+    def dataframe(self, plan: Plan) -> DataFrame:
+        return dataframe(self.spark, plan, self.buckets)
+
+    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        df = self.dataframe(plan)
+        if df.isStreaming:
+            raise UnsupportedError(
+                "the inputs are streaming DataFrames, whose answer never ends",
+                hint="use query.dataframe().writeStream …, or give batch DataFrames to get a table",
+            )
+        with friendly():
+            table = df.toArrow()
+        metrics.results = table.num_rows
+        return iter([conform(batch, plan.schema) for batch in table.to_batches()])
+
+
+def default_buckets(spark: SparkSession) -> int:
+    """One bucket per core that Spark has by default; the number of shuffle partitions where that is not known."""
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:  # Spark Connect has no context
+        return max(1, int(spark.conf.get("spark.sql.shuffle.partitions", "8") or 8))
+
+
+def partitioning_text(job: SparkJob) -> str:
+    chosen = job.partitioning
+    grid = " x ".join(str(dimension) for dimension in chosen.dimensions) or "1"
+    lines = [f"on Spark: {chosen.buckets} bucket{'s' if chosen.buckets != 1 else ''} ({chosen.reason})"]
+    if chosen.dimensions:
+        lines.append(f"  grid: {grid}")
+        copied = [f"{alias} x{chosen.copies(alias)}" for alias in job.aliases if chosen.copies(alias) > 1]
+        if copied:
+            lines.append(f"  copies: {', '.join(copied)}")
+    return "\n".join(lines) + "\n"

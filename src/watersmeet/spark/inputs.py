@@ -1,0 +1,40 @@
+"""What a Spark session may be given as data: DataFrames as they are, anything else made into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.engine.sources import source_of
+from watersmeet.errors import CatalogError, SourceError
+
+_READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+MANY_ROWS = 1 << 20
+
+
+def as_dataframe(spark: SparkSession, data: Any, name: str) -> DataFrame:
+    """A DataFrame of the data; in-memory data goes over as Arrow."""
+    if isinstance(data, DataFrame):  # classic or Connect
+        return data
+    if isinstance(data, str | Path):
+        return _read(spark, str(data), name)
+    source = source_of(data, name)
+    if not source.bounded:
+        raise SourceError(
+            f"stream {name!r} is an endless iterator, which Spark cannot read",
+            hint="give a streaming DataFrame, or run the query in-process with Session()",
+        )
+    batches = list(source.batches(MANY_ROWS))
+    return spark.createDataFrame(pa.Table.from_batches(batches, schema=source.schema))
+
+
+def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
+    kind = _READERS.get(Path(path).suffix.lower(), "parquet")
+    try:
+        reader = spark.read.format(kind)
+        return (reader.option("header", True).option("inferSchema", True) if kind == "csv" else reader).load(path)
+    except Exception as error:
+        raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None

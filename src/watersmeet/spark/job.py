@@ -1,0 +1,118 @@
+"""A query as it travels to Spark's workers: plain values that pickle, nothing of the driver."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from watersmeet.engine.build import build, runnable_join, window_join_of
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.windows import Rows
+from watersmeet.operators.contract import Operator
+from watersmeet.optimizer.choose_partitioning import choose_partitioning
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.explain import window_text
+from watersmeet.plan.expressions import columns_of, to_text
+from watersmeet.plan.nodes import Derived, Input, Join, Plan, Project
+from watersmeet.plan.partitioning import Partitioning
+from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.spark.buckets import balanced_ids
+from watersmeet.spark.packets import from_packet
+
+STATE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SparkJob:
+    """The plan without its sources, the static tables as packets, and the grid of buckets."""
+
+    plan: Plan
+    tables: Mapping[str, bytes]
+    buckets: int
+
+    @staticmethod
+    def of(plan: Plan, tables: Mapping[str, bytes], buckets: int) -> SparkJob:
+        return SparkJob(without_sources(plan), tables, buckets)
+
+    @cached_property
+    def join(self) -> Join:
+        return runnable_join(self.plan)[0]
+
+    @cached_property
+    def strategy(self) -> JoinStrategy:
+        return optimize(self.join)
+
+    @cached_property
+    def partitioning(self) -> Partitioning:
+        chosen = choose_partitioning(self.strategy, self.buckets)
+        return Partitioning((), "rows are counted over the whole stream") if chosen.sequenced else chosen
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        return any(isinstance(one.window, Rows) for one in self.join.streams)
+
+    @cached_property
+    def bucket_ids(self) -> list[int]:
+        return balanced_ids(self.partitioning.buckets)
+
+    @cached_property
+    def aliases(self) -> list[str]:
+        """The streams, in the order their numbers in packets refer to."""
+        return [one.alias for one in self.join.streams]
+
+    def columns_needed(self, one: Input) -> list[str]:
+        """The columns of a stream that the query reads, its time among them; no others leave the source."""
+        project = self.plan.root
+        assert isinstance(project, Project)
+        expressions = [e for _, e in project.columns] + list(self.join.predicates)
+        used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
+        used.add(one.time or "")
+        window = getattr(one.window, "partition_by", ())
+        return [name for name in one.schema.names if name in used or name in window]
+
+    def row_schema(self, one: Input) -> pa.Schema:
+        return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
+
+    def make_operator(self) -> Operator:
+        """A fresh operator tree for one bucket, static tables loaded."""
+        operator = build(self.plan)
+        joining = window_join_of(operator)
+        if joining is not None:
+            for alias, packet in self.tables.items():
+                for batch in from_packet(packet):
+                    joining.load_table(alias, batch)
+        return operator
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What must not change between two runs on one checkpoint."""
+        join, project = self.join, self.plan.root
+        assert isinstance(project, Project)
+        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", f"boundary {join.boundary}"]
+        for one in join.inputs:
+            parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
+        parts += sorted(to_text(predicate) for predicate in join.predicates)
+        parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
+        parts += [f"{name} {to_text(expression)}" for name, expression in project.columns]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def without_sources(plan: Plan) -> Plan:
+    """The same plan with relations that only have names and columns."""
+    join, project = runnable_join(plan)
+    inputs = tuple(replace(one, relation=_bare(one.relation)) for one in join.inputs)
+    return replace(plan, root=replace(project, child=replace(join, inputs=inputs)))
+
+
+def _bare(relation: Stream | Table | Derived) -> Stream | Table:
+    assert not isinstance(relation, Derived)
+    return replace(relation, source=None, options={})
+
+
+def stream_of(one: Input) -> Stream:
+    assert isinstance(one.relation, Stream)
+    return one.relation

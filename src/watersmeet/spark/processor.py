@@ -1,0 +1,228 @@
+"""The stateful stage: one bucket's operator tree, fed with packets, its state in Spark's state store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from watersmeet.errors import DataError
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.spark import hot
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.log import BucketLog, Manifest
+from watersmeet.spark.pack import GUARD, in_time_order
+from watersmeet.spark.packets import from_packet, to_packet
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+
+META = "version long, nonce long, manifest binary"
+SEGMENT_KEY = "input int, number long"
+SEGMENT = "rows binary"
+OUTPUT_BYTES = 32 << 20
+COUNTED = ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "kernel_ns", "cache_hits", "cache_misses")
+GAUGES = ("window_rows", "state_bytes")
+RESULT = "payload binary, " + ", ".join(f"{name} long" for name in (*COUNTED, *GAUGES))
+
+
+class BucketProcessor(StatefulProcessor):
+    """Runs a SparkJob for the buckets of one partition. The key GUARD keeps the query's fingerprint instead."""
+
+    def __init__(self, job: SparkJob) -> None:
+        self.job = job
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.turned: set[int] = set()
+        self.meta = handle.getValueState("meta", META)
+        self.segments = handle.getMapState("segments", SEGMENT_KEY, SEGMENT)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        packets = pd.concat(list(rows), ignore_index=True)
+        if key[0] == GUARD:
+            yield self._guard(packets)
+            return
+        yield from self._turn(int(key[0]), packets, _watermark_us(timerValues))
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        if int(key[0]) not in self.turned:  # the turn of this batch has seen to everything already
+            yield from self._turn(int(key[0]), None, _watermark_us(timerValues))
+
+    def close(self) -> None:
+        pass
+
+    def _guard(self, packets: pd.DataFrame) -> pd.DataFrame:
+        """Refuse a checkpoint of another query; count the rows that came in."""
+        fingerprint = self.job.fingerprint.encode()
+        held = self.meta.get()
+        if held is None:
+            self.meta.update((1, 0, fingerprint))
+        elif bytes(held[2]) != fingerprint:
+            raise DataError(
+                "this checkpoint belongs to another query, or to the same one with other columns or buckets",
+                hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
+            )
+        return _frame([], {"rows_in": int(packets["rows_in"].sum())})
+
+    def _turn(self, bucket: int, packets: pd.DataFrame | None, watermark_us: int) -> Iterator[pd.DataFrame]:
+        """One batch of one bucket: what came in, then what the watermark brings about."""
+        self.turned.add(bucket)
+        version, nonce, manifest = self._manifest()
+        log = BucketLog(manifest, _SparkSegments(self.segments), *_layouts(self.job))
+        operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
+        hit = operator is not None
+        operator = operator if operator is not None else self._rebuild(log)
+        before = _counts(operator)
+        results: list[pa.RecordBatch] = []
+        late = 0
+        for stream, alias in enumerate(self.job.aliases):
+            rows, late_here = self._arrived(stream, packets, watermark_us, log)
+            late += late_here
+            results += operator.push(alias, rows)
+            log.append(stream, rows)
+        results += operator.advance(dict.fromkeys(self.job.aliases, watermark_us))
+        for stream, alias in enumerate(self.job.aliases):
+            log.trim(stream, alias, operator, watermark_us, counted=self.job.counts_rows)
+        manifest.complete_until = watermark_us
+        self._set_timer(manifest, operator, watermark_us)
+        nonce = random.getrandbits(62)
+        self.meta.update((version + 1, nonce, manifest.to_bytes()))
+        hot.keep(_query(), bucket, version + 1, nonce, operator)
+        counts = {name: now - before[name] for name, now in _counts(operator).items()}
+        counts |= {"late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
+        counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
+        yield _frame(_as_packets(results, self.job.plan.schema), counts)
+
+    def _manifest(self) -> tuple[int, int, Manifest]:
+        held = self.meta.get()
+        if held is None:
+            return 0, 0, Manifest()
+        return int(held[0]), int(held[1]), Manifest.from_bytes(bytes(held[2]))
+
+    def _rebuild(self, log: BucketLog) -> Operator:
+        operator = self.job.make_operator()
+        rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
+        operator.restore(rows, log.manifest.complete_until)
+        return operator
+
+    def _arrived(
+        self, stream: int, packets: pd.DataFrame | None, watermark_us: int, log: BucketLog
+    ) -> tuple[Rows, int]:
+        """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
+        mine = [] if packets is None else packets[packets["input"] == stream].itertuples()
+        parts: list[Rows] = []
+        late = 0
+        for packet in mine:
+            for data in from_packet(packet.payload):
+                rows = Rows(data, times_of(normalize_time_column(data.column(log.times[stream]))))
+                in_time = np.flatnonzero(rows.times >= watermark_us)
+                if in_time.size < len(rows):
+                    late += (len(rows) - in_time.size) if packet.primary else 0
+                    rows = rows.take(in_time)
+                parts.append(rows)
+        if not parts:
+            return log.no_rows(stream), late
+        return in_time_order(parts), late
+
+    def _set_timer(self, manifest: Manifest, operator: Operator, watermark_us: int) -> None:
+        """Wake this bucket when rows that wait may be counted, or all its rows have expired, whatever comes in."""
+        due_us = self._due_us(manifest, operator)
+        if due_us is None or due_us >= FOREVER_US:
+            return
+        due_ms = max(due_us, watermark_us) // 1000 + 1
+        pending = manifest.timer_ms is not None and manifest.timer_ms * 1000 > watermark_us
+        if pending and manifest.timer_ms is not None and manifest.timer_ms <= due_ms:
+            return
+        self.handle.registerTimer(due_ms)
+        manifest.timer_ms = due_ms
+
+    def _due_us(self, manifest: Manifest, operator: Operator) -> int | None:
+        if isinstance(operator, InTimeOrder):
+            return operator.oldest_waiting_us
+        dues = [
+            max(segment.newest_us for segment in log) + self.job.join.retention_us(self.job.aliases[stream])
+            for stream, log in manifest.segments.items()
+            if log
+        ]
+        return max(dues, default=None)
+
+
+class _SparkSegments:
+    """Segments as entries of a Spark map state."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def read(self, stream: int, number: int) -> bytes:
+        return bytes(self.state.getValue((stream, number))[0])
+
+    def write(self, stream: int, number: int, packet: bytes) -> None:
+        self.state.updateValue((stream, number), (packet,))
+
+    def remove(self, stream: int, number: int) -> None:
+        self.state.removeKey((stream, number))
+
+
+def _watermark_us(timer_values: TimerValues) -> int:
+    ms = int(timer_values.getCurrentWatermarkInMs())
+    return ms * 1000 if ms > 0 else BEGINNING_US
+
+
+def _query() -> str:
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    return query or "batch"
+
+
+def _layouts(job: SparkJob) -> tuple[list[pa.Schema], list[str]]:
+    return [job.row_schema(one) for one in job.join.streams], [one.time or "" for one in job.join.streams]
+
+
+def _counts(operator: Operator) -> dict[str, int]:
+    counters = operator.counters
+    return {
+        "stored_rows": counters.stored_rows,
+        "expired_rows": counters.expired_rows,
+        "results": counters.results,
+        "kernel_ns": int(counters.kernel_seconds * 1e9),
+    }
+
+
+def _as_packets(results: list[pa.RecordBatch], schema: pa.Schema) -> list[bytes]:
+    """Results in packets of a size that Spark moves well."""
+    packets: list[bytes] = []
+    group: list[pa.RecordBatch] = []
+    for batch in results:
+        group.append(batch)
+        if sum(part.nbytes for part in group) >= OUTPUT_BYTES:
+            packets.append(to_packet(group, schema))
+            group = []
+    return [*packets, to_packet(group, schema)] if group else packets
+
+
+def _frame(packets: list[bytes], counts: dict[str, int]) -> pd.DataFrame:
+    """Result packets, the counts beside the first; a batch without results still reports its counts."""
+    rows = max(1, len(packets))
+    columns: dict[str, Any] = {"payload": packets or [None]}
+    for name in (*COUNTED, *GAUGES):
+        columns[name] = [counts.get(name, 0)] + [0] * (rows - 1)
+    return pd.DataFrame(columns)
