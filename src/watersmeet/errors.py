@@ -75,6 +75,10 @@ class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 
 
+class SetupError(WatersmeetError):
+    """Something that must be installed or set up around the library is missing or too old."""
+
+
 def underline(sql: str, span: tuple[int, int]) -> str:
     """The line of `sql` that holds `span` (start, end offsets), with carets beneath it."""
     start = max(0, min(span[0], len(sql)))

@@ -59,7 +59,10 @@ class StreamClock:
                 f"of {batch.num_rows} rows (among rows {self.rows_in - batch.num_rows + 1} to {self.rows_in})",
                 hint="every row of a stream needs an event time; filter those rows out before they enter",
             )
-        normalized = normalize_time_column(column)
+        try:
+            normalized = normalize_time_column(column)
+        except DataError as error:
+            raise DataError(f"stream {self.stream.name!r}: {error.message}") from None
         data = batch if normalized is column else batch.set_column(index, self.stream.schema.field(index), normalized)
         times = times_of(normalized)
         if times.size and max(int(times.max()), -int(times.min())) > LATEST_US:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
+from watersmeet.model.time import cast_timestamps
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 
 _EXACT_IN_DOUBLE_BITS = 32
@@ -33,9 +34,9 @@ def plain_schema(schema: pa.Schema, what: str) -> pa.Schema:
 
 def fits(found: pa.DataType, declared: pa.DataType) -> bool:
     """Whether every value of the found type is a value of the declared one (times may lose digits below 1 µs)."""
-    found = plain_type(found) if not pa.types.is_null(found) else declared
-    if found == plain_type(declared):
+    if pa.types.is_null(found) or plain_type(found) == plain_type(declared):
         return True
+    found = plain_type(found)
     if pa.types.is_decimal(declared):
         return _fits_decimal(found, declared)
     if pa.types.is_integer(found):
@@ -103,5 +104,7 @@ def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
         column = column.dictionary_decode()
     if column.type == target:
         return column
+    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
+        return cast_timestamps(column, target)
     finer_digits = is_instant(target) or pa.types.is_duration(target)
     return pc.cast(column, target, safe=not finer_digits)

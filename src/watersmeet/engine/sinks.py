@@ -65,6 +65,8 @@ def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) 
         raise SinkError(f"there is no sink {kind!r}", hint="sink may be 'parquet', 'csv', 'json' or 'console'")
     if not path:
         raise SinkError(f"sink {name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
+    if "\0" in path:
+        raise SinkError(f"sink {name!r} has a path with a NUL character in it: {path!r}")
     return _open(Path(path).expanduser(), kind, _mode(name, given), schema, given)
 
 

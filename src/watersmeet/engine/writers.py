@@ -69,6 +69,8 @@ class CsvWriter:
     def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
         header = options.get("header", "true").lower() == "true"
         delimiter = options.get("delimiter", options.get("sep", ",")).replace("\\t", "\t")
+        if len(delimiter) != 1:
+            raise SinkError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
         if nested:
             raise SinkError(f"column {nested[0]!r} is nested and cannot be written as csv", hint="use parquet or json")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.errors import DataError
+
 Times = npt.NDArray[np.int64]
 
 # Beyond any real event time, yet far enough from the int64 limits that adding a window cannot overflow.
 FOREVER_US = 2**61
 BEGINNING_US = -FOREVER_US
+
+UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+UNIT_ORDER = tuple(UNIT_NAMES)
 
 UNITS_US = {
     "microsecond": 1,
@@ -68,6 +74,8 @@ def parse_interval(text: str) -> int:
         position = match.end()
     if not stripped:
         raise ValueError("an interval is empty; write for example '30 seconds'")
+    if abs(total) >= FOREVER_US:
+        raise ValueError(f"{text!r} is longer than this system can count, which is about 70 000 years")
     return total
 
 
@@ -122,9 +130,22 @@ def normalized_time_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def normalize_time_column(column: pa.Array) -> pa.Array:
-    """Cast a timestamp column to microseconds; finer digits are cut off."""
-    target = normalized_time_type(column.type)
-    return column if column.type == target else pc.cast(column, target, safe=False)
+    """Cast a timestamp column to microseconds; an instant between two of them becomes the earlier."""
+    return cast_timestamps(column, normalized_time_type(column.type))
+
+
+def cast_timestamps(column: Any, target: pa.DataType) -> Any:
+    """Timestamps in another unit or zone, rounded down, also before 1970. Raises DataError for those too far off."""
+    if column.type == target:
+        return column
+    source = column.type.unit
+    if UNIT_ORDER.index(source) > UNIT_ORDER.index(target.unit):
+        in_utc = pc.cast(column, pa.timestamp(source))
+        column = pc.floor_temporal(in_utc, unit=UNIT_NAMES[target.unit])
+    try:
+        return pc.cast(column, target)
+    except pa.ArrowInvalid:
+        raise DataError("a timestamp lies beyond the years this system can count") from None
 
 
 def times_of(column: pa.Array) -> Times:

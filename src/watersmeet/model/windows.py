@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from typing import Literal
 
 from watersmeet.errors import WindowError
@@ -17,6 +17,8 @@ from watersmeet.model.time import FOREVER_US, format_interval
 
 Boundary = Literal["closed", "half_open"]
 Matrix = tuple[tuple[int, ...], ...]
+
+MAX_ALTERNATIVES = 62  # kernels hold a set of them in one int64
 
 
 @dataclass(frozen=True)
@@ -152,21 +154,39 @@ def close(streams: Sequence[str], bounds: Sequence[Bound], choices: Sequence[Cho
 
     Raises WindowError naming the constraints on the cycle if no alternative is consistent.
     """
-    matrices: list[Matrix] = []
+    ways = {_shortest_paths(streams, bounds): tuple(bounds)}
+    for choice in choices:
+        ways = _extended(streams, list(ways.values()), choice)
+        if len(ways) > MAX_ALTERNATIVES:
+            raise WindowError(
+                f"the directions of the {len(choices)} WINDOW PATHs combine in more than {MAX_ALTERNATIVES} ways",
+                hint="use fewer of them, or say which stream comes first with DWINDOW",
+            )
+    return ClosedWindows(tuple(streams), tuple(ways))
+
+
+def _extended(
+    streams: Sequence[str], ways: Sequence[tuple[Bound, ...]], choice: Choice
+) -> dict[Matrix, tuple[Bound, ...]]:
+    """Every way so far with every alternative of one more choice, by closure; none lies inside another."""
+    found: dict[Matrix, tuple[Bound, ...]] = {}
     contradiction: WindowError | None = None
-    for picked in product(*(choice.alternatives for choice in choices)):
-        chosen = [*bounds, *(bound for alternative in picked for bound in alternative)]
+    for way, alternative in product(ways, choice.alternatives):
+        chosen = (*way, *alternative)
         try:
-            matrix = _shortest_paths(streams, chosen)
+            found.setdefault(_shortest_paths(streams, chosen), chosen)
         except WindowError as error:
             contradiction = error
-            continue
-        if matrix not in matrices:
-            matrices.append(matrix)
-    if not matrices:
+    if not found:
         assert contradiction is not None
         raise contradiction
-    return ClosedWindows(tuple(streams), tuple(matrices))
+    return {m: chosen for m, chosen in found.items() if not any(_is_inside(m, other) for other in found)}
+
+
+def _is_inside(matrix: Matrix, other: Matrix) -> bool:
+    """Whether every combination that satisfies one closure satisfies another, different one."""
+    pairs = zip(chain(*matrix), chain(*other), strict=True)
+    return matrix != other and all(mine <= theirs for mine, theirs in pairs)
 
 
 def _shortest_paths(streams: Sequence[str], bounds: Sequence[Bound]) -> Matrix:

@@ -26,6 +26,18 @@ class Admission:
         kept: Positions | None = None
         for predicate in self.filters:
             rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
+        codes, known = self._encode(rows)
+        if known is None or bool(known.all()):
+            return rows, codes, kept
+        where = np.flatnonzero(known)
+        rows, kept = _narrow(rows, kept, known)
+        return rows, {code: values[where] for code, values in codes.items()}, kept
+
+    def codes_of(self, rows: Rows) -> dict[Code, Codes]:
+        """The codes of all rows; where a value is NULL its code is arbitrary."""
+        return self._encode(rows)[0]
+
+    def _encode(self, rows: Rows) -> tuple[dict[Code, Codes], Mask | None]:
         codes: dict[Code, Codes] = {}
         known: Mask | None = None
         for code in self.codes:
@@ -33,11 +45,7 @@ class Admission:
             codes[code] = np.ascontiguousarray(values)
             if valid is not None:
                 known = valid if known is None else known & valid
-        if known is None or bool(known.all()):
-            return rows, codes, kept
-        where = np.flatnonzero(known)
-        rows, kept = _narrow(rows, kept, known)
-        return rows, {code: values[where] for code, values in codes.items()}, kept
+        return codes, known
 
 
 def columns_of(rows: Rows) -> Callable[[Column], pa.Array]:

@@ -24,8 +24,8 @@ def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:
     if not grids:
         return Partitioning((), "one bucket")
     best = min(grids, key=lambda grid: (_rows_sent(strategy, grid), len(grid)))
-    sequenced = not all(_counts_within_buckets(one, best) for one in join.streams)
-    return Partitioning(best, _reason(join, best), sequenced)
+    announced = tuple(one.alias for one in join.streams if not _counts_within_buckets(one, best))
+    return Partitioning(best, _reason(join, best), announced)
 
 
 def _candidates(strategy: JoinStrategy) -> list[tuple[dict[str, Code], str | None]]:

@@ -35,12 +35,13 @@ class Dimension:
 class Partitioning:
     """The grid, and why it was chosen. No dimensions: one bucket holds everything.
 
-    `sequenced` asks for a stage before the buckets that numbers rows over the whole stream, for ROWS windows.
+    `announced` inputs have ROWS windows that no bucket could count by its own rows: every bucket is told the time
+    of each of their rows, in the same order, and counts them all.
     """
 
     dimensions: tuple[Dimension, ...]
     reason: str
-    sequenced: bool = False
+    announced: tuple[str, ...] = ()
 
     @property
     def buckets(self) -> int:

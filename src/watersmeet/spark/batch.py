@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.engine.conform import conform
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
@@ -25,7 +26,7 @@ def bucket_answer(job: SparkJob) -> Callable[[pa.Table], pa.Table]:
         operator = job.make_operator()
         results: list[pa.RecordBatch] = []
         for stream, one in enumerate(job.join.streams):
-            mine = packets.filter(pa.compute.equal(packets["input"], stream))["payload"]
+            mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
                 rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]

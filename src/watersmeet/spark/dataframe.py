@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from watersmeet.engine.build import runnable_join
 from watersmeet.engine.conform import conform

@@ -71,4 +71,6 @@ def partitioning_text(job: SparkJob) -> str:
         copied = [f"{alias} x{chosen.copies(alias)}" for alias in job.aliases if chosen.copies(alias) > 1]
         if copied:
             lines.append(f"  copies: {', '.join(copied)}")
+    if chosen.announced:
+        lines.append(f"  every row is announced to every bucket, for counting: {', '.join(chosen.announced)}")
     return "\n".join(lines) + "\n"

@@ -16,7 +16,7 @@ from watersmeet.operators.contract import Operator
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.explain import window_text
-from watersmeet.plan.expressions import columns_of, to_text
+from watersmeet.plan.expressions import Column, columns_of, to_text
 from watersmeet.plan.nodes import Derived, Input, Join, Plan, Project
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.strategy import JoinStrategy
@@ -24,6 +24,9 @@ from watersmeet.spark.buckets import balanced_ids
 from watersmeet.spark.packets import from_packet
 
 STATE_FORMAT = 1
+# Of an announced row: whether it belongs to this bucket.
+OWN = "__own"
+OWN_FIELD = pa.field(OWN, pa.bool_())
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,16 @@ class SparkJob:
         return runnable_join(self.plan)[0]
 
     @cached_property
+    def project(self) -> Project:
+        return runnable_join(self.plan)[1]
+
+    @cached_property
     def strategy(self) -> JoinStrategy:
         return optimize(self.join)
 
     @cached_property
     def partitioning(self) -> Partitioning:
-        chosen = choose_partitioning(self.strategy, self.buckets)
-        return Partitioning((), "rows are counted over the whole stream") if chosen.sequenced else chosen
+        return choose_partitioning(self.strategy, self.buckets)
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -66,9 +72,7 @@ class SparkJob:
 
     def columns_needed(self, one: Input) -> list[str]:
         """The columns of a stream that the query reads, its time among them; no others leave the source."""
-        project = self.plan.root
-        assert isinstance(project, Project)
-        expressions = [e for _, e in project.columns] + list(self.join.predicates)
+        expressions = [e for _, e in self.project.columns] + list(self.join.predicates)
         used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
         used.add(one.time or "")
         window = getattr(one.window, "partition_by", ())
@@ -77,9 +81,25 @@ class SparkJob:
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
 
+    def packet_schema(self, one: Input) -> pa.Schema:
+        """The columns that reach a bucket: of an announced input, also which rows belong there."""
+        schema = self.row_schema(one)
+        return schema.append(OWN_FIELD) if one.alias in self.partitioning.announced else schema
+
+    @cached_property
+    def bucket_plan(self) -> Plan:
+        """The plan as a bucket runs it: rows of announced inputs count everywhere but join where they belong."""
+        announced = self.partitioning.announced
+        if not announced:
+            return self.plan
+        inputs = tuple(_with_own(one) if one.alias in announced else one for one in self.join.inputs)
+        own = tuple(Column(alias, OWN, pa.bool_()) for alias in announced)
+        join = replace(self.join, inputs=inputs, predicates=(*self.join.predicates, *own))
+        return replace(self.plan, root=replace(self.project, child=join))
+
     def make_operator(self) -> Operator:
         """A fresh operator tree for one bucket, static tables loaded."""
-        operator = build(self.plan)
+        operator = build(self.bucket_plan)
         joining = window_join_of(operator)
         if joining is not None:
             for alias, packet in self.tables.items():
@@ -90,14 +110,13 @@ class SparkJob:
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        join, project = self.join, self.plan.root
-        assert isinstance(project, Project)
+        join = self.join
         parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", f"boundary {join.boundary}"]
         for one in join.inputs:
             parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
         parts += sorted(to_text(predicate) for predicate in join.predicates)
         parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
-        parts += [f"{name} {to_text(expression)}" for name, expression in project.columns]
+        parts += [f"{name} {to_text(expression)}" for name, expression in self.project.columns]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
@@ -111,6 +130,11 @@ def without_sources(plan: Plan) -> Plan:
 def _bare(relation: Stream | Table | Derived) -> Stream | Table:
     assert not isinstance(relation, Derived)
     return replace(relation, source=None, options={})
+
+
+def _with_own(one: Input) -> Input:
+    stream = stream_of(one)
+    return replace(one, relation=replace(stream, schema=stream.schema.append(OWN_FIELD)))
 
 
 def stream_of(one: Input) -> Stream:

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+from pyspark import TaskContext
 
 from watersmeet.engine.conform import conform
 from watersmeet.errors import DataError
 from watersmeet.model.time import normalize_time_column, times_of
-from watersmeet.model.windows import Rows as RowsWindow
-from watersmeet.operators.admission import Admission
-from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.plan.nodes import Input
-from watersmeet.plan.strategy import Code
 from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.packets import to_packet
+from watersmeet.spark.placing import Placing
 
-PACKED = "bucket int, input int, rows_in long, primary boolean, payload binary"
+PACKED = "bucket int, input int, part long, rows_in long, primary boolean, payload binary"
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),
         ("input", pa.int32()),
+        ("part", pa.int64()),
         ("rows_in", pa.int64()),
         ("primary", pa.bool_()),
         ("payload", pa.binary()),
@@ -41,10 +38,16 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         inputs = [one for one in job.join.streams if one.relation.name == source]
         placings = [Placing(job, one) for one in inputs]
-        for group in gathered(batches):
-            yield packets(job, inputs, placings, group)
+        first = partition_number() << 32
+        for number, group in enumerate(gathered(batches)):
+            yield packets(job, inputs, placings, group, first + number)
 
     return pack
+
+
+def partition_number() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -63,20 +66,23 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 
 
 def packets(
-    job: SparkJob, inputs: Sequence[Input], placings: Sequence[Placing], group: Sequence[pa.RecordBatch]
+    job: SparkJob, inputs: Sequence[Input], placings: Sequence[Placing], group: Sequence[pa.RecordBatch], part: int
 ) -> pa.RecordBatch:
-    """The packets of some rows of one source. The first one carries how many rows came in."""
-    made: list[tuple[int, int, int, bool, bytes]] = []
+    """The packets of some rows of one source, and one for the GUARD that says how many rows came in.
+
+    `part` orders packets the same way in every bucket.
+    """
+    made: list[tuple[int, int, int, int, bool, bytes]] = []
     rows_in = sum(batch.num_rows for batch in group)
     for one, placing in zip(inputs, placings, strict=True):
         schema = job.row_schema(one)
         data = pa.concat_batches([conform(batch.select(schema.names), schema) for batch in group])
-        rows = timed(data, one)
         number = job.aliases.index(one.alias)
-        for bucket, primary, part in placing.parts(rows):
-            made.append((job.bucket_ids[bucket], number, 0, primary, to_packet([part], schema)))
-    made.append((GUARD, 0, rows_in, True, job.fingerprint.encode()))
-    columns = list(zip(*made, strict=True))
+        for piece in placing.parts(timed(data, one)):
+            packet = to_packet([piece.rows], piece.rows.schema)
+            made.append((job.bucket_ids[piece.bucket], number, part, 0, piece.primary, packet))
+    made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
+    columns = zip(*made, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, PACKED_SCHEMA, strict=True)],
         schema=PACKED_SCHEMA,
@@ -100,49 +106,6 @@ def timed(data: pa.RecordBatch, one: Input) -> Rows:
             hint="every row of a stream needs an event time; filter those rows out before they enter",
         )
     return Rows(data, times_of(normalize_time_column(column)))
-
-
-class Placing:
-    """Where the rows of one input go."""
-
-    def __init__(self, job: SparkJob, one: Input) -> None:
-        self.one = one
-        self.dimensions = job.partitioning.dimensions
-        own = [dimension.keys[one.alias] for dimension in self.dimensions if one.alias in dimension.keys]
-        counted = isinstance(one.window, RowsWindow)
-        keys = (*own, *job.strategy.probing_codes(one.alias), *job.strategy.stored_codes(one.alias))
-        # In a ROWS window every row counts, also one that can match nothing.
-        self.admission = Admission(() if counted else job.strategy.filters.get(one.alias, ()), own if counted else keys)
-        self.whole = job.partitioning.sequenced
-
-    def parts(self, rows: Rows) -> Iterator[tuple[int, bool, pa.RecordBatch]]:
-        """Bucket, whether it is the first copy, and the rows, for every bucket that gets any."""
-        rows, codes, _ = self.admission.admit(rows)
-        if len(rows) == 0:
-            return
-        cell, copies = self._cells(rows, codes)
-        order = np.argsort(cell, kind="stable") if cell is not None else None
-        data = rows.data if order is None else rows.data.take(pa.array(order))
-        base = np.zeros(1, np.int64) if cell is None else cell[order]
-        starts = np.flatnonzero(np.diff(base, prepend=-1)) if cell is not None else np.zeros(1, np.int64)
-        ends = np.append(starts[1:], len(rows))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            for k, offset in enumerate(copies):
-                yield int(base[start if cell is not None else 0]) + offset, k == 0, data.slice(start, end - start)
-
-    def _cells(self, rows: Rows, codes: dict[Code, Codes]) -> tuple[npt.NDArray[np.int64] | None, list[int]]:
-        """The first bucket of every row, and how far away its other copies are."""
-        cell: npt.NDArray[np.int64] | None = None
-        copies, stride = [0], 1
-        for dimension in self.dimensions:
-            if dimension.places(self.one.alias):
-                code = dimension.keys.get(self.one.alias)
-                place = coordinates(codes[code] if code else np.arange(len(rows)), dimension.size)
-                cell = stride * place if cell is None else cell + stride * place
-            else:
-                copies = [copy + stride * i for i in range(dimension.size) for copy in copies]
-            stride *= dimension.size
-        return cell, sorted(copies)
 
 
 def stream_lateness_ms(one: Input) -> int:

@@ -46,11 +46,11 @@ class BucketProcessor(StatefulProcessor):
         self.meta = handle.getValueState("meta", META)
         self.segments = handle.getMapState("segments", SEGMENT_KEY, SEGMENT)
 
-    def handleInputRows(  # noqa: N802
+    def handleInputRows(
         self,
         key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: TimerValues,  # noqa: N803
+        timerValues: TimerValues,
     ) -> Iterator[pd.DataFrame]:
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
@@ -58,11 +58,11 @@ class BucketProcessor(StatefulProcessor):
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timerValues))
 
-    def handleExpiredTimer(  # noqa: N802
+    def handleExpiredTimer(
         self,
         key: Any,
         timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,
     ) -> Iterator[pd.DataFrame]:
         if int(key[0]) not in self.turned:  # the turn of this batch has seen to everything already
             yield from self._turn(int(key[0]), None, _watermark_us(timerValues))
@@ -128,7 +128,7 @@ class BucketProcessor(StatefulProcessor):
         self, stream: int, packets: pd.DataFrame | None, watermark_us: int, log: BucketLog
     ) -> tuple[Rows, int]:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        mine = [] if packets is None else packets[packets["input"] == stream].itertuples()
+        mine = [] if packets is None else packets[packets["input"] == stream].sort_values("part").itertuples()
         parts: list[Rows] = []
         late = 0
         for packet in mine:
@@ -194,7 +194,7 @@ def _query() -> str:
 
 
 def _layouts(job: SparkJob) -> tuple[list[pa.Schema], list[str]]:
-    return [job.row_schema(one) for one in job.join.streams], [one.time or "" for one in job.join.streams]
+    return [job.packet_schema(one) for one in job.join.streams], [one.time or "" for one in job.join.streams]
 
 
 def _counts(operator: Operator) -> dict[str, int]:

@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from watersmeet.errors import ParseError, SqlError, UnsupportedError
-from watersmeet.model.time import UNITS_US, parse_interval, scale_to_us, unit_us
+from watersmeet.model.time import FOREVER_US, UNITS_US, parse_interval, scale_to_us, unit_us
 from watersmeet.model.types import arrow_type
 from watersmeet.sql.syntax import Constraint, ConstraintKind, Duration, Name, Span, WindowCondition, locate
 
@@ -189,15 +189,21 @@ class ExpressionParser(parser.Parser):
             total += self._scaled(start, self._prev.text)
             if not self._at_bare_interval():
                 break
-        return sign * total
+        return sign * self._countable(start, total)
 
     def _interval_text(self, start: Token, text: str) -> int:
         if text.strip().lstrip("+-").replace(".", "", 1).isdecimal():
-            return self._scaled(start, text.strip())
+            return self._countable(start, self._scaled(start, text.strip()))
         try:
             return parse_interval(text)
         except ValueError as error:
             self.fail(str(error), self._from(start))
+
+    def _countable(self, start: Token, us: int) -> int:
+        if abs(us) >= FOREVER_US:
+            message = "this interval is longer than the system can count, which is about 70 000 years"
+            self.fail(message, self._from(start), hint="to keep every row of a stream, write [UNBOUNDED] after it")
+        return us
 
     def _scaled(self, start: Token, number: str) -> int:
         unit = self._curr

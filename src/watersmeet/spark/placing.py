@@ -1,0 +1,102 @@
+"""Where the rows of one input go: cut by bucket, copied along the dimensions that do not place them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.admission import Admission
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.kernels.spread import coordinates, grouped
+from watersmeet.plan.nodes import Input
+from watersmeet.plan.strategy import Code
+from watersmeet.spark.job import OWN, SparkJob
+
+Cells = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows for one bucket; `primary` marks the one copy by which rows are counted."""
+
+    bucket: int
+    primary: bool
+    rows: pa.RecordBatch
+
+
+class Placing:
+    """The placing of one input in the grid of a job."""
+
+    def __init__(self, job: SparkJob, one: Input) -> None:
+        self.one = one
+        self.buckets = job.partitioning.buckets
+        self.dimensions = job.partitioning.dimensions
+        self.announced = one.alias in job.partitioning.announced
+        keys = [dimension.keys[one.alias] for dimension in self.dimensions if one.alias in dimension.keys]
+        if self.announced or isinstance(one.window, RowsWindow):
+            # In a ROWS window every row counts, also one that can match nothing.
+            self.admission = Admission((), () if self.announced else keys)
+        else:
+            codes = (*keys, *job.strategy.probing_codes(one.alias), *job.strategy.stored_codes(one.alias))
+            self.admission = Admission(job.strategy.filters.get(one.alias, ()), codes)
+        self.keys = Admission((), keys)
+
+    def parts(self, rows: Rows) -> Iterator[Part]:
+        """The rows of every bucket that gets any, in their order."""
+        rows, codes, _ = self.admission.admit(rows)
+        if len(rows) == 0:
+            return
+        if self.announced:
+            yield from self._announced(rows)
+            return
+        cells, copies = self._cells(rows, codes)
+        order, starts = grouped(cells, self.buckets)
+        data = rows.data if bool((starts[1:] == len(rows)).all()) else rows.data.take(pa.array(order))
+        for cell in np.flatnonzero(np.diff(starts)).tolist():
+            start, end = int(starts[cell]), int(starts[cell + 1])
+            for k, offset in enumerate(copies):
+                yield Part(cell + offset, k == 0, data.slice(start, end - start))
+
+    def _announced(self, rows: Rows) -> Iterator[Part]:
+        """Every row to every bucket, because every bucket counts; only where a row belongs it has its values."""
+        codes = self.keys.codes_of(rows)
+        cells, copies = self._cells(rows, codes)
+        for bucket in range(self.buckets):
+            own = pa.array(np.isin(cells, [bucket - offset for offset in copies]))
+            yield Part(bucket, bucket == 0, self._with_own(rows.data, own))
+
+    def _with_own(self, data: pa.RecordBatch, own: pa.Array) -> pa.RecordBatch:
+        counting = {self.one.time, *getattr(self.one.window, "partition_by", ())}
+        columns = []
+        for field, column in zip(data.schema, data.columns, strict=True):
+            values = column if field.name in counting else _only_where(own, column)
+            columns.append(values)
+        return pa.RecordBatch.from_arrays([*columns, own], [*data.schema.names, OWN])
+
+    def _cells(self, rows: Rows, codes: dict[Code, Codes]) -> tuple[Cells, list[int]]:
+        """The first bucket of every row, and how far from it its other copies are."""
+        cells: Cells = np.zeros(len(rows), np.int64)
+        copies, stride = [0], 1
+        for dimension in self.dimensions:
+            if dimension.places(self.one.alias):
+                code = dimension.keys.get(self.one.alias)
+                cells += stride * coordinates(codes[code] if code else np.arange(len(rows)), dimension.size)
+            else:
+                copies = [copy + stride * i for i in range(dimension.size) for copy in copies]
+            stride *= dimension.size
+        return cells, sorted(copies)
+
+
+def _only_where(own: pa.Array, column: pa.Array) -> pa.Array:
+    """The column with NULL where a row belongs elsewhere."""
+    if pa.types.is_nested(column.type):
+        numbers = pc.if_else(own, pa.array(np.arange(len(own))), pa.scalar(None, pa.int64()))
+        return column.take(numbers)
+    return pc.if_else(own, column, pa.scalar(None, column.type))
