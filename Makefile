@@ -13,7 +13,7 @@ demo: $(READY)
 	$(BIN)/watersmeet demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -30,7 +30,7 @@ bench: $(READY)
 
 # The long tests, and many times the usual number of random examples.
 soak: $(READY)
-	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'soak or not soak' tests/properties tests/scenarios
 
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)

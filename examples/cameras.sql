@@ -1,16 +1,19 @@
 -- Which objects pass all three cameras? The streams come from
 --     watersmeet demo --keep cameras
 -- and this script, run in the same folder, writes cameras/tracks.parquet:
---     watersmeet run examples/cameras.sql
+--     watersmeet run examples/cameras.sql --available-now
 
 CREATE STREAM camera_north (object BIGINT, speed DOUBLE, ts TIMESTAMP)
-WITH (source='parquet', path='cameras/camera_north.parquet', time='ts', lateness='2 seconds');
+WITH (source='parquet', path='cameras/camera_north', time='ts', lateness='2 seconds',
+      maxFilesPerTrigger='1');
 
 CREATE STREAM camera_centre (object BIGINT, speed DOUBLE, ts TIMESTAMP)
-WITH (source='parquet', path='cameras/camera_centre.parquet', time='ts', lateness='2 seconds');
+WITH (source='parquet', path='cameras/camera_centre', time='ts', lateness='2 seconds',
+      maxFilesPerTrigger='1');
 
 CREATE STREAM camera_south (object BIGINT, speed DOUBLE, ts TIMESTAMP)
-WITH (source='parquet', path='cameras/camera_south.parquet', time='ts', lateness='2 seconds');
+WITH (source='parquet', path='cameras/camera_south', time='ts', lateness='2 seconds',
+      maxFilesPerTrigger='1');
 
 CREATE SINK tracks WITH (sink='parquet', path='cameras/tracks.parquet', mode='overwrite') AS
 SELECT n.object,

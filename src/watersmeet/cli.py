@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from watersmeet.errors import CatalogError, SqlError, WatersmeetError
+from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
 
 if TYPE_CHECKING:
     from watersmeet.engine.interrupt import Interrupts
@@ -49,27 +49,102 @@ def _options(
 @app.command()
 def run(
     file: Script,
-    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.local,
-    batch_rows: Annotated[int, typer.Option(min=1, help="The most rows taken from an input at once.")] = 1 << 16,
+    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.spark,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take what is there now, then end; else run until Ctrl-C.")
+    ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where a query's progress is kept, to go on from next time.")
+    ] = None,
+    trigger: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="Start a batch every so often, such as '10 seconds'.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    remote: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://host:port, instead of a master.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option(min=1, help="Into how many parts the state is cut; by default one per core.")
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
+    << 16,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
 ) -> None:
     """Run every query of a script; a bare SELECT prints to the console."""
-    if engine is Engine.spark:
-        _fail("the Spark engine is not there yet; use --engine local", BAD_INPUT)
+    text = _text_of(file)
+    try:
+        if engine is Engine.local:
+            _run_in_process(text, batch_rows, quiet)
+        else:
+            settings = _settings(conf or [])
+            choices = (available_now, _interval(trigger), checkpoint, buckets)
+            _run_on_spark(text, choices, (master, settings, remote), quiet)
+    except KeyboardInterrupt:
+        _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
+
+
+def _run_in_process(text: str, batch_rows: int, quiet: bool) -> None:
     from watersmeet.engine.interrupt import Interrupts
     from watersmeet.engine.local import LocalRun
     from watersmeet.engine.script import read_script
 
-    jobs = read_script(_text_of(file))
+    jobs = read_script(text)
     runs = [LocalRun(job.plan, batch_rows=batch_rows) for job in jobs]
     interrupts = Interrupts(_tell)
+    for job, one in zip(jobs, runs, strict=True):
+        _run_one(job, one, interrupts, quiet)
+        if interrupts.requested:
+            raise typer.Exit(INTERRUPTED)
+
+
+def _run_on_spark(
+    text: str,
+    choices: tuple[bool, str | None, str | None, int | None],
+    spark_choices: tuple[str, dict[str, str], str | None],
+    quiet: bool,
+) -> None:
+    _need_spark()
+    from watersmeet.spark.command import run_command
+    from watersmeet.spark.launch import start_spark
+    from watersmeet.spark.run import Choices
+
+    spark = start_spark(*spark_choices)
     try:
-        for job, one in zip(jobs, runs, strict=True):
-            _run_one(job, one, interrupts, quiet)
-            if interrupts.requested:
-                raise typer.Exit(INTERRUPTED)
-    except KeyboardInterrupt:
-        _fail("aborted; nothing of the query in hand was kept", INTERRUPTED)
+        stopped = run_command(spark, text, Choices(*choices), quiet=quiet)
+    finally:
+        spark.stop()
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _need_spark() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        _fail("Spark is not installed\nhint: pip install 'watersmeet[spark]', or use --engine local", BAD_INPUT)
+
+
+def _settings(conf: list[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in conf]
+    for (name, equals, _), written in zip(pairs, conf, strict=True):
+        if not equals or not name:
+            _fail(f"--conf {written} is not of the form name=value", BAD_INPUT)
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _interval(trigger: str | None) -> str | None:
+    """An interval in Spark's words."""
+    from watersmeet.model.time import parse_interval
+
+    if trigger is None:
+        return None
+    try:
+        return f"{parse_interval(trigger) // 1000} milliseconds"
+    except ValueError as error:
+        _fail(f"--trigger: {error}", BAD_INPUT)
 
 
 def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, quiet: bool) -> None:
@@ -104,19 +179,46 @@ def explain(file: Script) -> None:
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=3_000, help="How many rows to make, over all three streams.")] = 6_000_000,
+    engine: Annotated[Engine, typer.Option(help="Where the query runs.")] = Engine.spark,
+    rows: Annotated[
+        int | None, typer.Option(min=3_000, help="How many rows to make; by default 3 million, in-process 6 million.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed makes other traffic.")] = 1,
     keep: Annotated[Path | None, typer.Option(help="A folder to keep the data, the script and the answer in.")] = None,
 ) -> None:
     """Three camera streams, joined before your eyes, and checked."""
+    if engine is Engine.spark:
+        _need_spark()
     from watersmeet.demo import run_demo
 
-    raise typer.Exit(run_demo(rows, seed, keep))
+    try:
+        raise typer.Exit(run_demo(rows, seed, keep, engine.value))
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+
+
+@app.command()
+def state(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a query.")],
+    rows: Annotated[int, typer.Option(min=0, help="Show so many rows of each stream as well.")] = 0,
+    batch: Annotated[int | None, typer.Option(min=0, help="The state after this batch; by default the last.")] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+) -> None:
+    """Show what a query on Spark remembers, from its checkpoint."""
+    _need_spark()
+    from watersmeet.spark.launch import start_spark
+    from watersmeet.spark.state import read_state
+
+    spark = start_spark(master)
+    try:
+        typer.echo(read_state(spark, checkpoint, batch).describe(rows))
+    finally:
+        spark.stop()
 
 
 def _text_of(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         _fail(f"{file} cannot be read as text: {error}", BAD_INPUT)
 
@@ -131,10 +233,10 @@ def _fail(text: str, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage or bad SQL."""
+    """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up."""
     try:
         app()
-    except (SqlError, CatalogError) as error:
+    except (SqlError, CatalogError, SetupError) as error:
         _fail(str(error), BAD_INPUT)
     except WatersmeetError as error:
         _fail(str(error), FAILED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+LONGEST_LINE = 200
+
 
 class WatersmeetError(Exception):
     """The root. Its text says what is wrong, what was given and what would do."""
@@ -80,7 +82,7 @@ class SetupError(WatersmeetError):
 
 
 def underline(sql: str, span: tuple[int, int]) -> str:
-    """The line of `sql` that holds `span` (start, end offsets), with carets beneath it."""
+    """The line of `sql` that holds `span` (start, end offsets), with carets beneath it; of a long line a part."""
     start = max(0, min(span[0], len(sql)))
     end = max(start + 1, span[1])
     line_start = sql.rfind("\n", 0, start) + 1
@@ -88,5 +90,9 @@ def underline(sql: str, span: tuple[int, int]) -> str:
     line_end = len(sql) if line_end < 0 else line_end
     number = sql.count("\n", 0, start) + 1
     margin = f"line {number}: "
-    carets = max(1, min(end, line_end) - start)
-    return f"{margin}{sql[line_start:line_end]}\n{' ' * (len(margin) + start - line_start)}{'^' * carets}"
+    shown_from = max(line_start, min(start - LONGEST_LINE // 2, line_end - LONGEST_LINE))
+    shown_to = min(line_end, shown_from + LONGEST_LINE)
+    before, after = "…" if shown_from > line_start else "", "…" if shown_to < line_end else ""
+    carets = max(1, min(end, shown_to) - start)
+    indent = " " * (len(margin) + len(before) + start - shown_from)
+    return f"{margin}{before}{sql[shown_from:shown_to]}{after}\n{indent}{'^' * carets}"

@@ -287,3 +287,9 @@ def test_two_longer_streams_join_as_in_duckdb(name: str) -> None:
     }
     for rows in (17, 333, 4096, 1 << 16):
         check(replace(question, shapes=longer), [rows])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [*THREE, *COUNTS])
+def test_batches_of_many_sizes_give_the_same_answer(name: str) -> None:
+    check({**THREE, **COUNTS}[name], [1, 17, 333, 4096])

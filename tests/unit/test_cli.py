@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -40,7 +41,8 @@ JOIN = "SELECT a.k, b.ts FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 def run(script: str, *arguments: str, command: str = "run") -> int:
     """Run a script in this process and give the exit code."""
     Path("script.sql").write_text(script)
-    return call(command, "script.sql", *arguments)
+    engine = ("--engine", "local") if command == "run" and "--engine" not in arguments else ()
+    return call(command, "script.sql", *engine, *arguments)
 
 
 def call(*arguments: str) -> int:
@@ -117,13 +119,24 @@ def test_a_query_that_fails_leaves_no_file(data: Path, capsys: pytest.CaptureFix
 def test_bad_usage_is_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("run", "none.sql") == 2
     assert "none.sql" in capsys.readouterr().err
-    assert run(STREAMS + JOIN, "--engine", "spark") == 2
-    assert "the Spark engine is not there yet" in capsys.readouterr().err
+    assert run(STREAMS + JOIN, "--engine", "spark", "--conf", "spark.ui.enabled") == 2
+    assert "--conf spark.ui.enabled is not of the form name=value" in capsys.readouterr().err
+    assert run(STREAMS + JOIN, "--engine", "spark", "--trigger", "often") == 2
+    assert "--trigger" in capsys.readouterr().err
     assert run(STREAMS + JOIN, "--batch-rows", "0") == 2
     Path("binary.sql").write_bytes(b"\xff\xfe\x00")
     assert call("run", "binary.sql") == 2
     assert call("--version") == 0
     assert "watersmeet 0.1.0" in capsys.readouterr().out
+
+
+def test_without_spark_the_way_out_is_told(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
+    assert run(STREAMS + JOIN, "--engine", "spark") == 2
+    assert "pip install 'watersmeet[spark]', or use --engine local" in capsys.readouterr().err
 
 
 def test_explain_needs_only_declared_columns(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +150,8 @@ def started(data: Path, script: str) -> subprocess.Popen[str]:
     (data / "script.sql").write_text(script)
     source = Path(cli.__file__).parents[1]
     return subprocess.Popen(
-        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--batch-rows", "1"],
+        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--engine", "local",
+         "--batch-rows", "1"],
         cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

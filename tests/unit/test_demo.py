@@ -15,7 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "cameras.sql"
 
 
 def test_the_demo_agrees_with_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo.run_demo(ROWS, seed=3) == 0
+    assert demo.run_demo(ROWS, seed=3, engine="local") == 0
     shown = capsys.readouterr().out
     assert f"rows in                {ROWS:,}" in shown
     assert "they agree." in shown
@@ -24,14 +24,14 @@ def test_the_demo_agrees_with_the_reference(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_wrong_answer_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(demo, "answer", lambda plan, arrivals: [("something", "else")])
-    assert demo.run_demo(ROWS, seed=3) == 1
+    monkeypatch.setattr("watersmeet.demo.checking.answer", lambda plan, arrivals: [("something", "else")])
+    assert demo.run_demo(ROWS, seed=3, engine="local") == 1
     assert "THEY DIFFER" in capsys.readouterr().out
 
 
 def test_what_is_kept_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "it's here"
-    assert demo.run_demo(ROWS, seed=3, keep=folder) == 0
+    assert demo.run_demo(ROWS, seed=3, keep=folder, engine="local") == 0
     (job,) = read_script((folder / "cameras.sql").read_text())
     assert job.plan.schema == pa_parquet.read_schema(folder / "tracks.parquet")
 

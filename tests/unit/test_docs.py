@@ -51,7 +51,7 @@ def test_the_query_of_the_readme_gives_its_rows_and_plan(
     script = (ROOT / "examples" / "checkout.sql").read_text()
     (_, query), (_, rows), (_, plan) = [block for block in blocks(README) if block[0] in ("sql", "text")][:3]
     assert query in script
-    assert call("run", "examples/checkout.sql", "--quiet") == 0
+    assert call("run", "examples/checkout.sql", "--quiet", "--engine", "local") == 0
     printed = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert printed == [re.split(r"\s{2,}", line) for line in rows.splitlines()]
     (job,) = read_script(script)

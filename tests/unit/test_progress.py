@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from watersmeet.engine.metrics import Metrics
-from watersmeet.engine.progress import LineProgress, LiveProgress, describe, progress_on
+from watersmeet.engine.progress import LineProgress, LiveProgress, brief, describe, progress_on
 
 METRICS = Metrics(rows_in=12_000, late_rows=3, results=450, window_rows=77, watermark_us=1_000_000)
 
@@ -15,11 +15,18 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_line_says_rows_results_rate_watermark_and_window() -> None:
+def test_the_last_line_says_rows_results_rate_watermark_and_window() -> None:
     assert describe(METRICS, 2.0) == (
-        "12,000 rows in (3 late), 450 results, 6,000 rows/s, watermark 1970-01-01 00:00:01.000000, 77 rows in windows"
+        "12,000 rows in (3 late), 450 results, 6,000 rows/s, watermark 1970-01-01 00:00:01, 77 rows in windows"
     )
     assert "watermark none yet" in describe(Metrics(), 0.0)
+
+
+def test_the_line_of_a_long_run_fits_a_terminal() -> None:
+    assert brief(METRICS, 2.0) == "12.0k in (3 late), 450 out, 6,000 rows/s, at 00:00:01, kept 77"
+    day = 86_400_000_000
+    busy = Metrics(rows_in=987_654_321, late_rows=99_999, results=88_888_888, window_rows=7_654_321, watermark_us=day)
+    assert len(brief(busy, 60.0)) <= 80
 
 
 def test_lines_come_every_few_seconds() -> None:
@@ -37,6 +44,6 @@ def test_a_terminal_gets_a_live_line() -> None:
     assert isinstance(progress, LiveProgress)
     with progress:
         progress.update(METRICS)
-    assert "12,000 rows in" in out.getvalue()
+    assert "12.0k in" in out.getvalue()
     assert isinstance(progress_on(io.StringIO(), live=True), LineProgress)
     assert isinstance(progress_on(out, live=False), LineProgress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import pytest
 from hypothesis import given, settings
@@ -289,3 +289,20 @@ def _reachable(matrix: tuple[tuple[int, ...], ...], u: int, v: int) -> bool:
         if all(times[b] - times[a] <= matrix[a][b] for a, b in permutations(range(3), 2)):
             return True
     return False
+
+
+def test_alternatives_inside_another_are_dropped_so_many_paths_over_the_same_streams_stay_few():
+    paths = [path_window(["a", "b", "c"], [size, 5], "closed") for size in range(1, 65)]
+    closed = close(["a", "b", "c"], [], paths)
+    assert len(closed.alternatives) == 2
+    assert closed.admits([0, 1, 6])
+    assert closed.admits([6, 5, 0])
+    assert not closed.admits([0, 2, 6])
+
+
+def test_more_alternatives_than_a_kernel_can_tell_apart_are_refused():
+    streams = "abcdefgh"
+    paths = [path_window([u, v], [5], "closed") for u, v in pairwise(streams)]
+    assert len(close(streams, [], paths[:5]).alternatives) == 32
+    with pytest.raises(WindowError, match="more than 62 ways"):
+        close(streams, [], paths)

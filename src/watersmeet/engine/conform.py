@@ -92,11 +92,18 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly these columns, in these types."""
     if batch.schema.equals(schema):
         return batch
-    columns = [_cast(batch.column(field.name), field.type) for field in schema]
+    columns = [_fitted(batch.column(field.name), field) for field in schema]
     for field, column in zip(schema, columns, strict=True):
         if column.null_count and not field.nullable:
             raise DataError(f"column {field.name!r} is declared NOT NULL, but {column.null_count} rows have NULL there")
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return _cast(column, field.type)
+    except DataError as error:
+        raise DataError(f"column {field.name!r}: {error.message}") from None
 
 
 def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:

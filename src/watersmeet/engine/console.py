@@ -37,6 +37,12 @@ class ConsoleSink:
                 self._print(row)
         self._out.flush()
 
+    def flush(self) -> None:
+        """Show the rows that are held back to be drawn together."""
+        if self._as_table and self._pending:
+            self._draw()
+            self._out.flush()
+
     def close(self) -> None:
         if self._as_table:
             self._draw()

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from watersmeet.engine.metrics import Metrics
-from watersmeet.model.time import format_instant
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
 
 LINE_SECONDS = 5.0
 LIVE_SECONDS = 0.2
@@ -22,7 +22,13 @@ class Progress(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def update(self, metrics: Metrics) -> None: ...
+    def update(self, metrics: Metrics) -> None:
+        """Show how a run is doing, if it is time to."""
+        ...
+
+    def show(self, text: str) -> None:
+        """Show a text, if it is time to."""
+        ...
 
 
 def progress_on(out: TextIO, *, live: bool) -> Progress:
@@ -30,13 +36,48 @@ def progress_on(out: TextIO, *, live: bool) -> Progress:
 
 
 def describe(metrics: Metrics, seconds: float) -> str:
-    """The state of a run in one line."""
+    """What a run did, for its last line."""
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
     late = f" ({metrics.late_rows:,} late)" if metrics.late_rows else ""
     return (
         f"{metrics.rows_in:,} rows in{late}, {metrics.results:,} results, {rate:,.0f} rows/s, "
-        f"watermark {format_instant(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows"
+        f"watermark {_to_the_second(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows"
     )
+
+
+def _to_the_second(us: int) -> str:
+    return format_instant(us).split(".")[0]
+
+
+def brief(metrics: Metrics, seconds: float) -> str:
+    """The state of a run in one short line."""
+    rate = metrics.rows_in / seconds if seconds > 0 else 0.0
+    late = f" ({short(metrics.late_rows)} late)" if metrics.late_rows else ""
+    return (
+        f"{short(metrics.rows_in)} in{late}, {short(metrics.results)} out, {short(rate)} rows/s, "
+        f"at {clock_time(metrics.watermark_us)}, kept {short(metrics.window_rows)}"
+    )
+
+
+def short(number: float) -> str:
+    """A count in a few characters.
+
+    >>> short(1234), short(12_345), short(123_456), short(12_345_678)
+    ('1,234', '12.3k', '123k', '12.3M')
+    """
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= max(size, 10_000):
+            return f"{number / size:.{1 if number < 100 * size else 0}f}{unit}"
+    return f"{number:,.0f}"
+
+
+def clock_time(us: int) -> str:
+    """An event time as hours, minutes and seconds.
+
+    >>> clock_time(3_723_999_999)
+    '01:02:03'
+    """
+    return format_instant(us).split(" ")[-1][:8] if BEGINNING_US < us < FOREVER_US else "--:--:--"
 
 
 class LineProgress:
@@ -58,16 +99,19 @@ class LineProgress:
         return None
 
     def update(self, metrics: Metrics) -> None:
+        self.show(brief(metrics, self._clock() - self._started))
+
+    def show(self, text: str) -> None:
         now = self._clock()
         if now < self._next:
             return
         self._next = now + LINE_SECONDS
-        self._out.write(describe(metrics, now - self._started) + "\n")
+        self._out.write(text + "\n")
         self._out.flush()
 
 
 class LiveProgress:
-    """One line that changes in place and is gone at the end."""
+    """A text that changes in place and is gone at the end."""
 
     def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
         from rich.console import Console
@@ -88,13 +132,16 @@ class LiveProgress:
         self._live.stop()
 
     def update(self, metrics: Metrics) -> None:
+        self.show(brief(metrics, self._clock() - self._started))
+
+    def show(self, text: str) -> None:
         from rich.text import Text
 
         now = self._clock()
         if now < self._next:
             return
         self._next = now + LIVE_SECONDS
-        self._live.update(Text(describe(metrics, now - self._started)), refresh=True)
+        self._live.update(Text(text), refresh=True)
 
 
 class NoProgress:
@@ -107,4 +154,7 @@ class NoProgress:
         return None
 
     def update(self, metrics: Metrics) -> None:
+        return None
+
+    def show(self, text: str) -> None:
         return None

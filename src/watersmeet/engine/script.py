@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.engine.sources import Source, source_from_options
+from watersmeet.engine.sources import source_from_options
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.time import parse_interval
@@ -16,6 +17,9 @@ from watersmeet.sql import bind_query, parse_script
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Query
 
 CONSOLE: Mapping[str, str] = {"sink": "console"}
+# Opens the input of a CREATE: its columns, what the host reads it from, and its number of rows if that is known.
+Opened = tuple[pa.Schema, Any, int | None]
+Opener = Callable[[CreateStream | CreateTable], Opened]
 
 
 @dataclass(frozen=True)
@@ -27,17 +31,25 @@ class Job:
     sink: Mapping[str, str]
 
 
-def read_script(text: str, catalog: Catalog | None = None, *, open_sources: bool = True) -> list[Job]:
+def open_in_process(statement: CreateStream | CreateTable) -> Opened:
+    source = source_from_options(statement.name, statement.options, statement.schema)
+    return source.schema, source, source.known_rows
+
+
+def read_script(
+    text: str, catalog: Catalog | None = None, *, open_sources: bool = True, opener: Opener = open_in_process
+) -> list[Job]:
     """Declare what a script creates in the catalog and give its queries as jobs, in order.
 
-    Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN.
+    Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN. `opener` is
+    how the host opens the others.
     """
     known = Catalog() if catalog is None else catalog
     jobs: list[Job] = []
     for statement in parse_script(text):
         match statement:
             case CreateStream() | CreateTable():
-                declare(statement, known, text, open_sources=open_sources)
+                declare(statement, known, text, open_sources=open_sources, opener=opener)
             case CreateSink():
                 _check_new(statement, jobs, text)
                 jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
@@ -58,20 +70,26 @@ def _check_new(statement: CreateSink, jobs: list[Job], text: str) -> None:
         )
 
 
-def declare(statement: CreateStream | CreateTable, catalog: Catalog, text: str, *, open_sources: bool = True) -> None:
+def declare(
+    statement: CreateStream | CreateTable,
+    catalog: Catalog,
+    text: str,
+    *,
+    open_sources: bool = True,
+    opener: Opener = open_in_process,
+) -> None:
     """Add the stream or table of a CREATE statement to the catalog."""
-    source = None
-    if open_sources or statement.schema is None:
-        source = source_from_options(statement.name, statement.options, statement.schema)
+    needed = open_sources or statement.schema is None
+    opened = opener(statement) if needed else (statement.schema, None, None)
     try:
-        catalog.add(_relation(statement, source, text))
+        catalog.add(_relation(statement, opened, text))
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
 
 
-def _relation(statement: CreateStream | CreateTable, source: Source | None, text: str) -> Stream | Table:
-    schema: pa.Schema = statement.schema if source is None else source.schema
-    statistics = Statistics(rows=None if source is None else source.known_rows)
+def _relation(statement: CreateStream | CreateTable, opened: Opened, text: str) -> Stream | Table:
+    schema, source, rows = opened
+    statistics = Statistics(rows=rows)
     if isinstance(statement, CreateTable):
         return Table(statement.name, schema, source, statement.options, statistics)
     time = _time_column(statement, schema, text)

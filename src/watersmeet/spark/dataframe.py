@@ -12,6 +12,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.engine.build import runnable_join
 from watersmeet.engine.conform import conform
@@ -20,38 +21,43 @@ from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Input, Plan
 from watersmeet.spark.batch import bucket_answer, stateless_answer
 from watersmeet.spark.job import SparkJob, stream_of
-from watersmeet.spark.pack import PACKED, packer, stream_lateness_ms
+from watersmeet.spark.output import output_of
+from watersmeet.spark.pack import PACKED, packer, watermark_delay_ms
+from watersmeet.spark.packed import ParquetStream, packed_dataframe
 from watersmeet.spark.packets import to_packet
-from watersmeet.spark.processor import COUNTED, GAUGES, RESULT, BucketProcessor
+from watersmeet.spark.processor import BucketProcessor
 from watersmeet.spark.types import spark_schema
-from watersmeet.spark.unpack import unpacker
 
 OBSERVED = "watersmeet"
+INSTANT = "__instant"
 
 
 def dataframe(spark: SparkSession, plan: Plan, buckets: int) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames."""
     job = make_job(plan, buckets)
     sources = _sources(plan)
-    streaming = [df.isStreaming for df in sources.values()]
+    streaming = [_flows(source) for source in sources.values()]
     if any(streaming) and not all(streaming):
-        flowing = ", ".join(name for name, df in sources.items() if df.isStreaming)
-        still = ", ".join(name for name, df in sources.items() if not df.isStreaming)
+        flowing = ", ".join(name for name, source in sources.items() if _flows(source))
+        still = ", ".join(name for name, source in sources.items() if not _flows(source))
         raise CatalogError(
             f"streaming and batch DataFrames are mixed: {flowing} streaming, {still} batch",
             hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
         )
     out = spark_schema(job.plan.schema)
     if _is_stateless(job):
-        (df,) = sources.values()
+        (source,) = sources.values()
+        df = source.dataframe(spark, job.join.streams[0].schema) if isinstance(source, ParquetStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
-    packed = reduce(DataFrame.union, [_packed(job, name, df, any(streaming)) for name, df in sources.items()])
+    packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
     grouped = packed.groupBy("bucket")
     if not any(streaming):
         return grouped.applyInArrow(bucket_answer(job), out)
-    joined = grouped.transformWithStateInPandas(BucketProcessor(job), RESULT, "Append", "EventTime")
-    totals = [F.sum(name).alias(name) for name in (*COUNTED, *GAUGES)]
-    return joined.observe(OBSERVED, *totals).select("payload").mapInArrow(unpacker(job.plan.schema), out)
+    output = output_of(job)
+    joined = grouped.transformWithStateInPandas(
+        BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
+    )
+    return output.rows(joined, OBSERVED)
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
@@ -72,16 +78,33 @@ def _is_stateless(job: SparkJob) -> bool:
     return len(job.join.streams) == 1 and not job.counts_rows
 
 
-def _sources(plan: Plan) -> dict[str, DataFrame]:
+def _flows(source: DataFrame | ParquetStream) -> bool:
+    return isinstance(source, ParquetStream) or source.isStreaming
+
+
+def _sources(plan: Plan) -> dict[str, DataFrame | ParquetStream]:
     return {one.relation.name: stream_of(one).source for one in runnable_join(plan)[0].streams}
 
 
-def _packed(job: SparkJob, name: str, df: DataFrame, streaming: bool) -> DataFrame:
+def _packed(spark: SparkSession, job: SparkJob, name: str, df: DataFrame | ParquetStream) -> DataFrame:
     one = next(one for one in job.join.streams if one.relation.name == name)
     assert one.time is not None
-    if streaming:
-        df = df.withWatermark(one.time, f"{stream_lateness_ms(one)} milliseconds")
+    late_ms = watermark_delay_ms(one)
+    if isinstance(df, ParquetStream):
+        return packed_dataframe(spark, job, name, df, late_ms)
+    if df.isStreaming:
+        df = _with_watermark(df, one.time, late_ms)
     return df.select(*_columns(job, df)).mapInArrow(packer(job, name), PACKED)
+
+
+def _with_watermark(df: DataFrame, time: str, late_ms: int) -> DataFrame:
+    """Spark takes watermarks from instants only; a time without a zone is UTC, whatever the session's zone."""
+    if not isinstance(df.schema[time].dataType, TimestampNTZType):
+        return df.withWatermark(time, f"{late_ms} milliseconds")
+    t = F.col(f"`{time}`")
+    seconds = F.extract(F.lit("SECOND"), t)
+    instant = F.make_timestamp(F.year(t), F.month(t), F.day(t), F.hour(t), F.minute(t), seconds, F.lit("UTC"))
+    return df.withColumn(INSTANT, instant).withWatermark(INSTANT, f"{late_ms} milliseconds")
 
 
 def _columns(job: SparkJob, df: DataFrame) -> list[str]:

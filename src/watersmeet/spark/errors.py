@@ -1,4 +1,4 @@
-"""Errors raised inside Spark's workers, brought back as what they were."""
+"""Errors raised inside Spark, brought back as what they were, or as the one line that tells what happened."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from watersmeet import errors
 from watersmeet.errors import WatersmeetError
 
 _OURS = re.compile(r"watersmeet\.errors\.(\w+): (.*?)(?:\n\s*(?:at |JVM stacktrace|\n)|\Z)", re.DOTALL)
+_PYTHON_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+# What Spark wraps around the cause, outermost first.
+_WRAPPINGS = re.compile(
+    r"""\[STREAM_FAILED\]\ Query\ \[.*?\]\ terminated\ with\ exception:\s*
+    |Job\ aborted\ due\ to\ stage\ failure:\s*
+    |Task\ \d+\ in\ stage\ \S+\ failed\ \d+\ times?,\ most\ recent\ failure:\s*
+    |Lost\ task\ \S+\ in\ stage\ \S+\ \(TID\ \d+\)\ \(.*?\):\s*
+    |An\ error\ occurred\ while\ calling\ \S+\s*:?\s*
+    |(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error):\s*
+    |\[FAILED_READ_FILE\.NO_HINT\]\s*
+    """,
+    re.VERBOSE,
+)
 
 
 def ours_in(text: str) -> WatersmeetError | None:
@@ -21,6 +34,19 @@ def ours_in(text: str) -> WatersmeetError | None:
     message, _, hint = match.group(2).strip().partition("\nhint: ")
     made: WatersmeetError = kind(message.strip(), hint=hint.strip() or None)
     return made
+
+
+def first_useful_line(error: BaseException | str) -> str:
+    """What a Spark exception says, without its wrappings, its stack and its error class."""
+    text = str(error)
+    trace = _PYTHON_TRACE.search(text)
+    if trace:
+        return trace.group(1).strip()
+    text = text.split("\n\nJVM stacktrace", 1)[0].strip()
+    while match := _WRAPPINGS.match(text):
+        text = text[match.end() :]
+    line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return re.sub(r"\s*SQLSTATE: \w+$", "", line)
 
 
 @contextmanager

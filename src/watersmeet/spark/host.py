@@ -18,6 +18,7 @@ from watersmeet.spark.dataframe import dataframe
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.types import arrow_schema
 
 
@@ -29,6 +30,8 @@ class SparkHost:
         self.buckets = buckets or default_buckets(spark)
 
     def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
+        if isinstance(data, ParquetStream):
+            return data.arrow_schema(name), data, None
         df = as_dataframe(self.spark, data, name)
         return arrow_schema(df.schema, f"stream {name!r}"), df, None
 

@@ -52,11 +52,10 @@ def folder_of(query: str) -> Path:
 
 def fetch(query: str, bucket: int, version: int, nonce: int) -> Any | None:
     """The operator of exactly this version, or None."""
-    held = _at_hand.get((query, bucket))
+    held = _at_hand.pop((query, bucket), None)  # taken away: an attempt that fails may have changed it
     if held is not None and (held.version, held.nonce) == (version, nonce):
         return held.value
-    _at_hand.pop((query, bucket), None)
-    with contextlib.suppress(OSError, ValueError, EOFError, pickle.UnpicklingError):
+    with contextlib.suppress(Exception):  # a missing or damaged copy costs speed, not correctness
         return _load(folder_of(query) / str(bucket), version, nonce)
     return None
 
@@ -125,6 +124,8 @@ def _load(path: Path, version: int, nonce: int) -> Any | None:
         position += -position % _ALIGN
         buffers.append(view[position : position + size])
         position += size
+    if position > len(mapped):
+        return None
     return pickle.loads(body, buffers=buffers)
 
 

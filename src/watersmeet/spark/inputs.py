@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.engine.sources import source_of
 from watersmeet.errors import CatalogError, SourceError
+from watersmeet.spark.types import spark_schema
 
 _READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 MANY_ROWS = 1 << 20
@@ -28,7 +29,8 @@ def as_dataframe(spark: SparkSession, data: Any, name: str) -> DataFrame:
             hint="give a streaming DataFrame, or run the query in-process with Session()",
         )
     batches = list(source.batches(MANY_ROWS))
-    return spark.createDataFrame(pa.Table.from_batches(batches, schema=source.schema))
+    # The schema is said because a time without a zone would be taken for one in the session's zone.
+    return spark.createDataFrame(pa.Table.from_batches(batches, schema=source.schema), spark_schema(source.schema))
 
 
 def _read(spark: SparkSession, path: str, name: str) -> DataFrame:

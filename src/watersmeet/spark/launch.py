@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import SetupError
@@ -20,6 +20,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 PARTITIONS = "spark.sql.shuffle.partitions"
+LOGGING = Path(__file__).with_name("log4j2.properties")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 # What may be set on a running session.
@@ -37,7 +38,7 @@ START: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.worker.reuse": "true",
-    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{Path(__file__).with_name("log4j2.properties")}"',
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -104,9 +105,10 @@ def _launch(conf: SparkConf) -> None:
         if is_local(conf.get("spark.master") or ""):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _let_workers_import_us()
+        start_gateway: Any = java_gateway.launch_gateway
         with quiet_stderr() as stderr:
             try:
-                gateway = launch_gateway(conf, {"stderr": stderr, "start_new_session": True})
+                gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": True})
             except Exception as error:
                 detail = str(error).splitlines()[0]
                 raise SetupError(f"Spark did not start on {java}: {detail}", hint="see what it printed above") from None

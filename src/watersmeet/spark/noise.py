@@ -18,7 +18,7 @@ NOISE = re.compile(
     |Using\ Spark's\ repl\ log4j\ profile
     |Setting\ default\ log\ level\ to
     |To\ adjust\ logging\ level\ use
-    |Streaming\ TransformWithStateInPandas\ Python\ worker
+    |.*Streaming\ TransformWithStateInPandas\ Python\ worker
     |Picked\ up\ (_JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS
     |.*load-spark-env\.sh:\ line\ \d+:\ ps:\ command\ not\ found
     """,

@@ -30,6 +30,7 @@ PACKED_SCHEMA = pa.schema(
 )
 FLUSH_BYTES = 64 << 20
 GUARD = -1
+WATERMARK_STEP_MS = 1
 
 
 def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -108,6 +109,6 @@ def timed(data: pa.RecordBatch, one: Input) -> Rows:
     return Rows(data, times_of(normalize_time_column(column)))
 
 
-def stream_lateness_ms(one: Input) -> int:
-    """Spark's watermarks are in milliseconds; lateness is rounded up."""
-    return -(-stream_of(one).lateness_us // 1000)
+def watermark_delay_ms(one: Input) -> int:
+    """The delay of Spark's watermark, in milliseconds: the lateness rounded up, and a step (see the processor)."""
+    return -(-stream_of(one).lateness_us // 1000) + WATERMARK_STEP_MS

@@ -19,8 +19,9 @@ from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.spark import hot
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.log import BucketLog, Manifest
-from watersmeet.spark.pack import GUARD, in_time_order
-from watersmeet.spark.packets import from_packet, to_packet
+from watersmeet.spark.output import Output
+from watersmeet.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order
+from watersmeet.spark.packets import from_packet
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -29,16 +30,14 @@ META = "version long, nonce long, manifest binary"
 SEGMENT_KEY = "input int, number long"
 SEGMENT = "rows binary"
 OUTPUT_BYTES = 32 << 20
-COUNTED = ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "kernel_ns", "cache_hits", "cache_misses")
-GAUGES = ("window_rows", "state_bytes")
-RESULT = "payload binary, " + ", ".join(f"{name} long" for name in (*COUNTED, *GAUGES))
 
 
 class BucketProcessor(StatefulProcessor):
     """Runs a SparkJob for the buckets of one partition. The key GUARD keeps the query's fingerprint instead."""
 
-    def __init__(self, job: SparkJob) -> None:
+    def __init__(self, job: SparkJob, output: Output) -> None:
         self.job = job
+        self.output = output
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -54,7 +53,8 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
-            yield self._guard(packets)
+            numbers = {"rows_in": self._guard(packets)}
+            yield self.output.report(numbers, _watermark_us(timerValues))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timerValues))
 
@@ -70,8 +70,8 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _guard(self, packets: pd.DataFrame) -> pd.DataFrame:
-        """Refuse a checkpoint of another query; count the rows that came in."""
+    def _guard(self, packets: pd.DataFrame) -> int:
+        """Refuse a checkpoint of another query; how many rows came in."""
         fingerprint = self.job.fingerprint.encode()
         held = self.meta.get()
         if held is None:
@@ -81,7 +81,7 @@ class BucketProcessor(StatefulProcessor):
                 "this checkpoint belongs to another query, or to the same one with other columns or buckets",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
-        return _frame([], {"rows_in": int(packets["rows_in"].sum())})
+        return int(packets["rows_in"].sum())
 
     def _turn(self, bucket: int, packets: pd.DataFrame | None, watermark_us: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about."""
@@ -92,14 +92,13 @@ class BucketProcessor(StatefulProcessor):
         hit = operator is not None
         operator = operator if operator is not None else self._rebuild(log)
         before = _counts(operator)
-        results: list[pa.RecordBatch] = []
         late = 0
         for stream, alias in enumerate(self.job.aliases):
             rows, late_here = self._arrived(stream, packets, watermark_us, log)
             late += late_here
-            results += operator.push(alias, rows)
+            yield from self._frames(operator.push(alias, rows))
             log.append(stream, rows)
-        results += operator.advance(dict.fromkeys(self.job.aliases, watermark_us))
+        yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, watermark_us)))
         for stream, alias in enumerate(self.job.aliases):
             log.trim(stream, alias, operator, watermark_us, counted=self.job.counts_rows)
         manifest.complete_until = watermark_us
@@ -110,7 +109,18 @@ class BucketProcessor(StatefulProcessor):
         counts = {name: now - before[name] for name, now in _counts(operator).items()}
         counts |= {"late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
-        yield _frame(_as_packets(results, self.job.plan.schema), counts)
+        yield self.output.report(counts, watermark_us)
+
+    def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+        """Results in frames of a size that Spark moves well; no more than one frame is held at a time."""
+        group: list[pa.RecordBatch] = []
+        for batch in results:
+            group.append(batch)
+            if sum(part.nbytes for part in group) >= OUTPUT_BYTES:
+                yield self.output.frame(group)
+                group = []
+        if group:
+            yield self.output.frame(group)
 
     def _manifest(self) -> tuple[int, int, Manifest]:
         held = self.meta.get()
@@ -183,8 +193,10 @@ class _SparkSegments:
 
 
 def _watermark_us(timer_values: TimerValues) -> int:
+    """The first time that is not late. Spark counts a row at its watermark as late, so ours is a step further;
+    pack.watermark_delay_ms sets Spark's back by the same step."""
     ms = int(timer_values.getCurrentWatermarkInMs())
-    return ms * 1000 if ms > 0 else BEGINNING_US
+    return (ms + WATERMARK_STEP_MS) * 1000 if ms > 0 else BEGINNING_US
 
 
 def _query() -> str:
@@ -205,24 +217,3 @@ def _counts(operator: Operator) -> dict[str, int]:
         "results": counters.results,
         "kernel_ns": int(counters.kernel_seconds * 1e9),
     }
-
-
-def _as_packets(results: list[pa.RecordBatch], schema: pa.Schema) -> list[bytes]:
-    """Results in packets of a size that Spark moves well."""
-    packets: list[bytes] = []
-    group: list[pa.RecordBatch] = []
-    for batch in results:
-        group.append(batch)
-        if sum(part.nbytes for part in group) >= OUTPUT_BYTES:
-            packets.append(to_packet(group, schema))
-            group = []
-    return [*packets, to_packet(group, schema)] if group else packets
-
-
-def _frame(packets: list[bytes], counts: dict[str, int]) -> pd.DataFrame:
-    """Result packets, the counts beside the first; a batch without results still reports its counts."""
-    rows = max(1, len(packets))
-    columns: dict[str, Any] = {"payload": packets or [None]}
-    for name in (*COUNTED, *GAUGES):
-        columns[name] = [counts.get(name, 0)] + [0] * (rows - 1)
-    return pd.DataFrame(columns)

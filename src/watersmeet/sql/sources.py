@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import BindError
 from watersmeet.model.catalog import Catalog, Stream, Table
+from watersmeet.model.types import sql_type
 from watersmeet.model.windows import Boundary, Rows, Window
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, schema_of
@@ -90,7 +91,11 @@ def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> 
                 name.span,
                 hint=f"its columns are {', '.join(schema.names)}",
             )
-        columns.append(schema.field(index).name)
+        field = schema.field(index)
+        if pa.types.is_nested(field.type):
+            message = f"rows cannot be counted by {name.text}, which is nested: {sql_type(field.type)}"
+            raise context.text.error(message, name.span)
+        columns.append(field.name)
     return Rows(clause.window.count, tuple(columns))
 
 

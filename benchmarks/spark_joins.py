@@ -1,0 +1,163 @@
+"""Joins on Spark, side by side: Spark's own stream-stream joins and ours, on the same Parquet files.
+
+    python -m benchmarks.spark_joins [--rows 500000] [--ways 2,3,4] [--batches 6] [--runs 2]
+
+Every run replays the same files, one per stream and trigger. The first batches fill the windows and warm the
+JVM; the batch times of the rest count. The sink is a count and an order-free checksum, which must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import watersmeet as wm
+from benchmarks.harness import Figure, figure, report
+from watersmeet.spark.launch import start_spark
+
+SCHEMA = "k long, v long, ts timestamp"
+NAMES = "abcdefgh"
+IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+def write_streams(folder: Path, ways: int, rows_per_batch: int, batches: int, window_rows: int) -> None:
+    """One file per stream and batch; each row has about one partner per other stream in its window."""
+    per_file = rows_per_batch // ways
+    for i, name in enumerate(NAMES[:ways]):
+        rng = np.random.default_rng(i)
+        (folder / name).mkdir(parents=True)
+        for batch in range(batches):
+            at = np.arange(batch * per_file, (batch + 1) * per_file, dtype=np.int64) * 1000
+            columns = {
+                "k": rng.integers(0, window_rows, per_file),
+                "v": rng.integers(0, 1 << 40, per_file),
+                "ts": pa.array(at, pa.timestamp("us", tz="UTC")),
+            }
+            pq.write_table(pa.table(columns), folder / name / f"{batch:04}.parquet")
+
+
+def read(spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
+
+
+def native(spark: SparkSession, folder: Path, ways: int, window_ms: int) -> DataFrame:
+    """Chained binary joins; between two joins only one event-time column may stay, or Spark refuses."""
+    first, *others = NAMES[:ways]
+    out = read(spark, folder, first).withWatermark("ts", "0 seconds").select("k", F.col("v").alias("va"), "ts")
+    for name in others:
+        right = read(spark, folder, name).withWatermark("ts", "0 seconds")
+        right = right.select(F.col("k").alias("rk"), F.col("v").alias(f"v{name}"), F.col("ts").alias("rts"))
+        near = f"k = rk AND rts >= ts - INTERVAL {window_ms} MILLISECONDS AND rts <= ts + INTERVAL {window_ms} MILLISECONDS"
+        out = out.join(right, F.expr(near)).drop("rk", "rts")
+    return out.select("k", *(f"v{name}" for name in NAMES[:ways]))
+
+
+def ours(spark: SparkSession, folder: Path, ways: int, window_ms: int) -> DataFrame:
+    """The same combinations: every stream within the window of the first."""
+    session = wm.Session(spark)
+    for name in NAMES[:ways]:
+        session.stream(name, read(spark, folder, name), time="ts")
+    first, *others = NAMES[:ways]
+    same = " AND ".join(f"{first}.k = {name}.k" for name in others)
+    windows = " AND ".join(f"WINDOW ({first}, {name}) = {window_ms} MILLISECONDS" for name in others)
+    values = ", ".join(f"{name}.v AS v{name}" for name in NAMES[:ways])
+    return session.sql(f"SELECT {first}.k, {values} FROM {', '.join(NAMES[:ways])} WHERE {same} {windows}").dataframe()
+
+
+class Outcome:
+    def __init__(self) -> None:
+        self.batch_seconds: list[float] = []
+        self.rows = 0
+        self.checksum = 0
+        self.state_bytes = 0
+        self.phases: dict[str, list[float]] = {}
+
+
+def replay(df: DataFrame, warm_up: int) -> Outcome:
+    checkpoint = tempfile.mkdtemp(prefix="bench-")
+    checked = df.observe("check", F.count(F.lit(1)).alias("n"), F.sum(F.hash(*df.columns).cast("long")).alias("s"))
+    query = (
+        checked.writeStream.format("noop")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    outcome = Outcome()
+    for progress in query.recentProgress:
+        seen = progress.observedMetrics.get("check")
+        outcome.rows += seen.n if seen else 0
+        outcome.checksum += (seen.s or 0) if seen else 0
+        if progress.numInputRows and progress.batchId >= warm_up:
+            outcome.batch_seconds.append(progress.durationMs["triggerExecution"] / 1000)
+            for phase, ms in progress.durationMs.items():
+                outcome.phases.setdefault(phase, []).append(ms / 1000)
+            held = progress.observedMetrics.get("watersmeet")
+            memory = sum(op.memoryUsedBytes for op in progress.stateOperators)
+            outcome.state_bytes = int(held.state_bytes) if held and held.state_bytes else memory
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return outcome
+
+
+def compare(spark: SparkSession, ways: int, rows: int, batches: int, runs: int) -> list[Figure]:
+    folder = Path(tempfile.mkdtemp(prefix="bench-data-"))
+    window_rows = 400_000 // ways
+    window_ms = window_rows // 2
+    write_streams(folder, ways, rows, batches, window_rows)
+    contenders: dict[str, tuple[str, Callable[[], DataFrame]]] = {
+        "ours": (ROCKSDB, lambda: ours(spark, folder, ways, window_ms)),
+        "spark": (IN_MEMORY, lambda: native(spark, folder, ways, window_ms)),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    last: dict[str, Outcome] = {}
+    for _ in range(runs):
+        for name, (provider, build) in contenders.items():
+            spark.conf.set(PROVIDER, provider)
+            last[name] = replay(build(), warm_up=2)
+            seconds[name] += last[name].batch_seconds
+            print(f"  {ways}-way {name}: {statistics.median(last[name].batch_seconds):.2f} s a batch", flush=True)
+    answers = {name: (outcome.rows, outcome.checksum) for name, outcome in last.items()}
+    assert answers["ours"] == answers["spark"], answers
+    shutil.rmtree(folder, ignore_errors=True)
+    goal = {2: ">= 5", 3: ">= 10", 4: ">= 20"}.get(ways, "")
+    label = f"{ways}-way, {rows:,} rows a batch"
+    figures = [
+        figure(f"{label}, {name}", "s a batch", taken, state_mb=round(last[name].state_bytes / 1e6, 1))
+        for name, taken in seconds.items()
+    ]
+    ratio = statistics.median(seconds["spark"]) / statistics.median(seconds["ours"])
+    phases = {phase: round(statistics.median(taken), 2) for phase, taken in last["ours"].phases.items()}
+    figures.append(figure(f"{label}, Spark / ours", "x", [ratio], goal, results=answers["ours"][0], phases=phases))
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", default="500000")
+    parser.add_argument("--ways", default="2,3,4")
+    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--runs", type=int, default=2)
+    given = parser.parse_args()
+    spark = start_spark("local[2]", {"spark.driver.memory": "8g", "spark.sql.shuffle.partitions": "2"})
+    figures: list[Figure] = []
+    for rows in map(int, given.rows.split(",")):
+        for ways in map(int, given.ways.split(",")):
+            figures += compare(spark, ways, rows, given.batches, given.runs)
+    report("spark_joins", figures)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

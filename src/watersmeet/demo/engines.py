@@ -1,0 +1,163 @@
+"""The two places the demo runs in: Spark, and this process."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich.console import Console
+
+from watersmeet.engine.interrupt import Interrupts
+from watersmeet.engine.local import LocalRun
+from watersmeet.engine.metrics import Metrics
+from watersmeet.engine.progress import progress_on
+from watersmeet.engine.run_job import run_job
+from watersmeet.engine.script import read_script
+from watersmeet.plan.nodes import Plan
+from watersmeet.session import Query
+
+if TYPE_CHECKING:
+    from watersmeet.spark.progress import Batch
+    from watersmeet.spark.run import Running
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`fewer_late`: rows may be taken that another engine would find late."""
+
+    late_rows: int
+    interrupted: bool
+    fewer_late: bool = False
+
+
+class DemoEngine(Protocol):
+    default_rows: int
+    arguments: str
+
+    @property
+    def plan(self) -> Plan: ...
+
+    def start(self) -> None: ...
+
+    def prepare(self, text: str) -> str:
+        """Read the script, and explain how it will run."""
+        ...
+
+    def run(self) -> Outcome: ...
+
+
+def tell(console: Console, label: str, value: str) -> None:
+    console.print(f"{label:<22} {value}")
+
+
+class InProcess:
+    default_rows = 6_000_000
+    arguments = "--engine local"
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def start(self) -> None:
+        return None
+
+    def prepare(self, text: str) -> str:
+        (self.job,) = read_script(text)
+        return Query(self.job.plan).explain()
+
+    @property
+    def plan(self) -> Plan:
+        return self.job.plan
+
+    def run(self) -> Outcome:
+        interrupts = Interrupts(lambda text: print(text, file=sys.stderr))
+        one, peak_rows, peak_bytes = LocalRun(self.job.plan), 0, 0
+        started = time.perf_counter()
+        with progress_on(sys.stderr, live=True) as progress:
+
+            def show(metrics: Metrics) -> None:
+                nonlocal peak_rows, peak_bytes
+                peak_rows, peak_bytes = max(peak_rows, metrics.window_rows), max(peak_bytes, metrics.state_bytes)
+                progress.update(metrics)
+
+            metrics = run_job(self.job, one, interrupts, show)
+        _totals(self.console, metrics, time.perf_counter() - started, peak_rows, peak_bytes)
+        return Outcome(metrics.late_rows, interrupts.requested)
+
+
+class OnSpark:
+    default_rows = 3_000_000
+    arguments = "--available-now"
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._own:
+            self.spark.stop()
+
+    _own = False
+
+    def start(self) -> None:
+        from pyspark import SparkContext
+
+        from watersmeet.spark.launch import start_spark
+
+        started = time.perf_counter()
+        own = SparkContext._active_spark_context is None
+        self.spark = start_spark()
+        self._own = own
+        seconds = time.perf_counter() - started
+        java = self.spark.sparkContext._jvm.System.getProperty("java.version")  # type: ignore[union-attr]
+        self.console.print("\nSpark", style="bold")
+        self.console.print(f"Spark {self.spark.version} on Java {java}, started in {seconds:.1f} s.")
+
+    def prepare(self, text: str) -> str:
+        from watersmeet.spark.host import SparkHost
+        from watersmeet.spark.run import Choices, SparkRun
+
+        self.script = SparkRun(self.spark, text, Choices(available_now=True))
+        return SparkHost(self.spark).explained(self.plan)
+
+    @property
+    def plan(self) -> Plan:
+        return self.script.jobs[0].plan
+
+    def run(self) -> Outcome:
+        interrupts = Interrupts(lambda text: print(text, file=sys.stderr))
+        started = time.perf_counter()
+
+        def show(running: Running, batch: Batch) -> None:
+            self.console.print(str(batch))
+
+        with interrupts.stopping(self.script.request_stop):
+            (running,) = self.script.run(show)
+        seconds, tally = time.perf_counter() - started, running.tally
+        _totals(self.console, tally.total, seconds, tally.peak_rows, tally.peak_bytes)
+        hits, misses = tally.total.cache_hits, tally.total.cache_misses
+        tell(self.console, "buckets kept warm", f"{hits:,} of {hits + misses:,} times")
+        return Outcome(tally.total.late_rows, interrupts.requested, fewer_late=True)
+
+
+def _totals(console: Console, metrics: Metrics, seconds: float, peak_rows: int, peak_bytes: int) -> None:
+    tell(console, "rows in", f"{metrics.rows_in:,}")
+    tell(console, "tracks found", f"{metrics.results:,}")
+    tell(console, "time", f"{seconds:.1f} s, of it {metrics.kernel_seconds:.1f} s in the join's kernels")
+    tell(console, "speed", f"{metrics.rows_in / seconds:,.0f} rows/s, from files to files")
+    tell(console, "late rows left out", f"{metrics.late_rows:,}")
+    tell(console, "windows at their peak", f"{peak_rows:,} rows, {peak_bytes / 2**20:.0f} MB")

@@ -1,0 +1,51 @@
+"""`watersmeet run` on Spark: a script from its text to its end, told on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+from watersmeet.engine.interrupt import Interrupts
+from watersmeet.engine.progress import NoProgress, describe, progress_on
+from watersmeet.engine.script import CONSOLE
+from watersmeet.spark.progress import Batch
+from watersmeet.spark.run import Choices, Running, SparkRun
+
+
+def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool = False) -> bool:
+    """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
+    run = SparkRun(spark, text, choices)
+    if choices.checkpoint is None and not quiet:
+        _tell("no --checkpoint is given, so a later run starts anew")
+    interrupts = Interrupts(_tell)
+    started = time.monotonic()
+    # Rows printed on the terminal and a line that changes in place would overwrite each other.
+    live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
+    latest: dict[str, Batch] = {}
+    with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
+
+        def show(running: Running, batch: Batch) -> None:
+            latest[running.job.name] = batch
+            several = len(run.jobs) > 1
+            progress.show("\n".join(f"{name}, {one}" if several else str(one) for name, one in latest.items()))
+
+        with interrupts.stopping(run.request_stop):
+            ended = run.run(show)
+    if interrupts.requested or not quiet:
+        for one in ended:
+            _tell(_summary(one, time.monotonic() - started, choices, interrupts.requested))
+    return interrupts.requested
+
+
+def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> str:
+    last = one.tally.last
+    where = "before its first batch" if last is None else f"after batch {last.number}"
+    if stopped and choices.checkpoint is not None:
+        where += f"; the next start goes on from {one.checkpoint}"
+    return f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

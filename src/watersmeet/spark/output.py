@@ -1,0 +1,134 @@
+"""How results leave the stateful stage, with the numbers of the batch beside them.
+
+Usually as packets, which a later stage unpacks. When the query selects event_time(), as typed columns, one of
+which Spark knows as the event time: then windows and joins of Spark's own can follow without a new watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from watersmeet.engine.conform import conform
+from watersmeet.plan.expressions import EventTime
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.packets import to_packet
+from watersmeet.spark.types import spark_layout, spark_schema
+from watersmeet.spark.unpack import unpacker
+
+COUNTED = ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "kernel_ns", "cache_hits", "cache_misses")
+GAUGES = ("window_rows", "state_bytes")
+NUMBERS = (*COUNTED, *GAUGES)
+PREFIX = "__"  # of the columns that carry the numbers beside typed results
+
+
+class Output(Protocol):
+    """Makes the frames that the stateful stage gives to Spark, and takes them apart on the other side."""
+
+    event_time: str
+
+    @property
+    def schema(self) -> spark.StructType: ...
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame: ...
+
+    def report(self, numbers: dict[str, int], watermark_us: int) -> pd.DataFrame: ...
+
+    def rows(self, frames: DataFrame, observed: str) -> DataFrame: ...
+
+
+def output_of(job: SparkJob) -> Output:
+    for name, expression in job.project.columns:
+        if isinstance(expression, EventTime):
+            return TypedOutput(job.plan.schema, name)
+    return PackedOutput(job.plan.schema)
+
+
+def _number_fields() -> list[spark.StructField]:
+    return [spark.StructField(PREFIX + name, spark.LongType()) for name in NUMBERS]
+
+
+def _zeros(rows: int) -> dict[str, Any]:
+    return {PREFIX + name: [0] * rows for name in NUMBERS}
+
+
+def _observe(frames: DataFrame, observed: str) -> DataFrame:
+    return frames.observe(observed, *(F.sum(PREFIX + name).alias(name) for name in NUMBERS))
+
+
+class PackedOutput:
+    """One packet per frame in a binary column."""
+
+    event_time = ""
+
+    def __init__(self, results: pa.Schema) -> None:
+        self.results = results
+
+    @property
+    def schema(self) -> spark.StructType:
+        return spark.StructType([spark.StructField("payload", spark.BinaryType()), *_number_fields()])
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
+        return pd.DataFrame({"payload": [to_packet(results, self.results)], **_zeros(1)})
+
+    def report(self, numbers: dict[str, int], watermark_us: int) -> pd.DataFrame:
+        return pd.DataFrame({"payload": [None], **{PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}})
+
+    def rows(self, frames: DataFrame, observed: str) -> DataFrame:
+        out = spark_schema(self.results)
+        return _observe(frames, observed).select("payload").mapInArrow(unpacker(self.results), out)
+
+
+class TypedOutput:
+    """The result columns themselves; a row of numbers only is marked and left out afterwards."""
+
+    def __init__(self, results: pa.Schema, event_time: str) -> None:
+        self.results = results
+        self.event_time = event_time
+
+    @property
+    def schema(self) -> spark.StructType:
+        marked = spark.StructField(PREFIX + "report", spark.BooleanType())
+        return spark.StructType([*spark_schema(self.results).fields, marked, *_number_fields()])
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
+        layout = spark_layout(self.results)
+        table = pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=_keeping_nulls, maps_as_pydicts="strict")
+        frame[PREFIX + "report"] = False
+        return frame.assign(**{PREFIX + name: 0 for name in NUMBERS})
+
+    def report(self, numbers: dict[str, int], watermark_us: int) -> pd.DataFrame:
+        """Its event time is the watermark, because Spark refuses rows that lie before it."""
+        layout = spark_layout(self.results)
+        columns = [pa.nulls(1, column.type) for column in layout]
+        at = layout.get_field_index(self.event_time)
+        columns[at] = pa.array([max(watermark_us, 1000)]).cast(layout.field(at).type)
+        frame: pd.DataFrame = pa.table(columns, schema=layout).to_pandas(types_mapper=_keeping_nulls)
+        frame[PREFIX + "report"] = True
+        return frame.assign(**{PREFIX + name: numbers.get(name, 0) for name in NUMBERS})
+
+    def rows(self, frames: DataFrame, observed: str) -> DataFrame:
+        kept = _observe(frames, observed).filter(f"NOT `{PREFIX}report`")
+        return kept.select(*(F.col(f"`{name}`") for name in self.results.names))
+
+
+_NULLABLE: dict[pa.DataType, Callable[[], Any]] = {
+    pa.bool_(): pd.BooleanDtype,
+    pa.int8(): pd.Int8Dtype,
+    pa.int16(): pd.Int16Dtype,
+    pa.int32(): pd.Int32Dtype,
+    pa.int64(): pd.Int64Dtype,
+}
+
+
+def _keeping_nulls(kind: pa.DataType) -> Any:
+    """Integers with NULLs must not become floats."""
+    made = _NULLABLE.get(kind)
+    return made() if made else None

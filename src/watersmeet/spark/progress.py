@@ -1,0 +1,102 @@
+"""What Spark tells about a running query, batch by batch, as our metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from watersmeet.engine.metrics import Metrics
+from watersmeet.engine.progress import clock_time, short
+from watersmeet.spark.dataframe import OBSERVED
+
+ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch, in numbers; `metrics` holds what this batch did and how things stood after it."""
+
+    number: int
+    seconds: float
+    metrics: Metrics
+
+    def __str__(self) -> str:
+        m = self.metrics
+        warm = f", warm {m.cache_hits}/{m.cache_hits + m.cache_misses}" if m.cache_hits + m.cache_misses else ""
+        late = f" ({short(m.late_rows)} late)" if m.late_rows else ""
+        kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
+        return (
+            f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
+            f"at {clock_time(m.watermark_us)}, {kept}{warm}"
+        )
+
+
+@dataclass
+class Tally:
+    """The totals of a query, from the progress of its batches. Progress may be given twice."""
+
+    total: Metrics = field(default_factory=Metrics)
+    batches: int = 0
+    seconds: float = 0.0
+    peak_rows: int = 0
+    peak_bytes: int = 0
+    last: Batch | None = None
+    _seen: set[tuple[int, str]] = field(default_factory=set)
+
+    def add(self, progress: Any) -> Batch | None:
+        """Take in the progress of a batch; None if it was known already or no batch ran."""
+        key = (int(progress.batchId), str(progress.timestamp))
+        if key in self._seen:
+            return None
+        self._seen.add(key)
+        if "addBatch" not in (progress.durationMs or {}):
+            return None
+        batch = batch_of(progress, self.total.watermark_us)
+        self._add(batch)
+        self.last = batch
+        return batch
+
+    def _add(self, batch: Batch) -> None:
+        now, total = batch.metrics, self.total
+        for name in ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "cache_hits", "cache_misses"):
+            setattr(total, name, getattr(total, name) + getattr(now, name))
+        total.kernel_seconds += now.kernel_seconds
+        if now.cache_hits + now.cache_misses:  # a bucket that did not take part tells nothing
+            total.window_rows, total.state_bytes = now.window_rows, now.state_bytes
+        total.watermark_us = now.watermark_us
+        self.batches += 1
+        self.seconds += batch.seconds
+        self.peak_rows = max(self.peak_rows, now.window_rows)
+        self.peak_bytes = max(self.peak_bytes, now.state_bytes)
+
+
+def batch_of(progress: Any, watermark_us: int) -> Batch:
+    observed = progress.observedMetrics or {}
+    counts = _counts(observed.get(OBSERVED))
+    answer = _counts(observed.get(ANSWER))
+    metrics = Metrics(
+        rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
+        results=answer.get("results", counts.get("results", 0)),
+        kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
+        watermark_us=_watermark_us(progress, watermark_us),
+        **{
+            name: counts.get(name, 0)
+            for name in ("late_rows", "stored_rows", "expired_rows", "cache_hits", "cache_misses", "window_rows",
+                         "state_bytes")
+        },
+    )  # fmt: skip
+    return Batch(int(progress.batchId), (progress.durationMs or {}).get("triggerExecution", 0) / 1000, metrics)
+
+
+def _counts(row: Any) -> dict[str, int]:
+    """The values of an observed row; a batch without rows has no sums."""
+    return {} if row is None else {name: int(value or 0) for name, value in row.asDict().items()}
+
+
+def _watermark_us(progress: Any, before: int) -> int:
+    text = (progress.eventTime or {}).get("watermark")
+    if text is None:
+        return before
+    us = round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000_000)
+    return us if us > 0 else before

@@ -1,0 +1,186 @@
+"""Runs a script on Spark: its queries as streaming queries side by side, until they end or are stopped."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.engine.metrics import Metrics
+from watersmeet.engine.script import Job, read_script
+from watersmeet.errors import SetupError, UnsupportedError, WatersmeetError
+from watersmeet.spark import hot
+from watersmeet.spark.dataframe import dataframe
+from watersmeet.spark.errors import first_useful_line, ours_in
+from watersmeet.spark.host import default_buckets
+from watersmeet.spark.progress import ANSWER, Batch, Tally
+from watersmeet.spark.sinks import SparkSink, is_checkpoint
+from watersmeet.spark.sources import open_on_spark
+
+POLL_SECONDS = 0.1
+OnBatch = Callable[["Running", Batch], None]
+
+
+class QueryError(WatersmeetError):
+    """A query that Spark could not go on with, for a reason that is not one of ours."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How a script is run. `trigger` is an interval, or None for one batch after the other."""
+
+    available_now: bool = False
+    trigger: str | None = None
+    checkpoint: str | None = None
+    buckets: int | None = None
+
+
+@dataclass
+class Running:
+    """A job that was started, and what it has done so far."""
+
+    job: Job
+    query: StreamingQuery
+    checkpoint: str
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.tally.total
+
+    def new_batches(self) -> Iterator[Batch]:
+        """The batches that ended since the last call, in order."""
+        latest = self.query.lastProgress
+        if latest is None:
+            return
+        before = self.tally.last.number if self.tally.last else -1
+        missed = latest.batchId > before + 1
+        for progress in self.query.recentProgress if missed else [latest]:
+            batch = self.tally.add(progress)
+            if batch is not None:
+                yield batch
+
+
+class SparkRun:
+    """The jobs of a script on a Spark session."""
+
+    def __init__(self, spark: SparkSession, text: str, choices: Choices | None = None) -> None:
+        """Read and check the script; nothing runs yet."""
+        self.spark = spark
+        self.choices = choices or Choices()
+        self.jobs = read_script(text, opener=lambda statement: open_on_spark(spark, statement))
+        self.buckets = self.choices.buckets or default_buckets(spark)
+        self._stop = False
+
+    def request_stop(self) -> None:
+        """Let every query end the batch in hand and then stop."""
+        self._stop = True
+
+    def run(self, on_batch: OnBatch | None = None) -> list[Running]:
+        """Start every job and watch them until all have ended, one has failed, or a stop was asked for."""
+        tell = on_batch or (lambda running, batch: None)
+        with self._checkpoints() as checkpoints:
+            sinks = [SparkSink(job, folder) for job, folder in zip(self.jobs, checkpoints, strict=True)]
+            running: list[Running] = []
+            try:
+                for sink in sinks:
+                    running.append(self._start(sink))
+                self._watch(running, tell)
+            finally:
+                for one in running:
+                    _end(one)
+            return running
+
+    def _start(self, sink: SparkSink) -> Running:
+        df = dataframe(self.spark, sink.job.plan, self.buckets)
+        if not df.isStreaming:
+            raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
+        df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
+        return Running(sink.job, sink.start(df, self._trigger()), sink.checkpoint)
+
+    def _trigger(self) -> dict[str, Any]:
+        if self.choices.available_now:
+            return {"availableNow": True}
+        return {"processingTime": self.choices.trigger or "0 seconds"}
+
+    def _watch(self, running: list[Running], tell: OnBatch) -> None:
+        ending: dict[int, int] = {}
+        while any(one.query.isActive for one in running):
+            for number, one in enumerate(running):
+                batches = list(one.new_batches())
+                for batch in batches:
+                    tell(one, batch)
+                if self._stop and one.query.isActive:
+                    ending.setdefault(number, one.tally.batches)
+                    if one.tally.batches > ending[number] or not one.query.status["isTriggerActive"]:
+                        one.query.stop()
+                _raise_failure(one, self._stop)
+            time.sleep(POLL_SECONDS)
+        for one in running:
+            for batch in one.new_batches():
+                tell(one, batch)
+            _raise_failure(one, self._stop)
+
+    @contextmanager
+    def _checkpoints(self) -> Iterator[list[str]]:
+        """A folder for each job: the given one, or one below it for each of several; else temporary ones."""
+        if self.choices.checkpoint is not None:
+            yield checkpoint_folders(self.choices.checkpoint, self.jobs)
+            return
+        if not hasattr(self.spark, "_jsc"):
+            raise SetupError("on Spark Connect a query needs a checkpoint that its server can reach; add --checkpoint")
+        made = tempfile.mkdtemp(prefix="watersmeet-checkpoint-")
+        try:
+            yield checkpoint_folders(made, self.jobs)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
+    """Where each job keeps its checkpoint."""
+    folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).expanduser().absolute())
+    if len(jobs) == 1:
+        below = [p.name for p in Path(folder).glob("*/") if is_checkpoint(str(p))]
+        if below:
+            raise SetupError(
+                f"{folder} holds the checkpoints of several queries ({', '.join(sorted(below))}), and this is one",
+                hint="give the folder of that query, or another one",
+            )
+        return [folder]
+    if is_checkpoint(folder):
+        raise SetupError(f"{folder} is the checkpoint of one query, and these are {len(jobs)}", hint="give another one")
+    return [f"{folder}/{job.name.replace(' ', '_')}" for job in jobs]
+
+
+def _raise_failure(one: Running, stopping: bool) -> None:
+    error = None if one.query.isActive else one.query.exception()
+    if error is None or stopping:
+        return
+    text = str(error)
+    found = ours_in(text)
+    if found is not None:
+        raise found from None
+    log = _kept(one.job.name, text)
+    raise QueryError(f"{one.job.name} failed: {first_useful_line(text)}", hint=f"all that Spark says is in {log}")
+
+
+def _kept(name: str, text: str) -> Path:
+    with tempfile.NamedTemporaryFile("w", prefix="watersmeet-", suffix=".log", delete=False, encoding="utf-8") as file:
+        file.write(f"{name}\n{text}\n")
+    return Path(file.name)
+
+
+def _end(one: Running) -> None:
+    with suppress(Exception):
+        one.query.stop()
+    with suppress(Exception):
+        hot.discard(str(one.query.id))

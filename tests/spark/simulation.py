@@ -1,0 +1,246 @@
+"""Spark's stateful stage in memory: micro-batches, watermarks, timers, state that commits or rolls back, and crashes.
+
+Everything is deterministic, so a crash can be put at every single call to the state.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from tests.runners import Bag, Source, bag_of, bound_plan
+from tests.spark.harness import event_times
+from watersmeet.model.time import parse_interval
+from watersmeet.spark import hot
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.pack import packer
+from watersmeet.spark.packets import to_packet
+from watersmeet.spark.processor import BucketProcessor
+from watersmeet.spark.unpack import unpacker
+
+Pieces = Mapping[str, Sequence[pa.Table]]
+
+
+class CrashError(Exception):
+    """The worker dies here."""
+
+
+@dataclass
+class Durable:
+    """Committed state: variables by name and key, timers by key."""
+
+    variables: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    timers: dict[Any, set[int]] = field(default_factory=dict)
+
+
+class Handle:
+    """The calls a processor may make, on a state that is thrown away unless the batch succeeds."""
+
+    def __init__(self, state: Durable, watermark_ms: int, called: Callable[[], None]) -> None:
+        self.state = state
+        self.watermark_ms = watermark_ms
+        self.called = called
+        self.key: Any = None
+
+    def getValueState(self, name: str, schema: str) -> Value:  # noqa: N802
+        return Value(self, name)
+
+    def getMapState(self, name: str, key_schema: str, schema: str) -> Map:  # noqa: N802
+        return Map(self, name)
+
+    def registerTimer(self, ms: int) -> None:  # noqa: N802
+        self.called()
+        assert ms > self.watermark_ms, "Spark refuses timers of the past"
+        self.state.timers.setdefault(self.key, set()).add(ms)
+
+    def deleteTimer(self, ms: int) -> None:  # noqa: N802
+        self.called()
+        self.state.timers.get(self.key, set()).discard(ms)
+
+    def listTimers(self) -> Iterator[int]:  # noqa: N802
+        self.called()
+        return iter(sorted(self.state.timers.get(self.key, set())))
+
+
+class Value:
+    def __init__(self, handle: Handle, name: str) -> None:
+        self.handle = handle
+        self.held = handle.state.variables.setdefault(name, {})
+
+    def get(self) -> Any:
+        self.handle.called()
+        return self.held.get(self.handle.key)
+
+    def exists(self) -> bool:
+        return self.get() is not None
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.handle.called()
+        self.held[self.handle.key] = value
+
+    def clear(self) -> None:
+        self.handle.called()
+        self.held.pop(self.handle.key, None)
+
+
+class Map:
+    def __init__(self, handle: Handle, name: str) -> None:
+        self.handle = handle
+        self.held = handle.state.variables.setdefault(name, {})
+
+    def _map(self) -> dict[Any, Any]:
+        self.handle.called()
+        return self.held.setdefault(self.handle.key, {})
+
+    def getValue(self, key: tuple[Any, ...]) -> Any:  # noqa: N802
+        return self._map().get(key)
+
+    def containsKey(self, key: tuple[Any, ...]) -> bool:  # noqa: N802
+        return key in self._map()
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
+        self._map()[key] = value
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
+        self._map().pop(key, None)
+
+
+class Simulation:
+    """A query over streams that arrive in pieces, one piece of each per micro-batch.
+
+    crash_at: the numbers of the state calls, over the whole run, at which the worker dies. crash_everywhere: each
+    batch is tried again and again, the worker dying at its first call, its second, and so on. after_crash: what is
+    lost besides the batch.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        sources: Sequence[Source],
+        buckets: int,
+        crash_at: Sequence[int] = (),
+        *,
+        crash_everywhere: bool = False,
+        after_crash: Callable[[], None] = lambda: None,
+        between_batches: Callable[[], None] = lambda: None,
+    ) -> None:
+        tables = {s.name: s.table for s in sources if s.time is None}
+        self.streams = {s.name: s for s in sources if s.time is not None}
+        plan = bound_plan(sql, sources)
+        packed = {}
+        for one in SparkJob.of(plan, {}, buckets).join.inputs:
+            if one.relation.name in tables:
+                table = tables[one.relation.name]
+                packed[one.alias] = to_packet(table.combine_chunks().to_batches(), table.schema)
+        self.job = SparkJob.of(plan, packed, buckets)
+        self.crash_at = set(crash_at)
+        self.crash_everywhere = crash_everywhere
+        self.after_crash = after_crash
+        self.between_batches = between_batches
+        self.state = Durable()
+        self.calls = 0
+        self.crashes = 0
+        self.watermark_ms = 0
+        self.newest_ms = dict.fromkeys(self.streams, 0)
+        self.frames: list[pd.DataFrame] = []
+
+    def run(self, pieces: Pieces) -> Bag:
+        for i in range(max((len(parts) for parts in pieces.values()), default=0)):
+            self.batch({name: parts[i] for name, parts in pieces.items() if i < len(parts)})
+        self.batch({})  # Spark runs one more batch when the watermark has moved
+        return self.answer()
+
+    def batch(self, arrived: Mapping[str, pa.Table]) -> None:
+        packets = self._packed(arrived)
+        survives = 0
+        while True:
+            attempt = deepcopy(self.state)
+            if self.crash_everywhere:
+                survives += 1
+                self.crash_at = {self.calls + survives}
+            try:
+                frames = self._attempt(attempt, packets)
+                break
+            except CrashError:
+                self.crashes += 1
+                self.after_crash()
+        self.state = attempt
+        self.frames += frames
+        self._advance(arrived)
+        self.between_batches()
+
+    def answer(self) -> Bag:
+        payloads = [p for frame in self.frames for p in frame["payload"] if p is not None]
+        batch = pa.RecordBatch.from_arrays([pa.array(payloads, pa.binary())], ["payload"])
+        found = list(unpacker(self.job.plan.schema)(iter([batch])))
+        schema = self.job.plan.schema
+        return bag_of(pa.Table.from_batches(found).cast(schema) if found else schema.empty_table())
+
+    def counted(self, name: str) -> int:
+        return int(sum(frame[name].sum() for frame in self.frames))
+
+    def _packed(self, arrived: Mapping[str, pa.Table]) -> pd.DataFrame | None:
+        made = []
+        for name, table in arrived.items():
+            if table.num_rows:
+                made += packer(self.job, name)(iter(table.combine_chunks().to_batches()))
+        return pa.Table.from_batches(made).to_pandas() if made else None
+
+    def _attempt(self, state: Durable, packets: pd.DataFrame | None) -> list[pd.DataFrame]:
+        handle = Handle(state, self.watermark_ms, self._called)
+        processor = BucketProcessor(self.job)
+        processor.init(handle)  # type: ignore[arg-type]
+        times = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark_ms, getCurrentProcessingTimeInMs=int)
+        frames: list[pd.DataFrame] = []
+        for key, group in packets.groupby("bucket") if packets is not None else ():
+            handle.key = (key,)
+            frames += processor.handleInputRows((key,), iter([group]), times)  # type: ignore[arg-type]
+        for key in list(state.timers):
+            for due in sorted(ms for ms in state.timers[key] if ms <= self.watermark_ms):
+                handle.key = key
+                expired = SimpleNamespace(getExpiryTimeInMs=lambda due=due: due)
+                frames += processor.handleExpiredTimer(  # type: ignore[arg-type]
+                    key=key, timerValues=times, expiredTimerInfo=expired
+                )
+                state.timers[key].discard(due)
+        processor.close()
+        return frames
+
+    def _called(self) -> None:
+        self.calls += 1
+        if self.calls in self.crash_at:
+            raise CrashError
+
+    def _advance(self, arrived: Mapping[str, pa.Table]) -> None:
+        for name, table in arrived.items():
+            source = self.streams[name]
+            lateness_ms = -(-parse_interval(source.lateness) // 1000)
+            times = event_times(table, source)
+            if times.size:
+                self.newest_ms[name] = max(self.newest_ms[name], int(times.max()) // 1000 - lateness_ms)
+        self.watermark_ms = max(self.watermark_ms, min(self.newest_ms.values()))
+
+
+def same_worker() -> None:
+    """The worker caught the failure and goes on: all it had at hand and all warm copies are still there."""
+
+
+def another_worker() -> None:
+    """Another worker of the node takes over: the warm copies are still there."""
+    hot._at_hand.clear()
+
+
+def another_node() -> None:
+    """Nothing is left but the committed state."""
+    hot._at_hand.clear()
+    shutil.rmtree(hot.base_folder(), ignore_errors=True)
+
+
+LOSSES = {loss.__name__.replace("_", " "): loss for loss in (same_worker, another_worker, another_node)}

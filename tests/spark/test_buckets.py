@@ -1,0 +1,152 @@
+"""Bucket ids land where Spark's hash says, and a grid brings the members of every combination together once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.strategies import cases
+from tests.properties.test_joins import EFFORT, refuse_contradictions
+from tests.runners import Source, bound_plan
+from watersmeet.model.time import normalize_time_column, times_of
+from watersmeet.operators.contract import Rows
+from watersmeet.plan.nodes import Input
+from watersmeet.spark.buckets import balanced_ids, murmur3_of_int
+from watersmeet.spark.job import OWN, SparkJob
+from watersmeet.spark.placing import Placing
+
+INTS = [0, 1, 2, 7, 42, 1000, 65_536, 2**31 - 1, -1, -2, -(2**31), 123_456_789]
+KEYED = "SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c WHERE {} WINDOW = 3 SECONDS"
+
+
+def test_our_hash_is_sparks(spark):
+    frame = spark.createDataFrame([(i,) for i in [*INTS, *range(500)]], "x int").selectExpr("x", "hash(x) AS h")
+    assert {row.x: row.h for row in frame.collect()} == {i: murmur3_of_int(i) for i in [*INTS, *range(500)]}
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3, 4, 7, 8, 16, 60])
+def test_ids_are_distinct_and_take_every_remainder_once(buckets):
+    ids = balanced_ids(buckets)
+    assert len(set(ids)) == buckets
+    assert sorted(murmur3_of_int(i) % buckets for i in ids) == list(range(buckets))
+
+
+def test_ids_are_fixed_because_checkpoints_hold_them():
+    assert (balanced_ids(1), balanced_ids(2), balanced_ids(4)) == ([0], [2, 0], [12, 6, 2, 0])
+
+
+def test_spark_gives_every_partition_as_many_buckets(spark):
+    ids = balanced_ids(8)
+    rows = spark.createDataFrame([(i,) for i in ids], "bucket int").repartition(4, "bucket")
+    assert Counter(row.p for row in rows.selectExpr("spark_partition_id() AS p").collect()) == dict.fromkeys(range(4), 2)
+
+
+# ---- the grid -------------------------------------------------------------------------------------------------------
+
+
+def timed_rows(source: Source, one: Input, job: SparkJob) -> Rows:
+    """A stream's rows with the columns the query needs, and each row's position."""
+    schema = job.row_schema(one)
+    table = source.table.select(schema.names).combine_chunks()
+    data = table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], schema)
+    return Rows(data, times_of(normalize_time_column(data.column(one.time))))
+
+
+def whereabouts(source: Source, one: Input, job: SparkJob) -> dict[int, list[int]]:
+    """The buckets in which each row takes part in joins, by its id."""
+    found: dict[int, list[int]] = {}
+    for part in Placing(job, one).parts(timed_rows(source, one, job)):
+        own = part.rows.column(OWN).to_pylist() if OWN in part.rows.schema.names else [True] * part.rows.num_rows
+        for i, mine in zip(part.rows.column("id").to_pylist(), own, strict=True):
+            if mine:
+                found.setdefault(i, []).append(part.bucket)
+    return found
+
+
+def equalities_hold(job: SparkJob, members: dict[str, dict[str, Any]]) -> bool:
+    """Whether rows agree on the keys that the grid places them by, as rows of one combination do."""
+    for dimension in job.partitioning.dimensions:
+        values = {members[alias][getattr(code.expression, "name", "")] for alias, code in dimension.keys.items()}
+        if len(values) > 1 or None in values:
+            return False
+    return True
+
+
+def assert_each_combination_has_one_bucket(sql: str, sources: list[Source], buckets: int) -> SparkJob:
+    job = SparkJob.of(bound_plan(sql, sources), {}, buckets)
+    by_name = {source.name: source for source in sources}
+    inputs = job.join.streams
+    places = {one.alias: whereabouts(by_name[one.relation.name], one, job) for one in inputs}
+    rows = {one.alias: by_name[one.relation.name].table.to_pylist() for one in inputs}
+    for chosen in product(*(rows[one.alias] for one in inputs)):
+        members = dict(zip((one.alias for one in inputs), chosen, strict=True))
+        if equalities_hold(job, members):
+            shared = [set(places[alias].get(row["id"], ())) for alias, row in members.items()]
+            assert len(set.intersection(*shared)) == 1
+    for one in inputs:
+        assert all(len(set(at)) == len(at) == job.partitioning.copies(one.alias) for at in places[one.alias].values())
+    return job
+
+
+def keyed_streams(seed: int, rows: int = 12) -> list[Source]:
+    random = np.random.default_rng(seed)
+
+    def table() -> pa.Table:
+        keys = {name: random.integers(0, 5, rows) for name in "xyz"}
+        times = pa.array(np.sort(random.integers(0, 20_000_000, rows)), pa.timestamp("us"))
+        return pa.table({"id": pa.array(range(rows), pa.int64()), "ts": times, **keys})
+
+    return [Source(name, table()) for name in "abc"]
+
+
+SHAPES = {
+    "a common key": ("a.x = b.x AND b.x = c.x", 4),
+    "another key per pair, a grid": ("a.x = b.x AND b.y = c.y", 4),
+    "another key per pair, eight buckets": ("a.x = b.x AND b.y = c.y", 8),
+    "a cycle of keys": ("a.x = b.x AND b.y = c.y AND c.z = a.z", 8),
+    "one pair has a key": ("a.x = b.x", 6),
+    "no equality": ("a.x < b.x AND b.y <> c.y", 6),
+    "a prime number of buckets": ("a.x = b.x AND b.y = c.y", 5),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_combination_meets_in_exactly_one_bucket(shape, seed):
+    condition, buckets = SHAPES[shape]
+    job = assert_each_combination_has_one_bucket(KEYED.format(condition), keyed_streams(seed), buckets)
+    assert job.partitioning.buckets == buckets
+
+
+def test_a_common_key_needs_no_copies():
+    job = SparkJob.of(bound_plan(KEYED.format("a.x = b.x AND b.x = c.x"), keyed_streams(0)), {}, 4)
+    assert [job.partitioning.copies(alias) for alias in "abc"] == [1, 1, 1]
+
+
+def test_different_keys_make_a_square_grid_of_four():
+    job = SparkJob.of(bound_plan(KEYED.format("a.x = b.x AND b.y = c.y"), keyed_streams(0)), {}, 4)
+    assert sorted(dimension.size for dimension in job.partitioning.dimensions) in ([2, 2], [4])
+    assert job.partitioning.buckets == 4
+
+
+@pytest.mark.parametrize("window", ["[ROWS 3]", "[PARTITION BY x ROWS 2]", "[PARTITION BY z ROWS 2]"])
+def test_count_windows_keep_every_combination_in_one_bucket(window):
+    sql = f"""SELECT a.id AS a, b.id AS b, c.id AS c FROM a {window}, b [RANGE 3 SECONDS], c [RANGE 3 SECONDS]
+              WHERE a.x = b.x AND b.y = c.y"""
+    assert_each_combination_has_one_bucket(sql, keyed_streams(5), 4)
+
+
+@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(most_streams=4), st.sampled_from([1, 2, 3, 4, 6, 8]))
+def test_random_queries_have_a_partitioning_of_the_asked_size(case, buckets):
+    refuse_contradictions(case)
+    job = SparkJob.of(bound_plan(case.sql, case.sources), {}, buckets)
+    assert job.partitioning.buckets in (1, buckets)
+    assert len(job.bucket_ids) == job.partitioning.buckets

