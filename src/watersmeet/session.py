@@ -106,7 +106,10 @@ class Query:
 
     def dataframe(self) -> Any:
         """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
-        return self._host.dataframe(self.plan)
+        from watersmeet.engine.metrics import Metrics
+
+        self._metrics = Metrics()
+        return self._host.dataframe(self.plan, self._metrics)
 
     def metrics(self) -> dict[str, int | float]:
         """The numbers of the latest run; all zero before the first."""

@@ -18,23 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.runners import Bag, Source, bag_of, by_reference
 from watersmeet import Session
 from watersmeet.model.time import parse_interval, times_of
+from watersmeet.spark.launch import start_spark
 from watersmeet.spark.types import spark_schema
 
 ROOT = Path(__file__).parents[2]
 NEVER_LATE = "100000 days"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "1g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.metricsEnabled": "false",
-    "spark.sql.streaming.pollingDelay": "1ms",
-}
+# Beside what the library sets by itself.
+SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g", "spark.sql.streaming.pollingDelay": "1ms"}
 
 
 def worker_environment() -> None:
@@ -42,17 +32,13 @@ def worker_environment() -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     found = [str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, found)))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def quiet_session(master: str, scratch: Path, **settings: str) -> SparkSession:
     worker_environment()
-    builder = SparkSession.builder.master(master).appName("watersmeet tests")
     places = {"spark.local.dir": str(scratch / "local"), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
-    for name, value in (SETTINGS | places | settings).items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF" if master.startswith("local[") else "ERROR")
+    session = start_spark(master, SETTINGS | places | settings)
+    session.sparkContext.setLogLevel("OFF")  # failures that a test brings about are not to be read by anybody
     return session
 
 
@@ -181,9 +167,7 @@ def pieces_in_time(sources: Sequence[Source], pieces: Mapping[str, Sequence[pa.T
                 lateness_ms = -(-parse_interval(source.lateness) // 1000)
                 newest[name] = max([newest[name], *(times // 1000 - lateness_ms).tolist()])
         watermark_ms = max(watermark_ms, min(newest.values()))
-    return {
-        name: pa.concat_tables(parts) if parts else streams[name].table.slice(0, 0) for name, parts in kept.items()
-    }
+    return {name: pa.concat_tables(parts) if parts else streams[name].table.slice(0, 0) for name, parts in kept.items()}
 
 
 def event_times(table: pa.Table, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -204,6 +188,7 @@ def with_sentinels(sources: Sequence[Source], pieces: Mapping[str, Sequence[pa.T
     For queries with ROWS windows, whose rows wait for the watermark: a sentinel itself waits for ever.
     """
     ended: dict[str, list[pa.Table]] = {}
+    last = max((len(parts) for parts in pieces.values()), default=0)
     for source in sources:
         if source.time is not None:
             schema = source.table.schema
@@ -214,5 +199,7 @@ def with_sentinels(sources: Sequence[Source], pieces: Mapping[str, Sequence[pa.T
                 else pa.array(values[f.name], f.type)
                 for f in schema
             ]
-            ended[source.name] = [*pieces[source.name], pa.table(columns, schema=schema)]
+            # All of them in one last batch: the sentinel of a short stream must not make rows of a long one late.
+            silence = [source.table.slice(0, 0)] * (last - len(pieces[source.name]))
+            ended[source.name] = [*pieces[source.name], *silence, pa.table(columns, schema=schema)]
     return ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from pathlib import Path
 
 from tests.spark.harness import ROOT, worker_environment
 
+Driver = subprocess.Popen[bytes]
 
-def start_driver(folder: Path, master: str) -> subprocess.Popen[bytes]:
+
+def start_driver(folder: Path, master: str) -> Driver:
     worker_environment()
     environment = os.environ | {"WATERSMEET_HOT_DIR": str(folder / "warm")}
     with (folder / "driver.log").open("ab") as log:
@@ -51,13 +54,16 @@ def kill(*pids: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def kill_driver(driver: subprocess.Popen[bytes]) -> bool:
-    kill(driver.pid, *descendants(driver.pid))
-    driver.wait()
-    return True
+def kill_driver(driver: Driver) -> bool:
+    """The driver and all below it; whether it was still there."""
+    alive = driver.poll() is None
+    if alive:
+        kill(driver.pid, *descendants(driver.pid))
+        driver.wait()
+    return alive
 
 
-def kill_worker(driver: subprocess.Popen[bytes]) -> bool:
+def kill_worker(driver: Driver) -> bool:
     """One Python worker, not the daemon that forks them."""
     below = descendants(driver.pid)
     workers = [
@@ -69,7 +75,7 @@ def kill_worker(driver: subprocess.Popen[bytes]) -> bool:
     return bool(workers)
 
 
-def kill_executor(driver: subprocess.Popen[bytes]) -> bool:
+def kill_executor(driver: Driver) -> bool:
     executors = [
         pid for pid, (_, command) in descendants(driver.pid).items() if "CoarseGrainedExecutorBackend" in command
     ]
@@ -77,7 +83,7 @@ def kill_executor(driver: subprocess.Popen[bytes]) -> bool:
     return bool(executors)
 
 
-def wait_for(condition: Callable[[], bool], driver: subprocess.Popen[bytes], seconds: float = 120) -> bool:
+def wait_for(condition: Callable[[], bool], driver: Driver, seconds: float = 240) -> bool:
     """Whether the condition came true while the driver lived."""
     until = time.monotonic() + seconds
     while driver.poll() is None and time.monotonic() < until:
@@ -109,7 +115,12 @@ def state_written(checkpoint: Path, at_least: int) -> Callable[[], bool]:
         batch = newest(checkpoint / "commits") + 1
         if batch < at_least:
             return False
-        files = (checkpoint / "state" / "0").glob(f"*/{batch + 1}*.changelog")
-        return any(True for _ in files) and newest(checkpoint / "commits") < batch
+        return bool(changelogs(checkpoint, batch + 1)) and newest(checkpoint / "commits") < batch
 
     return written
+
+
+def changelogs(checkpoint: Path, version: int) -> list[Path]:
+    """The state files of one version, with or without an id of the attempt in their names."""
+    found = (checkpoint / "state" / "0").glob(f"*/{version}*.changelog")
+    return [path for path in found if re.fullmatch(rf"{version}(_.*)?\.changelog", path.name)]

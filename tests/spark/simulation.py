@@ -20,7 +20,8 @@ from tests.spark.harness import event_times
 from watersmeet.model.time import parse_interval
 from watersmeet.spark import hot
 from watersmeet.spark.job import SparkJob
-from watersmeet.spark.pack import packer
+from watersmeet.spark.output import PREFIX, PackedOutput
+from watersmeet.spark.pack import WATERMARK_STEP_MS, packer
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.processor import BucketProcessor
 from watersmeet.spark.unpack import unpacker
@@ -184,7 +185,7 @@ class Simulation:
         return bag_of(pa.Table.from_batches(found).cast(schema) if found else schema.empty_table())
 
     def counted(self, name: str) -> int:
-        return int(sum(frame[name].sum() for frame in self.frames))
+        return int(sum(frame[PREFIX + name].sum() for frame in self.frames))
 
     def _packed(self, arrived: Mapping[str, pa.Table]) -> pd.DataFrame | None:
         made = []
@@ -195,7 +196,7 @@ class Simulation:
 
     def _attempt(self, state: Durable, packets: pd.DataFrame | None) -> list[pd.DataFrame]:
         handle = Handle(state, self.watermark_ms, self._called)
-        processor = BucketProcessor(self.job)
+        processor = BucketProcessor(self.job, PackedOutput(self.job.plan.schema))
         processor.init(handle)  # type: ignore[arg-type]
         times = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark_ms, getCurrentProcessingTimeInMs=int)
         frames: list[pd.DataFrame] = []
@@ -221,7 +222,7 @@ class Simulation:
     def _advance(self, arrived: Mapping[str, pa.Table]) -> None:
         for name, table in arrived.items():
             source = self.streams[name]
-            lateness_ms = -(-parse_interval(source.lateness) // 1000)
+            lateness_ms = -(-parse_interval(source.lateness) // 1000) + WATERMARK_STEP_MS
             times = event_times(table, source)
             if times.size:
                 self.newest_ms[name] = max(self.newest_ms[name], int(times.max()) // 1000 - lateness_ms)

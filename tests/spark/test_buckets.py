@@ -45,7 +45,9 @@ def test_ids_are_fixed_because_checkpoints_hold_them():
 def test_spark_gives_every_partition_as_many_buckets(spark):
     ids = balanced_ids(8)
     rows = spark.createDataFrame([(i,) for i in ids], "bucket int").repartition(4, "bucket")
-    assert Counter(row.p for row in rows.selectExpr("spark_partition_id() AS p").collect()) == dict.fromkeys(range(4), 2)
+    assert Counter(row.p for row in rows.selectExpr("spark_partition_id() AS p").collect()) == dict.fromkeys(
+        range(4), 2
+    )
 
 
 # ---- the grid -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tests.unit.test_docs import ROOT, blocks
 def test_the_python_of_the_page_prints_what_it_says(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names: dict[str, object] = {}
     found = blocks(ROOT / "docs" / "spark.md")
     for (language, code), (following, text) in zip(found, [*found[1:], ("", "")], strict=True):

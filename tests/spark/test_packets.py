@@ -42,13 +42,22 @@ def test_a_packet_of_another_version_is_refused_with_a_hint():
         from_packet(packet)
 
 
-def test_an_error_of_ours_comes_back_out_of_sparks_text():
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "\n\n\tat org.apache.spark.api.python.BasePythonRunner",
+        "\n SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 1]",
+        "\n=== Streaming Query ===\nIdentifier: [id = 1]",
+        "",
+    ],
+    ids=["a stack", "error classes", "a query", "nothing"],
+)
+def test_an_error_of_ours_comes_back_out_of_sparks_text(rest):
     text = (
         "An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File ...\n"
-        "watersmeet.errors.DataError: stream 'a': the event time 'ts' is NULL in 2 rows\nhint: filter them\n\n"
-        "\tat org.apache.spark.api.python.BasePythonRunner"
+        "watersmeet.errors.DataError: stream 'a': the event time 'ts' is NULL in 2 rows\nhint: filter them"
     )
-    found = ours_in(text)
+    found = ours_in(text + rest)
     assert isinstance(found, DataError)
     assert (found.message, found.hint) == ("stream 'a': the event time 'ts' is NULL in 2 rows", "filter them")
 

@@ -21,7 +21,9 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError
 from watersmeet.spark import hot
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.output import PackedOutput
 from watersmeet.spark.pack import GUARD
+from watersmeet.spark.processor import BucketProcessor
 
 few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -241,9 +243,7 @@ def test_the_processor_runs_in_sparks_own_tester():
     tester_module = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="Spark has it from 4.2 on")
     sources, pieces = six_batches("a common key")
     run = Simulation(QUERIES["a common key"], sources, 2)
-    from watersmeet.spark.processor import BucketProcessor
-
-    processor: StatefulProcessor = BucketProcessor(run.job)
+    processor: StatefulProcessor = BucketProcessor(run.job, PackedOutput(run.job.plan.schema))
     tester = tester_module.TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62)
     for i in range(len(pieces["a"])):
         arrived = {name: parts[i] for name, parts in pieces.items() if i < len(parts)}

@@ -17,7 +17,7 @@ from tests.spark.harness import by_spark_batch, by_spark_streaming, cut, expecte
 # Shrinking would start hundreds of Spark jobs.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 some = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
-a_few = settings(some, max_examples=4 * EFFORT)
+a_few = settings(some, max_examples=3 * EFFORT)
 
 
 @some

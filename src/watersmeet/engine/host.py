@@ -28,7 +28,9 @@ class Host(Protocol):
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
         ...
 
-    def dataframe(self, plan: Plan) -> Any: ...
+    def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
+        """The answer as a DataFrame; `metrics` follows the queries that are started from it."""
+        ...
 
 
 class LocalHost:
@@ -50,7 +52,7 @@ class LocalHost:
         run.metrics = metrics
         return run.batches()
 
-    def dataframe(self, plan: Plan) -> Any:
+    def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
         raise UnsupportedError(
             "this session runs in-process and has no DataFrames",
             hint="make it with Session(spark), or use to_arrow() or batches()",

@@ -32,8 +32,8 @@ OBSERVED = "watersmeet"
 INSTANT = "__instant"
 
 
-def dataframe(spark: SparkSession, plan: Plan, buckets: int) -> DataFrame:
-    """The answer of a plan whose relations hold DataFrames."""
+def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBSERVED) -> DataFrame:
+    """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name."""
     job = make_job(plan, buckets)
     sources = _sources(plan)
     streaming = [_flows(source) for source in sources.values()]
@@ -57,7 +57,7 @@ def dataframe(spark: SparkSession, plan: Plan, buckets: int) -> DataFrame:
     joined = grouped.transformWithStateInPandas(
         BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
-    return output.rows(joined, OBSERVED)
+    return output.rows(joined, observed)
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:

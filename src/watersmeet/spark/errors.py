@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from watersmeet import errors
 from watersmeet.errors import WatersmeetError
 
-_OURS = re.compile(r"watersmeet\.errors\.(\w+): (.*?)(?:\n\s*(?:at |JVM stacktrace|\n)|\Z)", re.DOTALL)
+_OURS = re.compile(
+    r"watersmeet\.errors\.(\w+): (.*?)(?:\s+SQLSTATE: |\n\s*(?:at |JVM stacktrace|=== |\n)|\Z)", re.DOTALL
+)
 _PYTHON_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 # What Spark wraps around the cause, outermost first.
 _WRAPPINGS = re.compile(

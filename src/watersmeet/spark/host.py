@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,15 @@ from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
 from watersmeet.plan.explain import explain
 from watersmeet.plan.nodes import Plan
-from watersmeet.spark.dataframe import dataframe
+from watersmeet.spark.dataframe import OBSERVED, dataframe
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.listener import MetricsListener
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.types import arrow_schema
+
+_serial = count(1)
 
 
 class SparkHost:
@@ -28,6 +32,7 @@ class SparkHost:
     def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
+        self._listening: MetricsListener | None = None
 
     def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, ParquetStream):
@@ -41,11 +46,20 @@ class SparkHost:
             return text
         return text + partitioning_text(SparkJob.of(plan, {}, self.buckets))
 
-    def dataframe(self, plan: Plan) -> DataFrame:
-        return dataframe(self.spark, plan, self.buckets)
+    def dataframe(self, plan: Plan, metrics: Metrics) -> DataFrame:
+        observed = f"{OBSERVED}_{next(_serial)}"
+        df = dataframe(self.spark, plan, self.buckets, observed)
+        if df.isStreaming:
+            self._listener().follow(observed, metrics)
+        return df
+
+    def _listener(self) -> MetricsListener:
+        if self._listening is None:
+            self._listening = MetricsListener(self.spark)
+        return self._listening
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-        df = self.dataframe(plan)
+        df = self.dataframe(plan, metrics)
         if df.isStreaming:
             raise UnsupportedError(
                 "the inputs are streaming DataFrames, whose answer never ends",

@@ -44,6 +44,7 @@ class Manifest:
     timer_ms: int | None = None
     segments: dict[int, list[Segment]] = field(default_factory=dict)
     kept: dict[int, int] = field(default_factory=dict)
+    newest_us: dict[int, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -52,7 +53,8 @@ class Manifest:
     def from_bytes(data: bytes) -> Manifest:
         read = json.loads(data)
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
-        read["kept"] = {int(i): rows for i, rows in read["kept"].items()}
+        for by_stream in ("kept", "newest_us"):
+            read[by_stream] = {int(i): value for i, value in read[by_stream].items()}
         return Manifest(**read)
 
     @property

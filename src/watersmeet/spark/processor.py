@@ -20,7 +20,7 @@ from watersmeet.spark import hot
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.log import BucketLog, Manifest
 from watersmeet.spark.output import Output
-from watersmeet.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order
+from watersmeet.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.spark.packets import from_packet
 
 if TYPE_CHECKING:
@@ -93,15 +93,17 @@ class BucketProcessor(StatefulProcessor):
         operator = operator if operator is not None else self._rebuild(log)
         before = _counts(operator)
         late = 0
+        arrived: list[Rows] = []
         for stream, alias in enumerate(self.job.aliases):
-            rows, late_here = self._arrived(stream, packets, watermark_us, log)
+            rows, late_here = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log)
             late += late_here
+            arrived.append(rows)
             yield from self._frames(operator.push(alias, rows))
-            log.append(stream, rows)
-        yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, watermark_us)))
-        for stream, alias in enumerate(self.job.aliases):
-            log.trim(stream, alias, operator, watermark_us, counted=self.job.counts_rows)
-        manifest.complete_until = watermark_us
+        manifest.complete_until = complete_until = self._complete_until(manifest, arrived, watermark_us)
+        yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, complete_until)))
+        for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
+            log.append(stream, rows.take(np.flatnonzero(operator.still_needed(alias, rows, complete_until))))
+            log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
         self._set_timer(manifest, operator, watermark_us)
         nonce = random.getrandbits(62)
         self.meta.update((version + 1, nonce, manifest.to_bytes()))
@@ -121,6 +123,25 @@ class BucketProcessor(StatefulProcessor):
                 group = []
         if group:
             yield self.output.frame(group)
+
+    def _complete_until(self, manifest: Manifest, arrived: list[Rows], watermark_us: int) -> int:
+        """Before which time no row will come any more: Spark's watermark of now, or what it must be next.
+
+        Spark sets the next watermark from the newest row of every stream, so it will be at least what the rows
+        seen here make it. Rows that it will put out of reach need not be kept, nor written to the log.
+        """
+        for stream, rows in enumerate(arrived):
+            if len(rows):
+                newest = int(rows.times.max())
+                manifest.newest_us[stream] = max(newest, manifest.newest_us.get(stream, newest))
+        if len(manifest.newest_us) < len(arrived):
+            return max(watermark_us, manifest.complete_until)
+        nexts = [self._next_watermark_us(stream, newest) for stream, newest in manifest.newest_us.items()]
+        return max(watermark_us, manifest.complete_until, min(nexts))
+
+    def _next_watermark_us(self, stream: int, newest_us: int) -> int:
+        delay_ms = watermark_delay_ms(self.job.join.streams[stream]) - WATERMARK_STEP_MS
+        return (newest_us // 1000 - delay_ms) * 1000
 
     def _manifest(self) -> tuple[int, int, Manifest]:
         held = self.meta.get()

@@ -23,12 +23,12 @@ class Batch:
 
     def __str__(self) -> str:
         m = self.metrics
-        warm = f", warm {m.cache_hits}/{m.cache_hits + m.cache_misses}" if m.cache_hits + m.cache_misses else ""
+        cold = f", {m.cache_misses} cold" if m.cache_misses else ""
         late = f" ({short(m.late_rows)} late)" if m.late_rows else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         return (
             f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
-            f"at {clock_time(m.watermark_us)}, {kept}{warm}"
+            f"at {clock_time(m.watermark_us)}, {kept}{cold}"
         )
 
 
@@ -42,6 +42,7 @@ class Tally:
     peak_rows: int = 0
     peak_bytes: int = 0
     last: Batch | None = None
+    observed: str = OBSERVED
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
     def add(self, progress: Any) -> Batch | None:
@@ -52,7 +53,7 @@ class Tally:
         self._seen.add(key)
         if "addBatch" not in (progress.durationMs or {}):
             return None
-        batch = batch_of(progress, self.total.watermark_us)
+        batch = batch_of(progress, self.total.watermark_us, self.observed)
         self._add(batch)
         self.last = batch
         return batch
@@ -71,10 +72,10 @@ class Tally:
         self.peak_bytes = max(self.peak_bytes, now.state_bytes)
 
 
-def batch_of(progress: Any, watermark_us: int) -> Batch:
-    observed = progress.observedMetrics or {}
-    counts = _counts(observed.get(OBSERVED))
-    answer = _counts(observed.get(ANSWER))
+def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batch:
+    rows = progress.observedMetrics or {}
+    counts = _counts(rows.get(observed))
+    answer = _counts(rows.get(ANSWER))
     metrics = Metrics(
         rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
         results=answer.get("results", counts.get("results", 0)),
