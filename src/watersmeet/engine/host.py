@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from watersmeet.engine.build import runnable_join
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.explain import explain
+from watersmeet.plan.explain import WIDTH, explain
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.plan.strategy import JoinStrategy
 
@@ -43,7 +45,7 @@ class LocalHost:
         return source.schema, source, source.known_rows
 
     def explained(self, plan: Plan) -> str:
-        return explain(plan, strategy_of(plan))
+        return explain(plan, strategy_of(plan)) + reservation(plan)
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         from watersmeet.engine.local import LocalRun
@@ -57,6 +59,15 @@ class LocalHost:
             "this session runs in-process and has no DataFrames",
             hint="make it with Session(spark), or use to_arrow() or batches()",
         )
+
+
+def reservation(plan: Plan) -> str:
+    """A line for plans that can be explained but not run yet."""
+    try:
+        runnable_join(plan)
+    except UnsupportedError as error:
+        return fill(f"not yet: {error.message}", WIDTH, subsequent_indent="    ") + "\n"
+    return ""
 
 
 def strategy_of(plan: Plan) -> JoinStrategy | None:

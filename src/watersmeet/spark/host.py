@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.engine.conform import conform
-from watersmeet.engine.host import strategy_of
+from watersmeet.engine.host import reservation, strategy_of
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
 from watersmeet.plan.explain import explain
@@ -41,8 +41,8 @@ class SparkHost:
         return arrow_schema(df.schema, f"stream {name!r}"), df, None
 
     def explained(self, plan: Plan) -> str:
-        text = explain(plan, strategy_of(plan))
-        if strategy_of(plan) is None:
+        text = explain(plan, strategy_of(plan)) + reservation(plan)
+        if strategy_of(plan) is None or reservation(plan):
             return text
         return text + partitioning_text(SparkJob.of(plan, {}, self.buckets))
 
