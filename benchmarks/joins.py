@@ -96,7 +96,7 @@ def theta() -> list[Figure]:
     window, rows = 100_000, 2_000
     old = batches(1, window, 10, 3)[0]
     new = batches(1, rows, 10, 4, start_us=window)[0]
-    sql = f"SELECT s0.x FROM s0 [RANGE {2 * window} US], s1 [RANGE {2 * window} US] WHERE s1.x > s0.x + 999990000"
+    sql = f"SELECT s0.x FROM s0 [RANGE {2 * window} US], s1 [RANGE {2 * window} US] WHERE s1.x > s0.x + 999000000"
     rates, results = [], 0
     for run in range(6):
         join = make_join(sql, 2)

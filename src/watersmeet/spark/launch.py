@@ -28,7 +28,8 @@ SESSION: Mapping[str, str] = {
     PROVIDER: ROCKSDB,
     CHANGELOG: "true",
     COUNTING: "false",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    # With 2, a batch that a file sink took just before a crash can never be repeated: Spark fails an assertion.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.streaming.metricsEnabled": "true",

@@ -19,7 +19,7 @@ from watersmeet.operators.state.payload import Positions, moved, payload_column,
 from watersmeet.operators.state.sorted_index import SortedIndex
 
 MIN_CAPACITY = 1024
-GROWTH = 1.5
+GROWTH = 1.3
 SHRINK_BELOW = 0.25
 
 
