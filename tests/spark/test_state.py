@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,19 +11,26 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import SECOND, STREAMS, add, rows_of, run
 from watersmeet.errors import SourceError
-from watersmeet.spark.state import SUMMARY, read_state
+from watersmeet.spark.state import FORMAT, SUMMARY, read_state
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 
 
-@pytest.fixture
-def checkpoint(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=["1", "2"], ids=["format 1", "format 2"])
+def checkpoint(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """A checkpoint in either format of Spark's, and a session that is set to the other one."""
     monkeypatch.chdir(tmp_path)
+    before = spark.conf.get(FORMAT)
+    spark.conf.set(FORMAT, request.param)
     for name in ("a", "b"):
         for number in range(2):
             add(tmp_path / name, number, rows_of(20 * number, 20))
     run(spark, f"{STREAMS} CREATE SINK s WITH (sink='noop') AS {JOIN}", checkpoint="ck")
-    return tmp_path / "ck"
+    spark.conf.set(FORMAT, "2" if request.param == "1" else "1")
+    yield tmp_path / "ck"
+    spark.conf.set(FORMAT, before)
 
 
 def test_the_rows_of_the_windows_are_there(spark: SparkSession, checkpoint: Path) -> None:
@@ -53,3 +61,11 @@ def test_the_last_state_is_the_default_and_reads_well(spark: SparkSession, check
 def test_a_folder_that_is_no_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is not the checkpoint of a query with state"):
         read_state(spark, str(tmp_path))
+
+
+def test_a_damaged_checkpoint_is_told_in_a_sentence(spark: SparkSession, checkpoint: Path) -> None:
+    for file in (checkpoint / "state").glob("*/[0-9]*/[0-9]*"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(SourceError, match="cannot be read: ") as failed:
+        read_state(spark, str(checkpoint))
+    assert len(str(failed.value).splitlines()) == 1

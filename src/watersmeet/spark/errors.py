@@ -20,10 +20,11 @@ _WRAPPINGS = re.compile(
     |Task\ \d+\ in\ stage\ \S+\ failed\ \d+\ times?,\ most\ recent\ failure:\s*
     |Lost\ task\ \S+\ in\ stage\ \S+\ \(TID\ \d+\)\ \(.*?\):\s*
     |An\ error\ occurred\ while\ calling\ \S+\s*:?\s*
+    |Exception\ thrown\ in\ awaitResult:.*?Caused\ by:\s*
     |(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error):\s*
     |\[FAILED_READ_FILE\.NO_HINT\]\s*
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 
 

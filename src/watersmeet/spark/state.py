@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from watersmeet.spark.log import Manifest
 from watersmeet.spark.pack import GUARD
 from watersmeet.spark.packets import from_packet
 
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SUMMARY = pa.schema(
     [
         ("bucket", pa.int32()),
@@ -96,27 +98,49 @@ class State:
 
 def read_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -> State:
     """Read the state of a query from its checkpoint. The query may be running; nothing is changed."""
-    meta = _read(spark, checkpoint, "meta", batch).selectExpr("key.bucket AS bucket", "value.*").toArrow().to_pylist()
-    kept = _read(spark, checkpoint, "segments", batch).selectExpr(
-        "key.bucket AS bucket", "user_map_key.input AS input", "user_map_key.number AS number", "user_map_value.rows"
-    )
-    packets = {(row["bucket"], row["input"], row["number"]): row["rows"] for row in kept.toArrow().to_pylist()}
-    guard = next((bytes(row["manifest"]).decode() for row in meta if row["bucket"] == GUARD), None)
-    buckets = [_bucket(row, packets) for row in meta if row["bucket"] != GUARD]
+    folder = _folder_of(checkpoint)
+    try:
+        with _in_format_of(spark, folder):
+            meta = _load(spark, folder, "meta", batch).selectExpr("key.bucket AS bucket", "value.*").toArrow()
+            kept = _load(spark, folder, "segments", batch).selectExpr(
+                "key.bucket AS bucket", "user_map_key.input", "user_map_key.number", "user_map_value.rows"
+            )
+            segments = kept.toArrow()
+    except Exception as error:
+        raise SourceError(f"the state in {checkpoint} cannot be read: {first_useful_line(error)}") from None
+    packets = {(row["bucket"], row["input"], row["number"]): row["rows"] for row in segments.to_pylist()}
+    rows = meta.to_pylist()
+    guard = next((bytes(row["manifest"]).decode() for row in rows if row["bucket"] == GUARD), None)
+    buckets = [_bucket(row, packets) for row in rows if row["bucket"] != GUARD]
     return State(checkpoint, guard, tuple(sorted(buckets, key=lambda bucket: bucket.bucket)))
 
 
-def _read(spark: SparkSession, checkpoint: str, variable: str, batch: int | None) -> DataFrame:
-    folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).expanduser().absolute())
-    if "://" not in checkpoint and not (Path(folder) / "state").is_dir():
+def _folder_of(checkpoint: str) -> str:
+    if "://" in checkpoint:
+        return checkpoint
+    folder = Path(checkpoint).expanduser().absolute()
+    if not (folder / "state").is_dir():
         raise SourceError(
             f"{checkpoint} is not the checkpoint of a query with state", hint="give the folder that --checkpoint named"
         )
-    reader = spark.read.format("statestore").option("stateVarName", variable)
+    return str(folder)
+
+
+@contextmanager
+def _in_format_of(spark: SparkSession, folder: str) -> Iterator[None]:
+    """Spark reads a checkpoint in the format that the session has, so that must be the one it was written in."""
+    before = spark.conf.get(FORMAT, "1")
+    if "://" not in folder:  # in format 2 the names of state files end in a unique id: 7_….zip
+        spark.conf.set(FORMAT, "2" if any((Path(folder) / "state").glob("*/[0-9]*/[0-9]*_*")) else "1")
     try:
-        return (reader if batch is None else reader.option("batchId", batch)).load(folder)
-    except Exception as error:
-        raise SourceError(f"the state in {checkpoint} cannot be read: {first_useful_line(error)}") from None
+        yield
+    finally:
+        spark.conf.set(FORMAT, before or "1")
+
+
+def _load(spark: SparkSession, folder: str, variable: str, batch: int | None) -> DataFrame:
+    reader = spark.read.format("statestore").option("stateVarName", variable)
+    return (reader if batch is None else reader.option("batchId", batch)).load(folder)
 
 
 def _bucket(row: dict[str, Any], packets: dict[tuple[int, int, int], bytes]) -> BucketState:
