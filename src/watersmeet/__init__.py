@@ -25,6 +25,7 @@ from watersmeet.errors import (
 
 if TYPE_CHECKING:
     from watersmeet.session import Query, Session
+    from watersmeet.spark.packed import ParquetStream
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "CatalogError",
     "DataError",
     "OptionError",
+    "ParquetStream",
     "ParseError",
     "Query",
     "Session",
@@ -50,8 +52,12 @@ def __getattr__(name: str) -> Any:
         from watersmeet import session
 
         return getattr(session, name)
+    if name == "ParquetStream":
+        from watersmeet.spark.packed import ParquetStream
+
+        return ParquetStream
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Query", "Session"])
+    return sorted([*globals(), "ParquetStream", "Query", "Session"])

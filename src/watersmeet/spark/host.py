@@ -19,6 +19,7 @@ from watersmeet.spark.dataframe import OBSERVED, dataframe
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.launch import ensure_settings
 from watersmeet.spark.listener import MetricsListener
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.types import arrow_schema
@@ -50,6 +51,7 @@ class SparkHost:
         observed = f"{OBSERVED}_{next(_serial)}"
         df = dataframe(self.spark, plan, self.buckets, observed)
         if df.isStreaming:
+            ensure_settings(self.spark)
             self._listener().follow(observed, metrics)
         return df
 

@@ -16,10 +16,11 @@ from watersmeet.engine.conform import check_columns
 from watersmeet.engine.formats import ALIASES, SUFFIXES
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.spark.errors import first_useful_line
+from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
-OURS = frozenset({"source", "path", "time", "lateness"})
+OURS = frozenset({"source", "path", "time", "lateness", "packed"})
 FILES = frozenset({"parquet", "csv", "json", "orc"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
 FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are
@@ -30,12 +31,20 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def open_on_spark(spark: SparkSession, statement: CreateStream | CreateTable) -> tuple[pa.Schema, DataFrame, None]:
-    """The columns of an input and its DataFrame: streaming for a stream, batch for a table."""
+def open_on_spark(
+    spark: SparkSession, statement: CreateStream | CreateTable
+) -> tuple[pa.Schema, DataFrame | ParquetStream, None]:
+    """The columns of an input and its DataFrame: streaming for a stream, batch for a table.
+
+    A folder of Parquet files is read straight into packets, unless WITH (packed = 'false').
+    """
     where = f"{'stream' if isinstance(statement, CreateStream) else 'table'} {statement.name!r}"
     try:
         given = _Input(spark, statement)
         df = given.dataframe()
+        packed = given.packed()
+        if packed is not None:
+            return arrow_schema(df.schema, where), packed, None
         return arrow_schema(df.schema, where), given.with_instants(df), None
     except WatersmeetError:
         raise
@@ -54,6 +63,7 @@ class _Input:
         self.declared: pa.Schema | None = statement.schema
         self.path = given.get("path")
         self.time = given.get("time")
+        self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
         self.kind = ALIASES.get(written, written)
         passed = {key: value for key, value in statement.options.items() if key.lower() not in OURS}
@@ -70,6 +80,15 @@ class _Input:
         if self.declared is not None and self.kind not in FIXED:
             reader = reader.schema(spark_schema(self.declared))
         return self._as_declared(reader.load(self.path) if self.path else reader.load())
+
+    def packed(self) -> ParquetStream | None:
+        """The same input read without Spark's rows, where only options are set that this way has too."""
+        others = {key.lower() for key in self.options} - {"maxfilespertrigger"}
+        folder = Path(self.path or "").expanduser()
+        if not self.streaming or self.kind != "parquet" or others or not self.wants_packed or not folder.is_dir():
+            return None
+        limit = self._option("maxfilespertrigger")
+        return ParquetStream(str(folder.absolute()), int(limit) if limit else None)
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""

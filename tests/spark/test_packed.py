@@ -1,0 +1,120 @@
+"""Parquet read straight into packets gives what Spark's own file source gives, and restarts the same way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+from tests.runners import Bag, Source, bag_of, by_reference
+from tests.spark.harness import cut, never_late, read_sink, run_streaming, write_arrivals
+from watersmeet import Session
+from watersmeet.errors import SourceError
+from watersmeet.spark.packed import PackedReader, ParquetStream, read_file
+
+SQL = "SELECT a.id, b.id AS other, event_time() AS at FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
+
+
+def rows(seed: int, count: int = 400, zone: str | None = None) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    times = pa.array(1_700_000_000_000_000 + np.arange(count) * 50_000, pa.timestamp("us", zone))
+    return pa.table({"id": np.arange(count), "k": rng.integers(0, 20, count), "unused": ["x"] * count, "ts": times})
+
+
+def packed_answer(spark: SparkSession, folder: Path, sql: str = SQL) -> DataFrame:
+    session = Session(spark, buckets=2)
+    for name in ("a", "b"):
+        session.stream(name, ParquetStream(str(folder / name), max_files_per_trigger=1), time="ts")
+    return session.sql(sql).dataframe()
+
+
+def expected(tables: dict[str, pa.Table], sql: str = SQL) -> Bag:
+    return by_reference(sql, never_late([Source(name, table, "ts", "0 seconds") for name, table in tables.items()]))
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_packed_files_give_the_reference_answer_and_a_restart_reads_only_what_is_new(spark, tmp_path, zone):
+    tables = {name: rows(seed, zone=zone) for seed, name in enumerate("ab")}
+    pieces = {name: cut(table, [100]) for name, table in tables.items()}
+    for name, parts in pieces.items():
+        write_arrivals(tmp_path / name, parts[:2])
+    df = packed_answer(spark, tmp_path)
+    run_streaming(spark, df, tmp_path / "checkpoint", tmp_path / "sink")
+    for name, parts in pieces.items():
+        write_arrivals(tmp_path / name, parts[2:], start=2)
+    answer = run_streaming(spark, packed_answer(spark, tmp_path), tmp_path / "checkpoint", tmp_path / "sink")
+    assert bag_of(answer.select(["id", "other"])) == bag_of_pairs(expected(tables))
+    answer = run_streaming(spark, packed_answer(spark, tmp_path), tmp_path / "checkpoint", tmp_path / "sink")
+    assert answer.num_rows == sum(expected(tables).values())
+
+
+def bag_of_pairs(bag: Bag) -> Bag:
+    return type(bag)({pair[:2]: count for pair, count in bag.items()})
+
+
+def reader_of(folder: Path, limit: int | None = None) -> PackedReader:
+    options = {"path": str(folder), "source": "a", "job": ""}
+    return PackedReader(options | ({"maxFilesPerTrigger": str(limit)} if limit else {}))
+
+
+def touch(folder: Path, name: str, second: int) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"")
+    os.utime(folder / name, (1e9 + second, 1e9 + second))
+
+
+def test_offsets_name_the_files_of_each_batch_oldest_first(tmp_path):
+    for second, name in ((3, "c"), (1, "a"), (2, "b")):
+        touch(tmp_path, name, second)
+    touch(tmp_path, "_SUCCESS", 4)
+    reader = reader_of(tmp_path, 2)
+    assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxFiles(2))
+    second = reader.latestOffset(first, ReadMaxFiles(2))
+    assert [offset["files"] for offset in (first, second)] == ["a\nb", "c"]
+    assert reader.latestOffset(second, ReadAllAvailable()) == second
+    assert [Path(p.path).name for p in reader.partitions(first, second)] == ["c"]
+    assert reader.partitions(second, second) == []
+
+
+def test_a_file_that_appears_with_an_older_time_is_read_too(tmp_path):
+    touch(tmp_path, "b", 60)
+    reader = reader_of(tmp_path)
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    touch(tmp_path, "a", 10)
+    assert reader.latestOffset(first, ReadAllAvailable())["files"] == "a"
+
+
+def test_available_now_ends_at_the_files_that_were_there_at_the_start(tmp_path):
+    touch(tmp_path, "a", 1)
+    reader = reader_of(tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    touch(tmp_path, "b", 2)
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert first["files"] == "a"
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+
+
+def test_a_file_without_a_column_that_the_query_needs_is_named(tmp_path):
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "bad.parquet")
+    with pytest.raises(SourceError, match=r"stream 'a': .*bad\.parquet has no column 'ts'"):
+        list(read_file(str(tmp_path / "bad.parquet"), ["k", "ts"], "a"))
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 torn")
+    with pytest.raises(SourceError, match=r"torn\.parquet cannot be read"):
+        list(read_file(str(tmp_path / "torn.parquet"), ["k"], "a"))
+
+
+def test_a_query_without_state_reads_the_same_folder_as_rows(spark, tmp_path):
+    write_arrivals(tmp_path / "a", cut(rows(1), [200]))
+    session = Session(spark)
+    session.stream("a", ParquetStream(str(tmp_path / "a"), max_files_per_trigger=1), time="ts")
+    df = session.sql("SELECT id FROM a WHERE k = 3").dataframe()
+    run_streaming(spark, df, tmp_path / "checkpoint", tmp_path / "sink")
+    found = read_sink(spark, tmp_path / "sink", df)
+    assert found.num_rows == int(np.count_nonzero(rows(1)["k"].to_numpy() == 3))
