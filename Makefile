@@ -12,8 +12,10 @@ BENCHMARKS ?= start joins small_batches memory spark_joins
 demo: $(READY)
 	$(BIN)/watersmeet demo
 
+# Spark uses all cores by itself, so its tests run after the others, in one process with one Spark session.
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/spark
+	$(BIN)/python -m pytest tests/spark
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -30,7 +32,8 @@ bench: $(READY)
 
 # The long tests, and many times the usual number of random examples.
 soak: $(READY)
-	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'soak or not soak' tests/properties tests/scenarios tests/spark
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -m 'soak or not soak' tests/spark
 
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)

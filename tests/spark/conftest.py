@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder; with pytest-xdist they run in one worker (`--dist loadgroup`)."""
+"""One Spark for all tests of this folder, which `make test` runs in one process after the others."""
 
 from __future__ import annotations
 

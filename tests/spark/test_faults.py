@@ -168,6 +168,7 @@ def test_a_lost_commit_repeats_its_batch_without_using_the_warm_copy_of_the_firs
     restarts.assert_exact(restarts.run())
 
 
+@pytest.mark.soak
 def test_a_truncated_state_file_is_an_error_of_spark_and_a_copy_of_the_checkpoint_goes_on(restarts):
     """Spark notices by itself; nothing wrong is ever written to the sink, and a backup of the checkpoint works."""
     restarts.arrive(0, 2)

@@ -38,7 +38,7 @@ def expected(tables: dict[str, pa.Table], sql: str = SQL) -> Bag:
     return by_reference(sql, never_late([Source(name, table, "ts", "0 seconds") for name, table in tables.items()]))
 
 
-@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("zone", [None, pytest.param("UTC", marks=pytest.mark.soak)])
 def test_packed_files_give_the_reference_answer_and_a_restart_reads_only_what_is_new(spark, tmp_path, zone):
     tables = {name: rows(seed, zone=zone) for seed, name in enumerate("ab")}
     pieces = {name: cut(table, [100]) for name, table in tables.items()}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def drawn_pieces(data: st.DataObject, case: Case) -> Mapping[str, Sequence[pa.Ta
     return made
 
 
+@pytest.mark.soak  # tests/spark/test_processor.py does the same without Spark, far faster
 @a_few
 @given(cases(most_streams=3), st.sampled_from([1, 2, 4]), st.data())
 def test_streams_in_random_micro_batches_give_the_reference_answer(spark, tmp_path_factory, case, buckets, data):

@@ -54,7 +54,12 @@ SHAPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+LONG = {"no equality, fragments", "five streams along a path", "the last rows per key"}
+
+
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=pytest.mark.soak if shape in LONG else ()) for shape in SHAPES]
+)
 def test_streams_in_micro_batches_give_the_answer_of_the_whole(spark, tmp_path, shape):
     names, buckets, rest = SHAPES[shape]
     sources = random_streams(names, rows=60 if len(names) < 4 else 30)

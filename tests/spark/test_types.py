@@ -110,7 +110,7 @@ def test_every_type_with_equality_can_be_a_key(spark):
     assert found == bag([(i, i, key) for key in KEYS for i in (0, 1)])
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("zone", [pytest.param("UTC", marks=pytest.mark.soak), "America/New_York"])
 def test_a_time_without_a_zone_is_utc_whatever_the_zone_of_the_session(spark, tmp_path, zone):
     """02:30 on that day does not exist in New York."""
     at = datetime(2024, 3, 10, 2, 30)
