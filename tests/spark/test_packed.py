@@ -103,11 +103,12 @@ def test_available_now_ends_at_the_files_that_were_there_at_the_start(tmp_path):
 
 def test_a_file_without_a_column_that_the_query_needs_is_named(tmp_path):
     pq.write_table(pa.table({"k": [1]}), tmp_path / "bad.parquet")
-    with pytest.raises(SourceError, match=r"stream 'a': .*bad\.parquet has no column 'ts'"):
-        list(read_file(str(tmp_path / "bad.parquet"), ["k", "ts"], "a"))
+    wanted = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
+    with pytest.raises(SourceError, match=r"'a' is declared with a column 'ts', but .*bad\.parquet has none"):
+        list(read_file(str(tmp_path / "bad.parquet"), wanted, "a"))
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 torn")
     with pytest.raises(SourceError, match=r"torn\.parquet cannot be read"):
-        list(read_file(str(tmp_path / "torn.parquet"), ["k"], "a"))
+        list(read_file(str(tmp_path / "torn.parquet"), wanted, "a"))
 
 
 def test_a_query_without_state_reads_the_same_folder_as_rows(spark, tmp_path):

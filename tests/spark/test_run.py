@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.engine.local import LocalRun
 from watersmeet.engine.script import read_script
-from watersmeet.errors import DataError, SetupError, SinkError, SourceError
+from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.spark.run import Choices, QueryError, Running, SparkRun
 
 SECOND = 1_000_000
@@ -169,17 +169,27 @@ def test_a_changed_query_is_refused_and_the_checkpoint_stays(spark: SparkSession
     assert written() == in_process()
 
 
-def test_a_bad_file_fails_in_a_sentence_and_can_be_replaced(spark: SparkSession, data: Path) -> None:
-    run(spark)
+@pytest.mark.parametrize(
+    ("script", "kind", "told"),
+    [
+        (SCRIPT, SourceError, "column 'k' of 'a' is declared BIGINT"),
+        (SCRIPT.replace("time='ts'", "time='ts', packed='false'"), QueryError, "pairs failed: "),
+    ],
+    ids=["packed", "as rows"],
+)
+def test_a_bad_file_fails_in_a_sentence_and_can_be_replaced(
+    spark: SparkSession, data: Path, script: str, kind: type[WatersmeetError], told: str
+) -> None:
+    run(spark, script)
     add(data / "a", 2, pa.table({"k": pa.array(["x"]), "ts": rows_of(40, 1)["ts"]}))
     add(data / "b", 2, rows_of(40, 20))
-    with pytest.raises(QueryError) as failed:
-        run(spark)
-    assert "pairs failed: " in str(failed.value)
+    with pytest.raises(kind) as failed:
+        run(spark, script)
+    assert told in str(failed.value)
     assert "part-2.parquet" in str(failed.value)
     assert len(str(failed.value).splitlines()) == 2
     add(data / "a", 2, rows_of(40, 20))
-    run(spark)
+    run(spark, script)
     assert written() == in_process()
 
 

@@ -20,7 +20,7 @@ from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.launch import ensure_settings
-from watersmeet.spark.listener import MetricsListener
+from watersmeet.spark.listener import listener_of
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.types import arrow_schema
 
@@ -33,7 +33,6 @@ class SparkHost:
     def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
-        self._listening: MetricsListener | None = None
 
     def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, ParquetStream):
@@ -52,13 +51,8 @@ class SparkHost:
         df = dataframe(self.spark, plan, self.buckets, observed)
         if df.isStreaming:
             ensure_settings(self.spark)
-            self._listener().follow(observed, metrics)
+            listener_of(self.spark).follow(observed, metrics)
         return df
-
-    def _listener(self) -> MetricsListener:
-        if self._listening is None:
-            self._listening = MetricsListener(self.spark)
-        return self._listening
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         df = self.dataframe(plan, metrics)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from watersmeet.engine.metrics import Metrics
 from watersmeet.spark.progress import Tally
+
+# One per Spark session: Spark calls every listener for every batch of every query, and each call costs.
+_listeners: WeakKeyDictionary[SparkSession, MetricsListener] = WeakKeyDictionary()
+
+
+def listener_of(spark: SparkSession) -> MetricsListener:
+    """The listener of a Spark session, added when it is first asked for."""
+    if spark not in _listeners:
+        _listeners[spark] = MetricsListener()
+        spark.streams.addListener(_listeners[spark])
+    return _listeners[spark]
 
 
 class MetricsListener(StreamingQueryListener):
@@ -17,9 +29,8 @@ class MetricsListener(StreamingQueryListener):
     DataFrames are told apart by the name under which their numbers are observed.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
-        spark.streams.addListener(self)
 
     def follow(self, observed: str, metrics: Metrics) -> None:
         """Keep `metrics` up to date with the queries that observe under this name."""

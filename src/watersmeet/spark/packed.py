@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from watersmeet.engine.conform import check_columns
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.pack import PACKED, PACKED_SCHEMA, gathered, packets
@@ -168,8 +169,9 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         job: SparkJob = pickle.loads(base64.b64decode(self.encoded_job))
         inputs = [one for one in job.join.streams if one.relation.name == self.source]
         placings = [Placing(job, one) for one in inputs]
-        needed = sorted({name for one in inputs for name in job.columns_needed(one)})
-        for number, group in enumerate(gathered(read_file(partition.path, needed, self.source))):
+        needed = {name for one in inputs for name in job.columns_needed(one)}
+        wanted = pa.schema([column for column in inputs[0].schema if column.name in needed])
+        for number, group in enumerate(gathered(read_file(partition.path, wanted, self.source))):
             packed = packets(job, inputs, placings, group, (partition.number << 32) + number)
             time = inputs[0].time
             newest = max(pc.max(batch.column(time)).cast(pa.timestamp("us", tz="UTC")).value for batch in group)
@@ -177,16 +179,12 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield packed.append_column(NEWEST, column)
 
 
-def read_file(path: str, columns: Sequence[str], source: str) -> Iterator[pa.RecordBatch]:
+def read_file(path: str, wanted: pa.Schema, source: str) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a file, after a check that it has them in types that fit."""
     try:
         file = pq.ParquetFile(path)
-        missing = [name for name in columns if name not in file.schema_arrow.names]
-        if missing:
-            raise SourceError(
-                f"stream {source!r}: {path} has no column {missing[0]!r}",
-                hint=f"its columns are {', '.join(file.schema_arrow.names)}; remove or rewrite the file",
-            )
-        yield from file.iter_batches(READ_ROWS, columns=list(columns))
+        check_columns(file.schema_arrow, wanted, source, path)
+        yield from file.iter_batches(READ_ROWS, columns=wanted.names)
     except (OSError, pa.ArrowException) as error:
         raise SourceError(f"stream {source!r}: {path} cannot be read: {error}") from None
 
