@@ -1,7 +1,7 @@
 """Parquet folders read straight into packets: a Python data source that never makes Spark rows.
 
-Offsets name the files of each batch, so a batch that is repeated after a failure reads the same files. What has
-been read is known from the newest modification time and the names of files near it.
+Offsets name the files of each batch, so a batch that is repeated after a failure reads the same files. They also
+carry the names of all files read that are still in the folder, so no file is missed however old its time is.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from watersmeet.spark.types import spark_schema
 
 FORMAT = "watersmeet_parquet"
 NEWEST = "newest"
-# A file that appears with an older time than this before the newest one read so far is taken for an old one.
-GRACE_MS = 3_600_000
 READ_ROWS = 1 << 18
 
 
@@ -133,23 +131,19 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.available = frozenset(name for _, name in self._listing())
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"newest_ms": 0, "files": "", "recent": ""}
+        return {"files": "", "read": ""}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The files after `start`, oldest first, as many as the limit allows; `start` itself if there are none."""
-        recent = set(_names(start["recent"]))
-        horizon = start["newest_ms"] - GRACE_MS
-        fresh = [(ms, name) for ms, name in self._listing() if ms >= horizon and name not in recent]
+        read = set(_names(start["read"]))
+        there = [name for _, name in self._listing()]
+        fresh = [name for name in there if name not in read]
         if self.available is not None:
-            fresh = [(ms, name) for ms, name in fresh if name in self.available]
+            fresh = [name for name in fresh if name in self.available]
         taken = fresh[: limit.max_files] if isinstance(limit, ReadMaxFiles) else fresh
         if not taken:
             return start
-        newest = max(start["newest_ms"], taken[-1][0])
-        times = {name: ms for ms, name in self._listing()}
-        still = [name for name in recent if times.get(name, 0) >= newest - GRACE_MS]
-        names = [name for _, name in taken]
-        return {"newest_ms": newest, "files": "\n".join(names), "recent": "\n".join(sorted({*still, *names}))}
+        return {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
 
     def _listing(self) -> list[tuple[int, str]]:
         """Modification time in milliseconds and name of every file, oldest first."""
