@@ -1,0 +1,1 @@
+"""The papers' own join algorithms, row by row: settings of one operator, with exact counts of their work."""
