@@ -3,7 +3,9 @@
     python -m benchmarks.spark_joins [--rows 500000] [--ways 2,3,4] [--batches 6] [--runs 2]
 
 Every run replays the same files, one per stream and trigger. The first batches fill the windows and warm the
-JVM; the batch times of the rest count. The sink is a count and an order-free checksum, which must agree.
+JVM; the batch times of the rest count. The sink is a count and an order-free checksum. Ours must be those that DuckDB
+gives for the same files. Spark's own may fall short by a few: a chain of its joins drops an intermediate row whose time
+is exactly the watermark; what is missing is printed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,6 +89,26 @@ def ours(spark: SparkSession, folder: Path, ways: int, window_ms: int, packed: b
     return session.sql(f"SELECT {first}.k, {values} FROM {', '.join(NAMES[:ways])} WHERE {same} {windows}").dataframe()
 
 
+def mixed(ways: int) -> str:
+    """A result row as one number, in words that Spark and DuckDB share."""
+    weighed = " + ".join(f"v{name} * {3 + 2 * i}" for i, name in enumerate(NAMES[:ways]))
+    return f"({weighed} + k) % 1000003"
+
+
+def expected(folder: Path, ways: int, window_ms: int) -> tuple[int, int]:
+    """Count and checksum of the answer, by DuckDB."""
+    first, *others = NAMES[:ways]
+    tables = ", ".join(f"'{folder}/{name}/*.parquet' {name}" for name in NAMES[:ways])
+    width = f"INTERVAL {window_ms} MILLISECONDS"
+    near = [f"{first}.k = {o}.k AND {o}.ts BETWEEN {first}.ts - {width} AND {first}.ts + {width}" for o in others]
+    values = ", ".join(f"{name}.v AS v{name}" for name in NAMES[:ways])
+    joined = f"SELECT {first}.k, {values} FROM {tables} WHERE {' AND '.join(near)}"
+    # In the order written, so that every join is narrowed by time; DuckDB's own order joins by key alone first.
+    duckdb.sql("SET disabled_optimizers = 'join_order'")
+    count, total = duckdb.sql(f"SELECT count(*), sum({mixed(ways)})::BIGINT FROM ({joined})").fetchall()[0]
+    return int(count), int(total or 0)
+
+
 class Outcome:
     def __init__(self) -> None:
         self.batch_seconds: list[float] = []
@@ -95,9 +118,9 @@ class Outcome:
         self.phases: dict[str, list[float]] = {}
 
 
-def replay(df: DataFrame, warm_up: int) -> Outcome:
+def replay(df: DataFrame, ways: int, warm_up: int) -> Outcome:
     checkpoint = tempfile.mkdtemp(prefix="bench-")
-    checked = df.observe("check", F.count(F.lit(1)).alias("n"), F.sum(F.hash(*df.columns).cast("long")).alias("s"))
+    checked = df.observe("check", F.count(F.lit(1)).alias("n"), F.sum(F.expr(mixed(ways))).alias("s"))
     query = (
         checked.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     )
@@ -140,16 +163,26 @@ def compare(spark: SparkSession, ways: int, rows: int, batches: int, runs: int) 
         for name, (settings, build) in contenders.items():
             for setting, value in settings.items():
                 spark.conf.set(setting, value)
-            last[name] = replay(build(), warm_up=2)
+            last[name] = replay(build(), ways, warm_up=2)
             seconds[name] += last[name].batch_seconds
             print(f"  {ways}-way {name}: {statistics.median(last[name].batch_seconds):.2f} s a batch", flush=True)
     answers = {name: (outcome.rows, outcome.checksum) for name, outcome in last.items()}
-    assert len(set(answers.values())) == 1, answers
+    exact = expected(folder, ways, window_ms)
+    assert answers["ours"] == answers["ours, packed"] == exact, (answers, exact)
+    missing = exact[0] - answers["spark"][0]
+    assert 0 <= missing <= 10, (answers, exact)
+    assert missing or answers["spark"] == exact, (answers, exact)
     shutil.rmtree(folder, ignore_errors=True)
     goals = {"ours": {2: ">= 5", 3: ">= 10", 4: ">= 20"}.get(ways, ""), "ours, packed": ">= 10" if ways == 2 else ""}
     label = f"{ways}-way, {rows:,} rows a batch"
     figures = [
-        figure(f"{label}, {name}", "s a batch", taken, state_mb=round(last[name].state_bytes / 1e6, 1))
+        figure(
+            f"{label}, {name}",
+            "s a batch",
+            taken,
+            state_mb=round(last[name].state_bytes / 1e6, 1),
+            missing=exact[0] - answers[name][0],
+        )
         for name, taken in seconds.items()
     ]
     for name, goal in goals.items():
@@ -172,7 +205,7 @@ def main() -> None:
     for rows in map(int, given.rows.split(",")):
         for ways in map(int, given.ways.split(",")):
             figures += compare(spark, ways, rows, given.batches, given.runs)
-    report("spark_joins", figures)
+            report("spark_joins", figures)
     spark.stop()
 
 

@@ -114,13 +114,13 @@ def _encode_decimals(values: pa.Array) -> Codes:
 
 def hash_values(values: pa.Array) -> Codes:
     """A 64-bit hash per value; equality of the values themselves is verified on results."""
-    data, offsets = _as_slices(values)
+    data, offsets = as_slices(values)
     out = np.empty(len(values), np.int64)
     hash_bytes(data, offsets, out)
     return out
 
 
-def _as_slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def as_slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """The bytes of every value as slices of one array."""
     if pa.types.is_decimal(values.type):
         width = values.type.bit_width // 8

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Counters, Operator, Rows
 from watersmeet.operators.row_windows import RowWindow
+from watersmeet.operators.waiting import Waiting
 
 
 class Counting(Operator, Protocol):
@@ -31,7 +33,7 @@ class InTimeOrder:
 
     def __init__(self, inner: Counting, aliases: Sequence[str]) -> None:
         self.inner = inner
-        self._waiting: dict[str, list[Rows]] = {alias: [] for alias in aliases}
+        self._waiting = {alias: Waiting() for alias in aliases}
 
     @property
     def counters(self) -> Counters:
@@ -39,22 +41,20 @@ class InTimeOrder:
 
     @property
     def window_rows(self) -> int:
-        return self.inner.window_rows + sum(len(rows) for waiting in self._waiting.values() for rows in waiting)
+        return self.inner.window_rows + sum(len(waiting) for waiting in self._waiting.values())
 
     @property
     def state_bytes(self) -> int:
-        waiting = sum(int(rows.data.nbytes) for parts in self._waiting.values() for rows in parts)
-        return self.inner.state_bytes + waiting
+        return self.inner.state_bytes + sum(waiting.nbytes for waiting in self._waiting.values())
 
     @property
     def oldest_waiting_us(self) -> int | None:
         """The time of the first row that waits, or None."""
-        times = [int(rows.times.min()) for waiting in self._waiting.values() for rows in waiting if len(rows)]
-        return min(times, default=None)
+        times = [waiting.oldest_us for waiting in self._waiting.values()]
+        return min((time for time in times if time is not None), default=None)
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        if len(rows):
-            self._waiting[alias].append(rows)
+        self._waiting[alias].add(rows)
         yield from ()
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
@@ -64,35 +64,28 @@ class InTimeOrder:
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         for alias, rows in log.items():
-            self._waiting[alias] = [rows] if len(rows) else []
+            self._waiting[alias].replace(rows)
         for _ in self.inner.push_together(self._released(complete_until), quietly=True):
             raise AssertionError("a restore gives no results")
         self.inner.restore({}, complete_until)
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         """Rows that wait, and of those that counted, the ones still in their ROWS window."""
-        needed = self.inner.still_needed(alias, rows, complete_until)
         if alias in self.inner.row_windows:
-            counted = np.flatnonzero(rows.times < complete_until)
-            order = counted[np.argsort(rows.times[counted], kind="stable")]
-            fresh = RowWindow(self.inner.row_windows[alias].window)
-            needed[order] = fresh.add(rows.take(order)).times == FOREVER_US
+            needed = in_row_window(self.inner.row_windows[alias].window, rows, complete_until)
+        else:
+            needed = self.inner.still_needed(alias, rows, complete_until)
         return needed | (rows.times >= complete_until)
 
     def _released(self, complete_until: int) -> dict[str, Rows]:
-        ready = {alias: self._release(alias, complete_until) for alias in self._waiting}
+        ready = {alias: waiting.release(complete_until) for alias, waiting in self._waiting.items()}
         return {alias: rows for alias, rows in ready.items() if rows is not None}
 
-    def _release(self, alias: str, complete_until: int) -> Rows | None:
-        """The waiting rows before an instant, in time order; the others go on waiting."""
-        waiting = self._waiting[alias]
-        if not any(bool((rows.times < complete_until).any()) for rows in waiting):
-            return None
-        times = np.concatenate([rows.times for rows in waiting])
-        data = pa.Table.from_batches([rows.data for rows in waiting]).combine_chunks().to_batches()[0]
-        order = np.argsort(times, kind="stable")
-        ready = int(np.searchsorted(times[order], complete_until))
-        everything = Rows(data, times)
-        later = np.sort(order[ready:])
-        self._waiting[alias] = [everything.take(later)] if later.size else []
-        return everything.take(order[:ready])
+
+def in_row_window(window: RowsWindow, rows: Rows, complete_until: int) -> Mask:
+    """Which of all the rows before an instant are in the window then."""
+    inside = np.zeros(len(rows), np.bool_)
+    counted = np.flatnonzero(rows.times < complete_until)
+    order = counted[np.argsort(rows.times[counted], kind="stable")]
+    inside[order] = RowWindow(window).add(rows.take(order)).times == FOREVER_US
+    return inside

@@ -6,7 +6,7 @@ when its last-arriving member is pushed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 
@@ -34,14 +34,24 @@ class WindowJoin:
     A join with ROWS windows must be given its rows in time order (see time_order.InTimeOrder).
     """
 
-    def __init__(self, strategy: JoinStrategy, columns: tuple[tuple[str, Expression], ...]) -> None:
+    def __init__(
+        self,
+        strategy: JoinStrategy,
+        columns: tuple[tuple[str, Expression], ...],
+        *,
+        announced: Collection[str] | None = None,
+    ) -> None:
+        """announced: the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows
+        are counted here."""
         join = strategy.join
         self.strategy = strategy
         self.columns = columns
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
         self.inputs = {one.alias: one for one in join.inputs}
         self.windows = join.windows
-        self.row_windows = {i.alias: RowWindow(i.window) for i in join.streams if isinstance(i.window, RowsWindow)}
+        counted = [i for i in join.streams if isinstance(i.window, RowsWindow)] if announced is None else []
+        self.row_windows = {i.alias: RowWindow(i.window) for i in counted if isinstance(i.window, RowsWindow)}
+        self.mortal = set(self.row_windows if announced is None else announced)
         self.code_positions = {a: {c: k for k, c in enumerate(strategy.stored_codes(a))} for a in self.inputs}
         self.probing = {alias: strategy.probing_codes(alias) for alias in self.inputs}
         self.admissions = {
@@ -50,7 +60,7 @@ class WindowJoin:
         }
         self.stores = {alias: self._make_store(alias) for alias in self.inputs if self._is_visited(alias)}
         self.programs = {
-            route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.row_windows))
+            route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.mortal))
             for route in strategy.routes
         }
         self.counters = Counters()
@@ -66,7 +76,7 @@ class WindowJoin:
             [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
             [position[code] for code in self.strategy.sorted_keys(alias)],
             {column.name: column.type for column in self._payload_columns(alias)},
-            counted=alias in self.row_windows,
+            counted=alias in self.mortal,
         )
 
     def _payload_columns(self, alias: str) -> list[Column]:
@@ -102,15 +112,18 @@ class WindowJoin:
         cutoff = self.cutoff_us(alias, dict.fromkeys(self.windows.streams, complete_until))
         return rows.times >= cutoff
 
-    def push_together(self, batch: Mapping[str, Rows], *, quietly: bool = False) -> Iterator[pa.RecordBatch]:
+    def push_together(
+        self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths] | None = None, *, quietly: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Rows of several streams that are complete up to one instant, each in time order: what ROWS windows need.
 
         Every row's death is known before any is joined, as a window at T counts all rows up to T. With `quietly`
         the rows are only stored, as they were joined before.
         """
-        deaths = {
-            alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
-        }
+        if deaths is None:
+            deaths = {
+                alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
+            }
         for alias, died in deaths.items():
             if alias in self.stores:
                 self.stores[alias].kill(died.pushed_out, died.pushed_out_at)

@@ -22,7 +22,10 @@ from watersmeet.spark.packets import to_packet
 from watersmeet.spark.types import spark_layout, spark_schema
 from watersmeet.spark.unpack import unpacker
 
-COUNTED = ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "kernel_ns", "cache_hits", "cache_misses")
+COUNTED = (
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "results", "cache_hits", "cache_misses",
+    "unpack_ns", "kernel_ns", "state_ns",
+)  # fmt: skip
 GAUGES = ("window_rows", "state_bytes")
 NUMBERS = (*COUNTED, *GAUGES)
 PREFIX = "__"  # of the columns that carry the numbers beside typed results

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,32 +88,41 @@ class BucketProcessor(StatefulProcessor):
     def _turn(self, bucket: int, packets: pd.DataFrame | None, watermark_us: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about."""
         self.turned.add(bucket)
-        version, nonce, manifest = self._manifest()
-        log = BucketLog(manifest, _SparkSegments(self.segments), *_layouts(self.job))
-        operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
-        hit = operator is not None
-        operator = operator if operator is not None else self._rebuild(log)
+        spent = Spent()
+        with spent.on("state_ns"):
+            version, nonce, manifest = self._manifest()
+            log = BucketLog(manifest, _SparkSegments(self.segments), *_layouts(self.job))
+            operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
+            hit = operator is not None
+            operator = operator if operator is not None else self._rebuild(log)
         before = _counts(operator)
         late = 0
         arrived: list[Rows] = []
         for stream, alias in enumerate(self.job.aliases):
-            rows, late_here = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log)
+            with spent.on("unpack_ns"):
+                rows, late_here = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log)
             late += late_here
             arrived.append(rows)
             yield from self._frames(operator.push(alias, rows))
-        manifest.complete_until = complete_until = self._complete_until(manifest, arrived, watermark_us)
-        yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, complete_until)))
+        manifest.complete_until = self._complete_until(manifest, arrived, watermark_us)
+        yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
+        with spent.on("state_ns"):
+            self._remember(log, operator, arrived)
+            self._set_timer(manifest, operator, watermark_us)
+            nonce = random.getrandbits(62)
+            self.meta.update((version + 1, nonce, manifest.to_bytes()))
+            hot.keep(_query(), bucket, version + 1, nonce, operator)
+        counts = {name: now - before[name] for name, now in _counts(operator).items()}
+        counts |= {"late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
+        counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
+        yield self.output.report(counts, watermark_us)
+
+    def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
+        """Write down what a restart would miss, and strike out what it no longer would."""
+        complete_until = log.manifest.complete_until
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
             log.append(stream, rows.take(np.flatnonzero(operator.still_needed(alias, rows, complete_until))))
             log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
-        self._set_timer(manifest, operator, watermark_us)
-        nonce = random.getrandbits(62)
-        self.meta.update((version + 1, nonce, manifest.to_bytes()))
-        hot.keep(_query(), bucket, version + 1, nonce, operator)
-        counts = {name: now - before[name] for name, now in _counts(operator).items()}
-        counts |= {"late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
-        counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
-        yield self.output.report(counts, watermark_us)
 
     def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
         """Results in frames of a size that Spark moves well; no more than one frame is held at a time."""
@@ -195,6 +206,19 @@ class BucketProcessor(StatefulProcessor):
             if log
         ]
         return max(dues, default=None)
+
+
+class Spent:
+    """Where the time of a turn went."""
+
+    def __init__(self) -> None:
+        self.nanoseconds: dict[str, int] = {}
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        started = perf_counter_ns()
+        yield
+        self.nanoseconds[what] = self.nanoseconds.get(what, 0) + perf_counter_ns() - started
 
 
 class _SparkSegments:

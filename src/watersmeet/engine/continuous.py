@@ -1,0 +1,233 @@
+"""A continuous query as a tree of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import Range, Unbounded, Window
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.continuous.distinct import Distinct as DistinctNode
+from watersmeet.operators.continuous.from_many import FromMany
+from watersmeet.operators.continuous.from_one import FromOne
+from watersmeet.operators.continuous.group_by import GroupBy as GroupByNode
+from watersmeet.operators.continuous.net import Net
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.pipeline import Continuous, Leaf
+from watersmeet.operators.continuous.set_operation import SetOperation as SetOperationNode
+from watersmeet.operators.continuous.snapshots import Snapshots
+from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
+from watersmeet.operators.continuous.top_k import TopK as TopKNode
+from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.waiting import Waiting
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Plan,
+    Project,
+    SetOperation,
+    TopK,
+    View,
+)
+from watersmeet.plan.nodes import Node as PlanNode
+
+LoadTable = Callable[[pa.RecordBatch], None]
+JoinBuilder = Callable[[Project], tuple[Operator, list[tuple[Table, LoadTable]]]]
+
+
+@dataclass
+class Inputs:
+    """What a pipeline reads: streams by a name of their own, and tables with what takes their rows."""
+
+    streams: dict[str, Stream] = field(default_factory=dict)
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    tables: list[tuple[Table, LoadTable]] = field(default_factory=list)
+
+    def add(self, alias: str, stream: Stream, leaf: Leaf) -> str:
+        """An alias may stand for different inputs in different subqueries: later ones get a number."""
+        name, number = alias, 1
+        while name in self.streams:
+            number += 1
+            name = f"{alias}#{number}"
+        self.streams[name], self.leaves[name] = stream, leaf
+        return name
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last event time that rows given out had."""
+        seen = [leaf.waiting for leaf in self.leaves.values()]
+        firsts = [w.first_us for w in seen if w.first_us is not None]
+        return min(firsts, default=FOREVER_US), max((w.last_us for w in seen), default=BEGINNING_US)
+
+
+class Builder:
+    """Turns plan nodes into operators, collecting the inputs on the way."""
+
+    def __init__(self, plan: Plan, build_join: JoinBuilder) -> None:
+        self.plan = plan
+        self.build_join = build_join
+        self.inputs = Inputs()
+
+    def build(self) -> Continuous:
+        root = self._root(self.plan.root)
+        return Continuous(root, self.inputs.leaves, self.plan.kind, self.plan.output_schema)
+
+    def _root(self, node: PlanNode) -> Node:
+        make = self._trigger
+        match node:
+            case Changes(kind="rstream", child=child, every_us=every_us):
+                assert every_us is not None
+                return Snapshots(self._node(child, make, 0), every_us, self.inputs.span)
+            case Changes(child=child):
+                return Net(self._node(child, make, 0))
+        inside = self._node(node, make, 0)
+        return inside if self.plan.kind == "rows" else Net(inside)
+
+    def _trigger(self) -> Trigger:
+        return AtNextInput() if self.plan.options.pipeline == "ita" else Timely()
+
+    def _node(self, node: PlanNode, trigger: Callable[[], Trigger], outer_us: int) -> Node:
+        """outer_us: for how long the answer's past matters to what stands around it."""
+        match node:
+            case Project(child=Join() as join, columns=columns):
+                return self._from(join, columns, trigger, outer_us)
+            case Project(child=GroupBy() as grouped, columns=columns):
+                return self._grouped(grouped, columns, trigger, outer_us)
+            case Distinct(child=child):
+                return DistinctNode(self._node(child, trigger, outer_us))
+            case SetOperation(kind=kind, all=keep_all, left=left, right=right):
+                sides = (self._node(side, trigger, outer_us) for side in (left, right))
+                return SetOperationNode(kind, *sides, all=keep_all)
+            case TopK(child=child, keys=keys, limit=limit):
+                return TopKNode(self._node(child, trigger, outer_us), keys, limit)
+        raise TypeError(f"{type(node).__name__} cannot stand inside an answer")
+
+    def _grouped(
+        self,
+        grouped: GroupBy,
+        columns: tuple[tuple[str, Expression], ...],
+        trigger: Callable[[], Trigger],
+        outer_us: int,
+    ) -> Node:
+        assert isinstance(grouped.child, Join)
+        expressions = [e for _, e in columns] + ([grouped.having] if grouped.having is not None else [])
+        aggregates = list(dict.fromkeys(a for e in expressions for a in walk(e) if isinstance(a, Aggregate)))
+        keys = list(grouped.keys)
+        outputs = [(f"key_{i}", key) for i, key in enumerate(keys)]
+        outputs += [(f"arg_{i}", a.args[0]) for i, a in enumerate(aggregates) if a.args]
+        child = self._from(grouped.child, tuple(outputs), trigger, outer_us)
+        places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
+        places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
+        return GroupByNode(
+            child,
+            len(keys),
+            [(a, f"arg_{i}" if a.args else None) for i, a in enumerate(aggregates)],
+            None if grouped.having is None else _placed(grouped.having, places),
+            [(name, _placed(e, places)) for name, e in columns],
+            fifo=isinstance(child, FromOne) and child.source.in_turn,
+        )
+
+    def _from(
+        self,
+        join: Join,
+        columns: tuple[tuple[str, Expression], ...],
+        trigger: Callable[[], Trigger],
+        outer_us: int,
+    ) -> Node:
+        sources = {
+            one.alias: self._source(one, join, outer_us) for one in join.inputs if not isinstance(one.relation, Table)
+        }
+        if len(join.inputs) == 1:
+            return FromOne(sources[join.inputs[0].alias], join.predicates, columns, trigger())
+        made = FromMany(join, sources, columns, trigger(), optimize)
+        for one in join.inputs:
+            if isinstance(one.relation, Table):
+                self.inputs.tables.append((one.relation, _loader(made, one.alias)))
+        return made
+
+    def _source(self, one: Input, join: Join, outer_us: int) -> Source:
+        match one.relation:
+            case Stream() as stream:
+                source = StreamSource(one.window, join.boundary)
+                self.inputs.add(one.alias, stream, _leaf(source.waiting, one.window, outer_us))
+                return source
+            case View(plan=inner):
+                return ViewSource(self._node(inner, Timely, outer_us))
+            case Derived(plan=Changes() as changes, time=time):
+                inner = _reach(one.window, outer_us)
+                return ChangesSource(self._changes(changes, inner), changes.kind, time, one.window, join.boundary)
+            case Derived(plan=Project(child=Join()) as project, time=time):
+                return self._join_source(project, time, one.window, join, outer_us)
+        raise TypeError(f"{one.relation} cannot stand in FROM")
+
+    def _changes(self, changes: Changes, outer_us: int) -> Node:
+        child = self._node(changes.child, Timely, outer_us)
+        if changes.kind == "rstream":
+            assert changes.every_us is not None
+            return Snapshots(child, changes.every_us, self.inputs.span)
+        return Net(child)
+
+    def _join_source(self, project: Project, time: str, window: Window | None, around: Join, outer_us: int) -> Source:
+        """A monotone join or selection inside FROM."""
+        inside = project.child
+        assert isinstance(inside, Join)
+        reach = _reach(window, outer_us)
+        if any(isinstance(one.relation, Derived | View) for one in inside.inputs):
+            node = self._from(inside, _without(project.columns, time), Timely, reach)
+            return ChangesSource(node, "istream", time, window, around.boundary)
+        operator, tables = self.build_join(project)
+        self.inputs.tables += tables
+        source = JoinSource(operator, [one.alias for one in inside.streams], time, window, around.boundary)
+        for one in inside.streams:
+            assert isinstance(one.relation, Stream)
+            retention = min(FOREVER_US, inside.retention_us(one.alias) + reach)
+            rows = one.window if isinstance(one.window, RowsWindow) else None
+            leaf = Leaf(source.streams[one.alias], FOREVER_US if rows and reach else retention, None if reach else rows)
+            self.inputs.add(one.alias, one.relation, leaf)
+        return source
+
+
+def _without(columns: tuple[tuple[str, Expression], ...], time: str) -> tuple[tuple[str, Expression], ...]:
+    """The select list without the event time, which the changes carry themselves."""
+    return tuple((name, e) for name, e in columns if name != time)
+
+
+def _reach(window: Window | None, outer_us: int) -> int:
+    """For how long rows of a window matter, given how long what they make matters."""
+    match window:
+        case Range(size_us=size):
+            return min(FOREVER_US, size + 1 + outer_us)
+        case None:
+            return outer_us
+        case RowsWindow() | Unbounded():
+            return FOREVER_US
+    raise TypeError(f"{window} is not a window")
+
+
+def _leaf(waiting: Waiting, window: Window | None, outer_us: int) -> Leaf:
+    if isinstance(window, RowsWindow) and outer_us == 0:
+        return Leaf(waiting, 0, window)
+    return Leaf(waiting, _reach(window, outer_us))
+
+
+def _loader(made: FromMany, alias: str) -> LoadTable:
+    return lambda batch: made.join.load_table(alias, batch)
+
+
+def _placed(expression: Expression, places: dict[Expression, Column]) -> Expression:
+    """The expression over a group's columns: keys and aggregates stand for themselves."""
+    if expression in places:
+        return places[expression]
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(_placed(a, places) for a in expression.args), expression.type)
+    return expression

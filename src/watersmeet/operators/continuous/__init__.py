@@ -1,0 +1,1 @@
+"""Answers that change as rows come and expire: change logs in, change logs out."""

@@ -1,0 +1,47 @@
+"""W-DISTINCT: a row is in the answer while at least one equal row is in the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from watersmeet.operators.continuous.delta import Delta, no_changes
+from watersmeet.operators.continuous.multiset import Multiset
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.kernels import changes as kernel
+
+
+class Distinct:
+    """A union with nothing: the multiset's own rule."""
+
+    netted = True
+
+    def __init__(self, child: Node) -> None:
+        self.child = child
+        self.schema = child.schema
+        self._rows = Multiset(self.schema, kernel.UNION)
+
+    @property
+    def complete(self) -> int:
+        return self.child.complete
+
+    @property
+    def held_rows(self) -> int:
+        return self._rows.ids.live
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.child
+
+    def next_event(self) -> int:
+        return self.child.next_event()
+
+    def take(self, until: int) -> Delta:
+        delta = self.child.take(until)
+        if len(delta) == 0:
+            return no_changes(self.schema)
+        return self._rows.apply(delta, np.zeros(len(delta), np.bool_))

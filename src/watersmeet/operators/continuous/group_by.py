@@ -1,0 +1,208 @@
+"""W-GROUP-BY and W-AGGREGATE: a row per group that has rows, replaced whenever one of its values changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.continuous.aggregates import make_aggregator
+from watersmeet.operators.continuous.aggregates.contract import Cells
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, no_changes
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.continuous.same_rows import same_rows
+from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.kernels import changes as kernel
+from watersmeet.plan.expressions import Aggregate, Column, Expression
+
+
+class GroupBy:
+    """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
+
+    netted = True
+
+    def __init__(
+        self,
+        child: Node,
+        keys: int,
+        aggregates: Sequence[tuple[Aggregate, str | None]],
+        having: Expression | None,
+        columns: Sequence[tuple[str, Expression]],
+        *,
+        fifo: bool,
+    ) -> None:
+        """aggregates: each with the name of its argument column, if it has one. `having` and `columns` are
+        expressions over the columns key_0, …, value_0, …."""
+        self.child = child
+        self.keys = keys
+        self.having = having
+        self.columns = list(columns)
+        self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
+        self.arguments = [argument for _, argument in aggregates]
+        self.aggregators = [make_aggregator(aggregate, fifo=fifo) for aggregate, _ in aggregates]
+        self.key_fields = [child.schema.field(i) for i in range(keys)]
+        self.ids = RowIds()
+        self.key_rows = RowTable(pa.schema(self.key_fields))
+        self.counts = np.zeros(self.ids.room, np.int64)
+        self._scratch = np.full(self.ids.room, -1, np.int64)
+        self.last = RowTable(self.schema)
+        self.last_order = np.zeros(self.ids.room, np.int64)
+        self._next = 0
+        for aggregator in self.aggregators:
+            aggregator.grow(self.ids.room)
+
+    @property
+    def complete(self) -> int:
+        return self.child.complete
+
+    @property
+    def held_rows(self) -> int:
+        return self.ids.live
+
+    @property
+    def nbytes(self) -> int:
+        own = self.ids.nbytes + self.key_rows.nbytes + self.counts.nbytes + self.last.nbytes + self.last_order.nbytes
+        return own + sum(aggregator.nbytes for aggregator in self.aggregators)
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.child
+
+    def next_event(self) -> int:
+        return self.child.next_event()
+
+    def take(self, until: int) -> Delta:
+        delta = self.child.take(until)
+        if len(delta) == 0:
+            return no_changes(self.schema)
+        groups = self._groups(delta)
+        n = len(delta)
+        order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
+        cells = int(kernel.sort_into_cells(delta.instants, groups, order, ends))
+        ends = ends[:cells]
+        present, previous = np.empty(cells, np.bool_), np.empty(cells, np.int64)
+        kernel.count_cells(order, ends, cells, groups, delta.diffs, self.counts, self._scratch, present, previous)
+        starts = np.concatenate([[0], ends[:-1]])
+        changed = Cells(groups[order], delta.diffs[order], ends)
+        cell_groups = changed.groups[starts]
+        rows, shown = self._rows(delta, order, changed, cell_groups, present)
+        noticed = latest_noticed(delta, order, starts)
+        answer = self._changes(cell_groups, delta.instants[order[starts]], rows, shown, previous, noticed)
+        self._forget(cell_groups)
+        return answer
+
+    def _groups(self, delta: Delta) -> Int64s:
+        keys = delta.data.columns[: self.keys]
+        groups = self.ids.of(keys, len(delta)) if keys else self._only_group(len(delta))
+        room = self.ids.room
+        if room > self.counts.size:
+            self.counts = _extended(self.counts, room, 0)
+            self._scratch = _extended(self._scratch, room, -1)
+            self.last_order = _extended(self.last_order, room, 0)
+            for aggregator in self.aggregators:
+                aggregator.grow(room)
+        if keys:
+            new = np.flatnonzero(~self.key_rows.holds(groups))
+            _, first = np.unique(groups[new], return_index=True)
+            new = new[first]
+            self.key_rows.put(groups[new], [key.take(pa.array(new)) for key in keys])
+        return groups
+
+    def _only_group(self, length: int) -> Int64s:
+        """Without GROUP BY everything is one group."""
+        return np.zeros(length, np.int64)
+
+    def _rows(
+        self, delta: Delta, order: Int64s, changed: Cells, groups: Int64s, present: Bools
+    ) -> tuple[pa.RecordBatch, Bools]:
+        """The output row of each cell's group after the cell, and whether it is in the answer."""
+        by_cell = pa.array(order)
+        values: dict[str, pa.Array] = {}
+        if self.keys:
+            for i, key in enumerate(self.key_rows.get(groups)):
+                values[f"key_{i}"] = key
+        for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
+            argued = None if argument is None else delta.data.column(argument).take(by_cell)
+            values[f"value_{i}"] = aggregator.apply(changed, argued, delta.order[order])
+        count = groups.size
+
+        def column(one: Column) -> pa.Array:
+            return values[one.name]
+
+        if self.having is not None:
+            present = present & evaluate_predicate(self.having, column, count)
+        arrays = [evaluate(e, column, count) for _, e in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema), present
+
+    def _changes(
+        self,
+        groups: Int64s,
+        instants: Int64s,
+        rows: pa.RecordBatch,
+        shown: Bools,
+        previous: Int64s,
+        noticed: Int64s | None,
+    ) -> Delta:
+        """What each cell withdraws and gives: nothing where the group's row stays as it was."""
+        count = groups.size
+        earlier = previous >= 0
+        was_shown = np.where(earlier, shown[np.maximum(previous, 0)], self.last.holds(groups))
+        from_store = np.flatnonzero(~earlier & was_shown)
+        # Behind the new rows stand the stored ones that are withdrawn; `before` points at what a cell replaces.
+        stored = pa.RecordBatch.from_arrays(self.last.get(groups[from_store]), schema=self.schema)
+        everything = pa.concat_batches([rows, stored]) if from_store.size else rows
+        before = previous.copy()
+        before[from_store] = count + np.arange(from_store.size)
+        both = np.flatnonzero(shown & was_shown)
+        same = np.zeros(count, np.bool_)
+        same[both] = same_rows(everything, both, before[both])
+        enters = np.flatnonzero(shown & ~same)
+        leaves = np.flatnonzero(was_shown & ~same)
+        numbers = self._numbers(groups, enters, leaves, previous, same)
+        positions = np.concatenate([before[leaves], enters])
+        cells = np.concatenate([leaves, enters])
+        diffs = np.concatenate([np.full(leaves.size, -1, np.int64), np.ones(enters.size, np.int64)])
+        sorting = np.lexsort((diffs, instants[cells]))
+        self._keep_last(groups, rows, shown)
+        return Delta(
+            everything.take(pa.array(positions[sorting])),
+            instants[cells][sorting],
+            diffs[sorting],
+            numbers[sorting],
+            None if noticed is None else noticed[cells][sorting],
+        )
+
+    def _numbers(self, groups: Int64s, enters: Int64s, leaves: Int64s, previous: Int64s, same: Bools) -> Int64s:
+        """The numbers of the rows that leave, then of those that enter; a row that stays keeps its number."""
+        own = np.full(groups.size, -1, np.int64)
+        own[enters] = np.arange(self._next, self._next + enters.size)
+        self._next += enters.size
+        kernel.carry_numbers(groups, own, previous, same, self.last_order)
+        replaced = np.where(previous >= 0, own[np.maximum(previous, 0)], self.last_order[groups])
+        numbers = np.concatenate([replaced[leaves], own[enters]])
+        kernel.keep_numbers(groups, own, self.last_order)
+        return numbers
+
+    def _keep_last(self, groups: Int64s, rows: pa.RecordBatch, shown: Bools) -> None:
+        """Remember the last row of every group touched."""
+        _, from_end = np.unique(groups[::-1], return_index=True)
+        final = groups.size - 1 - from_end
+        gone, kept = final[~shown[final]], final[shown[final]]
+        self.last.drop(groups[gone])
+        self.last.put(groups[kept], [column.take(pa.array(kept)) for column in rows.columns])
+
+    def _forget(self, touched: Int64s) -> None:
+        """Groups without rows lose their number."""
+        if not self.keys:
+            return
+        empty = np.unique(touched[self.counts[touched] == 0])
+        self.key_rows.drop(empty)
+        self.ids.forget(empty)
+
+
+def _extended(array: Int64s, room: int, filler: int) -> Int64s:
+    grown = np.full(room, filler, np.int64)
+    grown[: array.size] = array
+    return grown

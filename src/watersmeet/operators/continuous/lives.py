@@ -1,0 +1,66 @@
+"""Rows with the instants between which they are in a window: from birth on, until they die."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Boundary, Range, Window
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.row_windows import RowWindow
+
+NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Lives:
+    """New rows of one input, in the order of their births (`rows.times`), each with its death.
+
+    The death of a row in a ROWS window, or in an answer that changes, is not known in advance: it is FOREVER_US
+    here, and a later batch names the row's serial among `killed`.
+    """
+
+    rows: Rows
+    deaths: Int64s
+    serials: Int64s
+    killed: Int64s = field(default_factory=lambda: NOTHING)
+    killed_at: Int64s = field(default_factory=lambda: NOTHING)
+
+
+class Lifetimes:
+    """How long the rows of a stream live in its window."""
+
+    def __init__(self, window: Window | None, boundary: Boundary) -> None:
+        self.window = window
+        self.extra_us = 0 if boundary == "half_open" else 1
+        self._counting = RowWindow(window) if isinstance(window, RowsWindow) else None
+        self._next_serial = 0
+
+    @property
+    def announced(self) -> bool:
+        """Whether deaths become known only later."""
+        return self._counting is not None
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rows die in the order they were born."""
+        return not (isinstance(self.window, RowsWindow) and self.window.partition_by)
+
+    def of(self, rows: Rows) -> Lives:
+        if self._counting is not None:
+            counted = self._counting.add(rows)
+            return Lives(rows, counted.times, counted.serials, counted.pushed_out, counted.pushed_out_at)
+        serials = np.arange(self._next_serial, self._next_serial + len(rows))
+        self._next_serial += len(rows)
+        return Lives(rows, death_times(rows.times, self.window, self.extra_us), serials)
+
+
+def death_times(times: Int64s, window: Window | None, extra_us: int) -> Int64s:
+    """When rows leave a window that is measured in time."""
+    if isinstance(window, Range):
+        return times + (window.size_us + extra_us)
+    return np.full(times.size, FOREVER_US, np.int64)

@@ -1,0 +1,66 @@
+"""The net changes of an answer: a row that leaves and an equal one that enters at the same instant are no change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from watersmeet.operators.continuous.delta import Delta
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.operators.kernels import changes as kernel
+
+
+class Net:
+    """What is sent on to the world, or taken as ISTREAM or DSTREAM. Row numbers no longer pair up after it."""
+
+    netted = True
+    held_rows = 0
+    nbytes = 0
+
+    def __init__(self, child: Node) -> None:
+        self.child = child
+        self.schema = child.schema
+
+    @property
+    def complete(self) -> int:
+        return self.child.complete
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.child
+
+    def next_event(self) -> int:
+        return self.child.next_event()
+
+    def take(self, until: int) -> Delta:
+        delta = self.child.take(until)
+        return delta if self.child.netted else net(delta)
+
+
+def net(delta: Delta) -> Delta:
+    suspects = _where_both_signs_meet(delta)
+    if suspects.size == 0:
+        return delta
+    mixed = delta.take(suspects)
+    n = len(mixed)
+    ids = RowIds().of(mixed.data.columns, n)
+    order, ends, kept = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_)
+    cells = kernel.sort_into_cells(mixed.instants, ids, order, ends)
+    kernel.net_of_cells(order, ends, cells, mixed.diffs, kept)
+    remains = np.ones(len(delta), np.bool_)
+    remains[suspects] = kept
+    return delta.where(remains)
+
+
+def _where_both_signs_meet(delta: Delta) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Positions of the changes at instants at which rows both leave and enter: the only ones that can cancel."""
+    if len(delta) == 0:
+        return np.empty(0, np.int64)
+    entered = np.unique(delta.instants[delta.diffs > 0])
+    left = np.unique(delta.instants[delta.diffs < 0])
+    both = np.intersect1d(entered, left, assume_unique=True)
+    if both.size == 0:
+        return np.empty(0, np.int64)
+    found = np.minimum(np.searchsorted(both, delta.instants), both.size - 1)
+    return np.flatnonzero(both[found] == delta.instants)

@@ -1,0 +1,125 @@
+"""A continuous query as one operator: rows and time in, changes of the answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.continuous.delta import Bools, Delta
+from watersmeet.operators.continuous.node import Node, everything_below
+from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.time_order import in_row_window
+from watersmeet.operators.waiting import Waiting
+
+Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
+OP, TS = "_op", "_ts"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Where the rows of one stream enter a pipeline, and which of them the pipeline needs to be rebuilt: those
+    not older than `reach_us`, or those in a ROWS window."""
+
+    waiting: Waiting
+    reach_us: int
+    window: RowsWindow | None = None
+
+
+class Continuous:
+    """Runs a tree of operators; nothing is said of an instant before all rows up to it are there."""
+
+    def __init__(self, root: Node, leaves: Mapping[str, Leaf], kind: Kind, schema: pa.Schema) -> None:
+        """schema: the columns given out, the instant and the sign among them where the kind has them."""
+        self.root = root
+        self.leaves = leaves
+        self.kind = kind
+        self.schema = schema
+        self.counters = Counters()
+        self.delays = Delays()
+        self._gone = BEGINNING_US
+
+    @property
+    def window_rows(self) -> int:
+        waiting = sum(len(leaf.waiting) for leaf in self.leaves.values())
+        return waiting + sum(node.held_rows for node in everything_below(self.root))
+
+    @property
+    def state_bytes(self) -> int:
+        waiting = sum(leaf.waiting.nbytes for leaf in self.leaves.values())
+        return waiting + sum(node.nbytes for node in everything_below(self.root))
+
+    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        self.leaves[alias].waiting.add(rows)
+        self.counters.stored_rows += len(rows)
+        yield from ()
+
+    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        delta = self.root.take(min(watermarks.values()))
+        self.delays.add(delta)
+        batch = self._given(delta)
+        if batch.num_rows:
+            self.counters.results += batch.num_rows
+            yield batch
+
+    def _given(self, delta: Delta) -> pa.RecordBatch:
+        if self.kind in ("rows", "inserts", "snapshots"):
+            delta = delta.where(delta.diffs > 0)
+        elif self.kind == "deletes":
+            delta = delta.where(delta.diffs < 0)
+        columns = list(delta.data.columns)
+        if self.kind != "rows":
+            columns.insert(0, pa.array(delta.instants, pa.timestamp("us")))
+        if self.kind == "changes":
+            columns.insert(0, _signs(delta))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        for alias, rows in log.items():
+            self.leaves[alias].waiting.replace(rows)
+        self.root.take(complete_until)
+        self.counters = Counters()
+        self.delays = Delays()
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Bools:
+        leaf = self.leaves[alias]
+        waits: Bools = rows.times >= complete_until
+        if leaf.window is not None:
+            return in_row_window(leaf.window, rows, complete_until) | waits
+        if leaf.reach_us >= FOREVER_US:
+            return np.ones(len(rows), np.bool_)
+        return waits | (rows.times + leaf.reach_us >= complete_until)
+
+    @property
+    def oldest_waiting_us(self) -> int | None:
+        """When the answer changes next if nothing comes in: a row that waits, or one that expires."""
+        waits = [leaf.waiting.oldest_us for leaf in self.leaves.values()]
+        known = [time for time in (*waits, self.root.next_event()) if time is not None and time < FOREVER_US]
+        return min(known, default=None)
+
+
+def _signs(delta: Delta) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(
+        pa.array((delta.diffs < 0).astype(np.int8)), pa.array(["+", "-"])
+    ).dictionary_decode()
+
+
+@dataclass
+class Delays:
+    """How late changes were noticed, in event time."""
+
+    changes: int = 0
+    total_us: int = 0
+    longest_us: int = 0
+
+    def add(self, delta: Delta) -> None:
+        self.changes += len(delta)
+        if delta.noticed is not None and len(delta):
+            late = delta.noticed - delta.instants
+            self.total_us += int(late.sum())
+            self.longest_us = max(self.longest_us, int(late.max()))

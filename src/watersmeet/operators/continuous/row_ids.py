@@ -1,0 +1,106 @@
+"""Small numbers for rows: equal rows have one number. NULLs are equal here, and so are NaNs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.operators.codes import as_slices, encode, hash_values
+from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.kernels.identity import fold, forget_numbers, number_rows, rehash, second_hash
+from watersmeet.plan.strategy import is_exact
+
+UInt64s = npt.NDArray[np.uint64]
+FIRST_ROOM = 1024
+NO_MASK = np.empty(0, np.bool_)
+
+
+def identities(columns: Sequence[pa.Array], length: int) -> tuple[UInt64s, UInt64s]:
+    """128 bits per row that tell rows apart. Those of one number column are exact; of others, two rows would
+    share them once in some 10^19 pairs of billions of rows."""
+    first = np.zeros(length, np.uint64)
+    second = np.zeros(length, np.uint64)
+    for column in columns:
+        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        one, other = _codes(column)
+        fold(first, second, one, other, NO_MASK if valid is None else valid, valid is None)
+    return first, second
+
+
+def _codes(column: pa.Array) -> tuple[Int64s, Int64s]:
+    if pa.types.is_null(column.type):
+        nothing = np.zeros(len(column), np.int64)
+        return nothing, nothing
+    if is_exact(column.type):
+        codes = encode(column)
+        return codes, codes
+    data, offsets = as_slices(column)
+    other = np.empty(len(column), np.int64)
+    second_hash(data, offsets, other)
+    return hash_values(column), other
+
+
+class RowIds:
+    """Numbers rows from 0 and uses numbers again after `forget`."""
+
+    def __init__(self) -> None:
+        self._heads = np.full(2 * FIRST_ROOM, -1, np.int64)
+        self._following = np.empty(FIRST_ROOM, np.int64)
+        self._first = np.empty(FIRST_ROOM, np.uint64)
+        self._second = np.empty(FIRST_ROOM, np.uint64)
+        self._free = np.arange(FIRST_ROOM - 1, -1, -1, dtype=np.int64)
+        self._free_count = FIRST_ROOM
+
+    @property
+    def room(self) -> int:
+        """All numbers are below this."""
+        return int(self._following.size)
+
+    @property
+    def live(self) -> int:
+        return self.room - self._free_count
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (self._heads, self._following, self._first, self._second, self._free))
+
+    def of(self, columns: Sequence[pa.Array], length: int) -> Int64s:
+        """The number of every row; rows not seen before get one."""
+        first, second = identities(columns, length)
+        self._make_room(length)
+        ids = np.empty(length, np.int64)
+        tables = (self._heads, self._following, self._first, self._second)
+        self._free_count = int(number_rows(first, second, *tables, self._free, self._free_count, ids))
+        return ids
+
+    def forget(self, ids: Int64s) -> None:
+        """Free these numbers, each given once."""
+        tables = (self._heads, self._following, self._first)
+        self._free_count = int(forget_numbers(ids, *tables, self._free, self._free_count))
+
+    def _make_room(self, count: int) -> None:
+        if self._free_count >= count:
+            return
+        old = self.room
+        room = max(2 * old, self.live + count)
+        live = np.zeros(room, np.bool_)
+        live[:old] = True
+        live[self._free[: self._free_count]] = False
+        self._following = _longer(self._following, room)
+        self._first, self._second = _longer(self._first, room), _longer(self._second, room)
+        free = np.empty(room, np.int64)
+        fresh = room - old
+        free[:fresh] = np.arange(room - 1, old - 1, -1)
+        free[fresh : fresh + self._free_count] = self._free[: self._free_count]
+        self._free, self._free_count = free, self._free_count + fresh
+        self._heads = np.empty(1 << (2 * room - 1).bit_length(), np.int64)
+        rehash(self._heads, self._following, self._first, live)
+
+
+def _longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
+    grown = np.empty(room, array.dtype)
+    grown[: array.size] = array
+    return grown

@@ -1,0 +1,79 @@
+"""Rows kept under small numbers: written in bulk, read in bulk, replaced at will."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.continuous.delta import Bools, Int64s
+from watersmeet.operators.state.payload import payload_column
+
+FIRST_ROOM = 1024
+
+
+class RowTable:
+    """Row i is at `_where[i]` of columns that are only appended to; what was replaced is squeezed out when it is
+    more than half."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._room = FIRST_ROOM
+        self._columns = [payload_column(field.type, self._room) for field in schema]
+        self._where: Int64s = np.full(FIRST_ROOM, -1, np.int64)
+        self._head = 0
+        self._held = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self._where.nbytes + sum(column.nbytes for column in self._columns)
+
+    def put(self, ids: Int64s, rows: list[pa.Array]) -> None:
+        """Keep rows under these numbers, each number once."""
+        if ids.size == 0:
+            return
+        self._number_up_to(int(ids.max()))
+        self._make_room(ids.size)
+        for column, values in zip(self._columns, rows, strict=True):
+            column.append(values, self._head)
+        self._held += int(np.count_nonzero(self._where[ids] < 0))
+        self._where[ids] = np.arange(self._head, self._head + ids.size)
+        self._head += ids.size
+
+    def get(self, ids: Int64s) -> list[pa.Array]:
+        """The rows under these numbers, which must all be there."""
+        positions = self._where[ids]
+        return [column.gather(positions) for column in self._columns]
+
+    def holds(self, ids: Int64s) -> Bools:
+        if ids.size and int(ids.max()) >= self._where.size:
+            self._number_up_to(int(ids.max()))
+        return self._where[ids] >= 0
+
+    def drop(self, ids: Int64s) -> None:
+        self._held -= int(np.count_nonzero(self._where[ids] >= 0))
+        self._where[ids] = -1
+
+    def _number_up_to(self, largest: int) -> None:
+        if largest >= self._where.size:
+            grown = np.full(max(largest + 1, 2 * self._where.size), -1, np.int64)
+            grown[: self._where.size] = self._where
+            self._where = grown
+
+    def _make_room(self, count: int) -> None:
+        if self._head + count <= self._room:
+            return
+        if self._head > 2 * self._held:
+            self._squeeze(count)
+        if self._head + count > self._room:
+            self._room = 2 * (self._head + count)
+            for column in self._columns:
+                column.relocate(0, self._head, self._room)
+
+    def _squeeze(self, count: int) -> None:
+        live = np.flatnonzero(self._where >= 0)
+        live = live[np.argsort(self._where[live])]
+        room = max(FIRST_ROOM, 2 * (live.size + count))
+        for column in self._columns:
+            column.keep(self._where[live], room)
+        self._where[live] = np.arange(live.size)
+        self._head, self._room = int(live.size), room

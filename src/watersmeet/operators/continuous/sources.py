@@ -1,0 +1,180 @@
+"""The inputs of FROM in a continuous query: streams, streams made by a query, and answers that change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import Boundary, Window
+from watersmeet.operators.continuous.delta import Delta, Int64s
+from watersmeet.operators.continuous.lives import NOTHING, Lifetimes, Lives
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.waiting import Waiting
+
+
+class Source(Protocol):
+    """Gives the rows of one input with their lives."""
+
+    @property
+    def announced(self) -> bool:
+        """Whether deaths become known only later."""
+        ...
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rows die in the order they were born."""
+        ...
+
+    @property
+    def complete(self) -> int: ...
+
+    def take(self, until: int) -> Lives | None:
+        """The rows born before an instant, in order, and who of the older ones died before it."""
+        ...
+
+    def inputs(self) -> Iterator[Node]: ...
+
+
+class StreamSource:
+    """Rows as they were pushed, through their window."""
+
+    def __init__(self, window: Window | None, boundary: Boundary) -> None:
+        self.waiting = Waiting()
+        self.lifetimes = Lifetimes(window, boundary)
+        self.complete = BEGINNING_US
+        self.newest_us = BEGINNING_US
+
+    announced = property(lambda self: self.lifetimes.announced)
+    in_turn = property(lambda self: self.lifetimes.in_turn)
+
+    def take(self, until: int) -> Lives | None:
+        self.complete = until
+        rows = self.waiting.release(until)
+        if rows is None:
+            return None
+        self.newest_us = max(self.newest_us, int(rows.times[-1]))
+        return self.lifetimes.of(rows)
+
+    def inputs(self) -> Iterator[Node]:
+        yield from ()
+
+
+class ChangesSource:
+    """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants."""
+
+    def __init__(
+        self, node: Node, kind: Literal["istream", "dstream"], time: str, window: Window | None, boundary: Boundary
+    ) -> None:
+        self.node = node
+        self.diff = 1 if kind == "istream" else -1
+        self.time = time
+        self.lifetimes = Lifetimes(window, boundary)
+
+    announced = property(lambda self: self.lifetimes.announced)
+    in_turn = property(lambda self: self.lifetimes.in_turn)
+
+    @property
+    def complete(self) -> int:
+        return self.node.complete
+
+    def take(self, until: int) -> Lives | None:
+        delta = self.node.take(until)
+        delta = delta.where(delta.diffs == self.diff)
+        if len(delta) == 0:
+            return None
+        return self.lifetimes.of(_timed(delta, self.time))
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.node
+
+
+def _timed(delta: Delta, time: str) -> Rows:
+    instants = pa.array(delta.instants, pa.timestamp("us"))
+    return Rows(delta.data.append_column(pa.field(time, pa.timestamp("us")), instants), delta.instants)
+
+
+class JoinSource:
+    """A plain join or selection inside FROM as a stream, its rows in the order of their event times."""
+
+    def __init__(
+        self, operator: Operator, aliases: list[str], time: str, window: Window | None, boundary: Boundary
+    ) -> None:
+        self.operator = operator
+        self.time = time
+        self.streams = {alias: Waiting() for alias in aliases}
+        self.lifetimes = Lifetimes(window, boundary)
+        self.complete = BEGINNING_US
+
+    announced = property(lambda self: self.lifetimes.announced)
+    in_turn = property(lambda self: self.lifetimes.in_turn)
+
+    def take(self, until: int) -> Lives | None:
+        """Rows before an instant are all there, so the results up to it are."""
+        self.complete = until
+        found: list[pa.RecordBatch] = []
+        for alias, waiting in self.streams.items():
+            rows = waiting.release(until)
+            if rows is not None:
+                found += self.operator.push(alias, rows)
+        found += self.operator.advance(dict.fromkeys(self.streams, until))
+        found = [batch for batch in found if batch.num_rows]
+        if not found:
+            return None
+        data = pa.concat_batches(found)
+        times = data.column(self.time).cast(pa.timestamp("us")).view(pa.int64()).to_numpy(zero_copy_only=False)
+        order = np.argsort(times, kind="stable")
+        return self.lifetimes.of(Rows(data.take(pa.array(order)), times[order]))
+
+    def inputs(self) -> Iterator[Node]:
+        yield from ()
+
+
+class ViewSource:
+    """An answer that changes, as an input: its rows live while they are in it."""
+
+    announced = True
+    in_turn = False
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._next_serial = 0
+        self._live_orders: Int64s = NOTHING  # ascending
+        self._live_serials: Int64s = NOTHING
+
+    @property
+    def complete(self) -> int:
+        return self.node.complete
+
+    def take(self, until: int) -> Lives | None:
+        delta = self.node.take(until)
+        if len(delta) == 0:
+            return None
+        enters, leaves = np.flatnonzero(delta.diffs > 0), np.flatnonzero(delta.diffs < 0)
+        born = delta.take(enters)
+        serials = np.arange(self._next_serial, self._next_serial + enters.size)
+        self._next_serial += enters.size
+        killed, killed_at = self._serials_of_leaving(born.order, serials, delta.order[leaves]), delta.instants[leaves]
+        # Rows that enter and leave within this batch have a known death.
+        deaths = np.full(enters.size, FOREVER_US, np.int64)
+        known = killed >= self._next_serial - enters.size
+        deaths[killed[known] - (self._next_serial - enters.size)] = killed_at[known]
+        return Lives(Rows(born.data, born.instants), deaths, serials, killed[~known], killed_at[~known])
+
+    def _serials_of_leaving(self, entered: Int64s, serials: Int64s, leaving: Int64s) -> Int64s:
+        orders = np.concatenate([self._live_orders, entered])
+        numbers = np.concatenate([self._live_serials, serials])
+        sorting = np.argsort(orders, kind="stable")
+        orders, numbers = orders[sorting], numbers[sorting]
+        found = np.searchsorted(orders, leaving)
+        stays = np.ones(orders.size, np.bool_)
+        stays[found] = False
+        self._live_orders, self._live_serials = orders[stays], numbers[stays]
+        return numbers[found]
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.node

@@ -1,0 +1,103 @@
+"""A hash table from rows to small numbers: rows are known by 128 bits, numbers are used again when freed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from watersmeet.operators.kernels.hashing import MIX_1, MIX_2, finish
+
+NOWHERE = np.int64(-1)
+NULL_MARK = np.uint64(0xD6E8FEB86659FD93)
+
+
+@njit(cache=True)
+def fold(first, second, first_codes, second_codes, valid, all_valid):
+    """Fold one column into two independent 64-bit hashes per row; NULL is a value like any other."""
+    for i in range(len(first)):
+        if all_valid or valid[i]:
+            first[i] = finish(first[i] * np.uint64(31) + np.uint64(first_codes[i]))
+            second[i] = finish((second[i] * np.uint64(37) ^ np.uint64(second_codes[i])) * MIX_2)
+        else:
+            first[i] = finish(first[i] * np.uint64(31) ^ NULL_MARK)
+            second[i] = finish(second[i] * np.uint64(37) + NULL_MARK)
+
+
+@njit(cache=True)
+def second_hash(data, offsets, out):
+    """A hash of every slice of bytes, unrelated to hashing.hash_bytes."""
+    for i in range(len(out)):
+        h = np.uint64(offsets[i + 1] - offsets[i]) ^ MIX_1
+        for p in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(data[p])) * np.uint64(0x100000001B3)
+        out[i] = np.int64(finish(h))
+
+
+@njit(cache=True)
+def number_rows(first, second, heads, following, known_first, known_second, free, free_count, ids):
+    """ids[i] = the number of row i; new rows take a free number. Returns how many free numbers are left.
+
+    There must be a free number for every row. A number that was just given is found again by an equal row.
+    """
+    mask = np.uint64(len(heads) - 1)
+    for i in range(len(ids)):
+        bucket = first[i] & mask
+        at = heads[bucket]
+        while at != NOWHERE:
+            if known_first[at] == first[i] and known_second[at] == second[i]:
+                break
+            at = following[at]
+        if at == NOWHERE:
+            free_count -= 1
+            at = free[free_count]
+            known_first[at] = first[i]
+            known_second[at] = second[i]
+            following[at] = heads[bucket]
+            heads[bucket] = at
+        ids[i] = at
+    return free_count
+
+
+@njit(cache=True)
+def find_rows(first, second, heads, following, known_first, known_second, ids):
+    """ids[i] = the number of row i, or NOWHERE if it has none."""
+    mask = np.uint64(len(heads) - 1)
+    for i in range(len(ids)):
+        at = heads[first[i] & mask]
+        while at != NOWHERE:
+            if known_first[at] == first[i] and known_second[at] == second[i]:
+                break
+            at = following[at]
+        ids[i] = at
+
+
+@njit(cache=True)
+def forget_numbers(ids, heads, following, known_first, free, free_count):
+    """Take numbers out of the table and put them among the free ones."""
+    mask = np.uint64(len(heads) - 1)
+    for gone in ids:
+        bucket = known_first[gone] & mask
+        at = heads[bucket]
+        before = NOWHERE
+        while at != gone:
+            before = at
+            at = following[at]
+        if before == NOWHERE:
+            heads[bucket] = following[gone]
+        else:
+            following[before] = following[gone]
+        free[free_count] = gone
+        free_count += 1
+    return free_count
+
+
+@njit(cache=True)
+def rehash(heads, following, known_first, live):
+    """Hang every live number into new heads."""
+    mask = np.uint64(len(heads) - 1)
+    heads[:] = NOWHERE
+    for at in range(len(live)):
+        if live[at]:
+            bucket = known_first[at] & mask
+            following[at] = heads[bucket]
+            heads[bucket] = at

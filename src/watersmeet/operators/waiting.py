@@ -1,0 +1,59 @@
+"""Rows that wait for the watermark to pass them, given out in time order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.contract import Rows
+
+
+class Waiting:
+    """The rows of one input. Rows of equal time keep their arrival order."""
+
+    def __init__(self) -> None:
+        self._parts: list[Rows] = []
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self._parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(rows.data.nbytes) for rows in self._parts)
+
+    @property
+    def oldest_us(self) -> int | None:
+        """The time of the first row that waits, or None."""
+        return min((int(rows.times.min()) for rows in self._parts), default=None)
+
+    def add(self, rows: Rows) -> None:
+        if len(rows):
+            self._parts.append(rows)
+
+    def replace(self, rows: Rows) -> None:
+        self._parts = [rows] if len(rows) else []
+
+    def release(self, until_us: int) -> Rows | None:
+        """The rows before an instant in time order, or None; the others go on waiting."""
+        if not any(bool((rows.times < until_us).any()) for rows in self._parts):
+            return None
+        everything = self._as_one()
+        times = everything.times
+        if bool((times[1:] >= times[:-1]).all()):
+            ready = int(np.searchsorted(times, until_us))
+            self.replace(_piece(everything, ready, times.size))
+            return _piece(everything, 0, ready)
+        order = np.argsort(times, kind="stable")
+        ready = int(np.searchsorted(times[order], until_us))
+        self.replace(everything.take(np.sort(order[ready:])))
+        return everything.take(order[:ready])
+
+    def _as_one(self) -> Rows:
+        if len(self._parts) == 1:
+            return self._parts[0]
+        times = np.concatenate([rows.times for rows in self._parts])
+        return Rows(pa.concat_batches([rows.data for rows in self._parts]), times)
+
+
+def _piece(rows: Rows, start: int, stop: int) -> Rows:
+    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
