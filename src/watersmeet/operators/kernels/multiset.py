@@ -59,7 +59,7 @@ def add_value(table, group, word_1, word_2):
 
 @njit(cache=True)
 def first_and_last(groups, live, ends, words_1, words_2, table, out):
-    """out[i] = +1 where a value comes into its group, -1 where the last of it leaves, else 0; the net of distinct values.
+    """out[i] = +1 where a value comes into its group, -1 where the last of it leaves, else 0; and their sum.
 
     Additions of a cell count before its removals. `table` must have room for all that comes. The second result
     is False if a value left that was not there.

@@ -214,7 +214,7 @@ def shrink(nodes, state, path, node):
 
 @njit(cache=True)
 def merged_away(nodes, state, parent, i, leaves):
-    """Free child i if it is empty, or merge it with a neighbour if both fit in one; whether the parent lost an entry."""
+    """Free child i if it is empty, or merge it with a neighbour if both fit in one; whether either was done."""
     child = nodes[parent, KIDS + i]
     size = nodes[child, SIZE]
     if size == 0:

@@ -1,4 +1,4 @@
-"""Aggregates that rows enter and leave again: exact, the same whatever the history, without a look at the whole window."""
+"""Aggregates that rows enter and leave again: exact, and the same whatever the history."""
 
 from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells, Int64s
 from watersmeet.operators.continuous.aggregates.make import make_aggregator

@@ -34,7 +34,7 @@ class Distinct:
         net, complete = first_and_last(changes.groups, lives, changes.ends, words_1, words_2, self._table, once)
         if not complete:
             raise AssertionError("a value left that had not come")
-        self._values += net
+        self._values += int(net)
         return self._inner.apply(Cells(changes.groups, once, changes.ends), values, order)
 
     def _make_room(self, coming: int) -> None:
