@@ -38,34 +38,32 @@ from watersmeet.plan.expressions import Literal
 SHARES = [0, 1, 0.5, 0.25, 0.1, 0.95, 1 / 3, 0.999]
 
 
-def duck_percentile(values: list[Any], share: float) -> float | None:
-    sample = pa.table({"x": pa.array(values, pa.float64())})
-    with duckdb.connect() as database:
-        database.register("sample", sample)
-        return database.sql(f"SELECT quantile_cont(x, {share!r}) FROM sample").fetchone()[0]
+def neighbours(values: list[Any], share: float) -> tuple[float, float, float]:
+    """The values on both sides of a percentile, as the nearest doubles, and how far it lies from the first."""
+    ordered = sorted((float(v) + 0.0 for v in values), key=lambda v: (math.isnan(v), v))
+    place = (len(ordered) - 1) * share
+    return ordered[math.floor(place)], ordered[math.ceil(place)], place - math.floor(place)
 
 
 def plain_percentile(values: list[Any], share: float) -> float | None:
-    """On the nearest doubles, as DuckDB does it."""
-    ordered = sorted((float(v) + 0.0 for v in values), key=lambda v: (math.isnan(v), v))
-    if not ordered:
+    if not values:
         return None
-    place = (len(ordered) - 1) * share
-    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
-    part = place - math.floor(place)
-    return low if part == 0 else low * (1 - part) + high * part
+    low, high, part = neighbours(values, share)
+    return low if low == high or part == 0 else low * (1 - part) + high * part
 
 
 @pytest.mark.parametrize("share", SHARES)
 def test_the_plain_percentile_is_that_of_duckdb(share: float) -> None:
+    """To the last bit where nothing is rounded; else DuckDB may be compiled to round twice instead of three times."""
     rng = np.random.default_rng(7)
-    for count in (1, 2, 3, 10, 101):
-        for values in (
-            rng.normal(size=count),
-            rng.integers(0, 5, count).astype(float),
-            10.0 ** rng.integers(-9, 9, count),
-        ):
-            same([plain_percentile(list(values), share)], [duck_percentile(list(values), share)])
+    with duckdb.connect() as database:
+        for count in (1, 2, 3, 10, 101):
+            for sample in (rng.normal(size=count), rng.integers(0, 5, count) / 4, 10.0 ** rng.integers(-9, 9, count)):
+                database.register("sample", pa.table({"x": sample}))
+                theirs = database.sql(f"SELECT quantile_cont(x, {share!r}) FROM sample").fetchall()[0][0]
+                low, high, part = neighbours(list(sample), share)
+                allowed = 0 if part in (0, 0.5) else 2 * math.ulp(max(abs(low), abs(high)))
+                assert plain_percentile(list(sample), share) == pytest.approx(theirs, rel=0, abs=allowed)
 
 
 @pytest.mark.parametrize("share", SHARES)

@@ -15,7 +15,7 @@ from watersmeet.plan.expressions import Aggregate, Expression, Literal, to_text
 class Percentile:
     """Of n values in order, numbered from 0, the one at share * (n - 1); NaN is above all numbers.
 
-    Between a and b it is a * (1 - part) + b * part in doubles, as DuckDB's quantile_cont.
+    Between a and b it is a * (1 - part) + b * part in doubles, as DuckDB's quantile_cont; a itself if they are equal.
     """
 
     def __init__(self, aggregate: Aggregate) -> None:
@@ -37,7 +37,7 @@ class Percentile:
         part = place - np.floor(place)
         with np.errstate(over="ignore", invalid="ignore"):
             between = below * (1 - part) + above * part
-        return column(pa.float64(), np.where(part == 0, below, between), valid)
+        return column(pa.float64(), np.where(low == high, below, between), valid)
 
     def grow(self, groups: int) -> None:
         self._rows.grow(groups)
