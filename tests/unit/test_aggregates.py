@@ -34,8 +34,8 @@ def pick(values: list[Any]) -> Callable[[Random], Any]:
 
 
 def long_decimal(rng: Random) -> Decimal:
-    digits = int("".join(str(d) for d in rng.integers(0, 10, int(rng.integers(1, 36)))))
-    return Decimal(digits * (1 if rng.random() < 0.5 else -1)).scaleb(-4)
+    digits = tuple(rng.integers(0, 10, int(rng.integers(1, 36))).tolist())
+    return Decimal((int(rng.integers(2)) if any(digits) else 0, digits, -4))
 
 
 def word(rng: Random) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from watersmeet.operators.continuous.aggregates.contract import Int64s
+from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.kernels.cells import additions_first
 from watersmeet.operators.kernels.ordered import first_rows
@@ -28,12 +28,13 @@ class TopKWindow:
         The result is arrays of instants (counted from 0), ids and diffs: per instant and id one net change, removals
         first, by id.
         """
-        order = additions_first(diffs, ends)
+        ends = frozen(ends)
+        order = additions_first(frozen(diffs), ends)
         if order.size:
             ids, ranks, diffs = ids[order], ranks[order], diffs[order]
         raw = np.empty((2 * ids.size, 3), np.int64)
         found = np.zeros(1, np.int64)
-        self._tree.run(first_rows, (ids, ranks, diffs, ends, self._limit), (found, raw))
+        self._tree.run(first_rows, (frozen(ids), frozen(ranks), frozen(diffs), ends, self._limit), (found, raw))
         return net_changes(raw[: found[0]])
 
     def rerank(self, ids: Int64s, ranks: Int64s) -> None:

@@ -12,12 +12,12 @@ def additions_first(diffs, ends):
     start = 0
     in_order = True
     for end in ends:
-        for i in range(start + 1, end):
-            if diffs[i - 1] < 0 and diffs[i] > 0:
+        removing = False
+        for i in range(start, end):
+            if diffs[i] < 0:
+                removing = True
+            elif removing and diffs[i] > 0:
                 in_order = False
-                break
-        if not in_order:
-            break
         start = end
     if in_order:
         return np.empty(0, np.int64)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.operators.codes import INT64, Mask, encode
 from watersmeet.operators.continuous.aggregates.columns import column
-from watersmeet.operators.continuous.aggregates.contract import Int64s
+from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 from watersmeet.operators.continuous.aggregates.dictionary import Dictionary
 from watersmeet.plan.strategy import is_exact
 
@@ -45,7 +45,7 @@ class ExactCoding:
         self._type = data_type
 
     def enter(self, values: pa.Array, lives: Int64s) -> tuple[Int64s, Renaming | None]:
-        return encode(values), None
+        return frozen(encode(values)), None
 
     def decode(self, codes: Int64s, valid: Mask) -> pa.Array:
         kind = self._type

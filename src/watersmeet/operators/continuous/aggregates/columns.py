@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
+from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, frozen
 from watersmeet.operators.kernels.digits import decimals_to_doubles
 
 TEN_DIGITS = 9  # powers of ten up to 10**9 are divisors below 2**31
@@ -20,7 +20,7 @@ def live(changes: Cells, values: pa.Array | None) -> Int64s:
     if values is None or not values.null_count:
         return changes.diffs
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(valid, changes.diffs, 0)
+    return frozen(np.where(valid, changes.diffs, 0))
 
 
 def column(data_type: pa.DataType, data: npt.NDArray[Any], valid: Mask) -> pa.Array:
@@ -30,11 +30,11 @@ def column(data_type: pa.DataType, data: npt.NDArray[Any], valid: Mask) -> pa.Ar
 
 
 def words_of(values: pa.Array, width: int = 1) -> Int64s:
-    """The int64 words of a column of 64-bit values, or of 128-bit ones with width 2; without a copy."""
+    """The int64 words of a column of 64-bit values, or of 128-bit ones with width 2."""
     if not len(values):
-        return np.empty(0, np.int64)
+        return frozen(np.empty(0, np.int64))
     raw = np.frombuffer(values.buffers()[1], np.int64)
-    return raw[width * values.offset : width * (values.offset + len(values))]
+    return frozen(raw[width * values.offset : width * (values.offset + len(values))])
 
 
 def wide_decimals(values: pa.Array) -> pa.Array:
@@ -53,7 +53,7 @@ def to_doubles(values: pa.Array) -> npt.NDArray[np.float64]:
     if pa.types.is_decimal(values.type):
         bits = np.empty(len(values), np.int64)
         divisors = np.array(powers_of_ten(values.type.scale), np.int64)
-        decimals_to_doubles(words_of(wide_decimals(values), 2), divisors, bits)
+        decimals_to_doubles(words_of(wide_decimals(values), 2), frozen(divisors), bits)
         return bits.view(np.float64)
     doubles: npt.NDArray[np.float64] = words_of(values.cast(pa.float64(), safe=False)).view(np.float64)
     return doubles

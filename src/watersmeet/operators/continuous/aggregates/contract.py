@@ -12,6 +12,13 @@ import pyarrow as pa
 Int64s = npt.NDArray[np.int64]
 
 
+def frozen(array: Int64s) -> Int64s:
+    """A read-only, contiguous view, so that Numba compiles a kernel once and not for every kind of array."""
+    view = np.ascontiguousarray(array, np.int64).view()
+    view.flags.writeable = False
+    return view
+
+
 @dataclass(frozen=True)
 class Cells:
     """Changes sorted by (instant, group). A cell is all changes of one group at one instant; none is empty."""
@@ -19,6 +26,10 @@ class Cells:
     groups: Int64s  # per change: the number of its group
     diffs: Int64s  # per change: +1 or -1; 0 is no change
     ends: Int64s  # per cell: one past its last change
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "diffs", "ends"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __len__(self) -> int:
         return int(self.ends.size)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.continuous.aggregates.contract import Int64s
+from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_bytes import from_bytes, slices, to_bytes
 from watersmeet.operators.kernels.sorted_bytes import find_sorted
 
@@ -36,14 +36,14 @@ class Dictionary:
         """The labels of a batch; if labels were given anew, the function from the old ones to the new."""
         encoded = to_bytes(values).dictionary_encode()
         if not len(encoded.dictionary):
-            return np.zeros(len(values), np.int64), None
+            return frozen(np.zeros(len(values), np.int64)), None
         order = pc.sort_indices(encoded.dictionary)
         places, renaming = self._place(encoded.dictionary.take(order))
         place_of = np.empty_like(places)
         place_of[order.to_numpy(zero_copy_only=False)] = places
         batch = place_of[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         self._rows += np.bincount(batch, weights=lives, minlength=self._rows.size).astype(np.int64)
-        return self._labels[batch], renaming
+        return frozen(self._labels[batch]), renaming
 
     def _place(self, distinct: pa.Array) -> tuple[Int64s, Callable[[Int64s], Int64s] | None]:
         """Where sorted values stand in the dictionary, once those that are new have been put in."""

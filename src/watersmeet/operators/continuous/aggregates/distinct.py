@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.aggregates.columns import live
-from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells, Int64s
+from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells, Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_bytes import slices, to_bytes
 from watersmeet.operators.kernels.multiset import SLOT_FIELDS, fingerprints, first_and_last, move_values
 from watersmeet.plan.strategy import is_exact
@@ -56,9 +56,8 @@ class Distinct:
 def identities(values: pa.Array) -> tuple[Int64s, Int64s]:
     """Two words per value, equal for equal values; what stands at NULLs is arbitrary."""
     if is_exact(values.type):
-        return encode(values), np.zeros(len(values), np.int64)
-    if pa.types.is_null(values.type):
-        return np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
-    words_1, words_2 = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
-    fingerprints(*slices(to_bytes(values)), words_1, words_2)
-    return words_1, words_2
+        return frozen(encode(values)), frozen(np.zeros(len(values), np.int64))
+    words_1, words_2 = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+    if not pa.types.is_null(values.type):
+        fingerprints(*slices(to_bytes(values)), words_1, words_2)
+    return frozen(words_1), frozen(words_2)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.operators.continuous.aggregates.coding import coding_of
 from watersmeet.operators.continuous.aggregates.columns import live
-from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
+from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_rows import OrderedRows
 from watersmeet.operators.continuous.aggregates.row_queues import RowQueues
 from watersmeet.plan.expressions import Aggregate
@@ -39,7 +39,7 @@ class Extreme:
         return result
 
     def _key(self, codes: Int64s) -> Int64s:
-        return ~codes if self._turned else codes
+        return frozen(~codes if self._turned else codes)
 
     def grow(self, groups: int) -> None:
         self._rows.grow(groups)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.operators.codes import INT64
 from watersmeet.operators.continuous.aggregates.columns import wide_decimals, words_of
-from watersmeet.operators.continuous.aggregates.contract import Int64s
+from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 
 WIDTH = 16  # bytes of a decimal
 
@@ -37,10 +37,10 @@ def from_bytes(values: pa.Array, data_type: pa.DataType) -> pa.Array:
 def slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Int64s]:
     """The bytes of a large_binary column and where each value starts; the end comes last."""
     if not len(values):
-        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+        return np.frombuffer(b"", np.uint8), frozen(np.zeros(1, np.int64))
     offsets, data = values.buffers()[1:]
     bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-    return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), bounds
+    return np.frombuffer(data if data is not None else b"", np.uint8), frozen(bounds)
 
 
 def _decimal_bytes(values: pa.Array) -> pa.Array:

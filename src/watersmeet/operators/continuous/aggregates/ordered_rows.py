@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.aggregates.columns import grown
-from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
+from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, frozen
 from watersmeet.operators.kernels.cells import additions_first
 from watersmeet.operators.kernels.ordered import (
     FANOUT,
@@ -72,9 +71,7 @@ class OrderedRows:
         self._tree.run(first_in_order, (groups, lives, changes.ends, keys, payloads, self._counts), (out, valid))
         return out, valid
 
-    def around(
-        self, changes: Cells, lives: Int64s, keys: Int64s, share: float
-    ) -> tuple[Int64s, Int64s, npt.NDArray[np.int64]]:
+    def around(self, changes: Cells, lives: Int64s, keys: Int64s, share: float) -> tuple[Int64s, Int64s, Int64s]:
         """The keys of the rows on both sides of a quantile, and the number of rows, after each cell."""
         low, high, sizes = (np.zeros(len(changes), np.int64) for _ in range(3))
         groups, lives, keys = in_turn(changes, lives, changes.groups, lives, keys)
@@ -100,4 +97,4 @@ class OrderedRows:
 def in_turn(changes: Cells, lives: Int64s, *arrays: Int64s) -> tuple[Int64s, ...]:
     """The arrays with the additions of every cell before its removals."""
     order = additions_first(lives, changes.ends)
-    return tuple(array[order] for array in arrays) if order.size else arrays
+    return tuple(frozen(array[order]) for array in arrays) if order.size else arrays
