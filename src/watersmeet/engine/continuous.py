@@ -21,7 +21,7 @@ from watersmeet.operators.continuous.pipeline import Continuous, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperation as SetOperationNode
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
-from watersmeet.operators.continuous.top_k import TopK as TopKNode
+from watersmeet.operators.continuous.top_k_window import TopK as TopKNode
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.waiting import Waiting

@@ -1,0 +1,54 @@
+"""What a GROUP BY asks of an aggregate: take changes, say its value after each instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int64s = npt.NDArray[np.int64]
+
+
+def frozen(array: Int64s) -> Int64s:
+    """A read-only, contiguous view, so that Numba compiles a kernel once and not for every kind of array."""
+    view = np.ascontiguousarray(array, np.int64).view()
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Changes sorted by (instant, group). A cell is all changes of one group at one instant; none is empty."""
+
+    groups: Int64s  # per change: the number of its group
+    diffs: Int64s  # per change: +1 or -1; 0 is no change
+    ends: Int64s  # per cell: one past its last change
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "diffs", "ends"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    def __len__(self) -> int:
+        return int(self.ends.size)
+
+
+class Aggregator(Protocol):
+    """One aggregate of all groups. It pickles, and its results depend on the rows that are in, not on their history."""
+
+    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
+        """The aggregate of each cell's group after all changes of the cell; NULL where no value is left.
+
+        `values` is the argument per change (None for COUNT(*)). A removal carries a value equal to one added before,
+        or in the same cell, and the `order` of its row: the place of the row in time, which no other row has.
+        """
+        ...
+
+    def grow(self, groups: int) -> None:
+        """Make room for groups 0 to groups - 1. A number may be used again once all rows of its group have left."""
+        ...
+
+    @property
+    def nbytes(self) -> int: ...

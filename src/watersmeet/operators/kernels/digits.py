@@ -1,0 +1,248 @@
+"""Exact numbers as rows of 32-bit digits, lowest first, each kept in an int64 so that sums need no carries.
+
+A row of digits d and an exponent e mean the number sum(d[j] * 2**(32 j)) * 2**e. Adding up numbers adds up their
+digits; the digits may go negative and far beyond 32 bits (2**31 numbers fit) until `settle` brings them in order.
+Results are rounded once: the nearest double, ties to even.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# how a value is given: one word, except for decimals, which have two
+INTEGER, UNSIGNED, DECIMAL, FLOAT = range(4)
+
+DIGIT_BITS = 32
+MASK = np.int64(0xFFFFFFFF)
+FLOAT_DIGITS = 3
+LOWEST_FLOAT_EXPONENT = -1074
+FRACTION = np.int64((1 << 52) - 1)
+SPECIAL = 0x7FF
+INFINITY = np.int64(SPECIAL << 52)
+NOT_A_NUMBER = np.int64((SPECIAL << 52) | (1 << 51))
+SIGN = np.int64(-(2**63))
+
+
+@njit(cache=True, inline="always")
+def float_exponent(bits):
+    """The exponent field of a double; SPECIAL for infinities and NaN."""
+    return (bits >> 52) & SPECIAL
+
+
+@njit(cache=True, inline="always")
+def float_place(bits):
+    """The bit, counted from the lowest bit a double can have, at which the 53 bits of a double start."""
+    return max(float_exponent(bits), 1) - 1
+
+
+@njit(cache=True, inline="always")
+def split_float(bits, digits):
+    """The digits of a finite double; returns the place of the first one."""
+    place = float_place(bits)
+    mantissa = bits & FRACTION
+    if float_exponent(bits):
+        mantissa |= FRACTION + 1
+    shift = place & 31
+    digits[0] = (mantissa << shift) & MASK
+    rest = mantissa >> (32 - shift)
+    digits[1] = rest & MASK
+    digits[2] = rest >> 32
+    return place >> 5
+
+
+@njit(cache=True, inline="always")
+def split_whole(low, high, digits):
+    """The four digits of a 128-bit magnitude."""
+    digits[0] = low & MASK
+    digits[1] = (low >> 32) & MASK
+    digits[2] = high & MASK
+    digits[3] = (high >> 32) & MASK
+
+
+@njit(cache=True)
+def split(kind, words, i, digits):
+    """Value i as digits: how many, the place of the first, and the sign. Floats must be finite."""
+    if kind == FLOAT:
+        bits = words[i]
+        return FLOAT_DIGITS, split_float(bits, digits), -1 if bits < 0 else 1
+    if kind == DECIMAL:
+        low, high = words[2 * i], words[2 * i + 1]
+        if high >= 0:
+            split_whole(low, high, digits)
+            return 4, 0, 1
+        split_whole(-low, ~high + (1 if low == 0 else 0), digits)
+        return 4, 0, -1
+    value = words[i]
+    negative = kind == INTEGER and value < 0
+    split_whole(-value if negative else value, np.int64(0), digits)
+    return 2, 0, -1 if negative else 1
+
+
+@njit(cache=True)
+def settle(row, width, digits):
+    """Bring `width` digits in order as a magnitude of width + 2 digits; its highest place (-1: zero) and the sign."""
+    carry = np.int64(0)
+    top = -1
+    for j in range(width):
+        total = row[j] + carry
+        digit = total & MASK
+        digits[j] = digit
+        carry = total >> 32
+        if digit:
+            top = j
+    if carry < 0:
+        return settle_negative(digits, width, carry)
+    digits[width] = carry & MASK
+    digits[width + 1] = carry >> 32
+    if carry:
+        top = width + 1 if digits[width + 1] else width
+    return top, False
+
+
+@njit(cache=True)
+def settle_negative(digits, width, carry):
+    """The magnitude of what came out as a complement."""
+    digits[width] = carry & MASK
+    digits[width + 1] = (carry >> 32) & MASK
+    top = -1
+    borrow = np.int64(1)
+    for j in range(width + 2):
+        total = (digits[j] ^ MASK) + borrow
+        digits[j] = total & MASK
+        borrow = total >> 32
+        if digits[j]:
+            top = j
+    return top, True
+
+
+@njit(cache=True)
+def bit_length(digit):
+    """How many bits a digit has."""
+    length = 0
+    while digit >= 256:
+        digit >>= 8
+        length += 8
+    while digit:
+        digit >>= 1
+        length += 1
+    return length
+
+
+@njit(cache=True)
+def nearest_double(digits, top, exponent, inexact, negative):
+    """The bits of the double nearest to a magnitude; `inexact` says that a little more lies below its digits."""
+    sign = SIGN if negative else np.int64(0)
+    if top < 0:
+        return np.int64(0)
+    length = bit_length(digits[top])
+    second = digits[top - 1] if top >= 1 else np.int64(0)
+    third = digits[top - 2] if top >= 2 else np.int64(0)
+    # the 62 highest bits, and whether anything is below them
+    shift = 30 - length
+    if shift >= 0:
+        middle = second << shift
+        below = third & ((np.int64(1) << (32 - shift)) - 1)
+    else:
+        middle = second >> -shift
+        below = third | (second & ((np.int64(1) << -shift) - 1))
+    bits = (digits[top] << (62 - length)) | middle | (third >> min(32 - shift, 63))
+    sticky = inexact or below != 0
+    if not sticky:
+        for j in range(top - 3, -1, -1):
+            if digits[j]:
+                sticky = True
+                break
+    leading = 32 * top + exponent + length - 1
+    if leading > 1023:
+        return INFINITY | sign
+    dropped = 9 if leading >= -1022 else 9 - 1022 - leading
+    if dropped > 62:
+        return sign
+    kept = bits >> dropped
+    rest = bits & ((np.int64(1) << dropped) - 1)
+    half = np.int64(1) << (dropped - 1)
+    if rest > half or (rest == half and (sticky or kept & 1)):
+        kept += 1
+    if leading >= -1022:  # the highest bit of `kept` adds the missing one to the exponent
+        kept += np.int64(leading + 1022) << 52
+    return kept | sign
+
+
+@njit(cache=True)
+def nearest_quotient(digits, top, exponent, divisors, count, work, negative):
+    """The bits of the double nearest to a magnitude divided by the first `count` divisors, each below 2**31.
+
+    Dividing by one after the other and rounding down each time is dividing by their product and rounding down;
+    only whether something was left over matters beyond the digits that are kept.
+    """
+    if top < 0:
+        return np.int64(0)
+    if count == 0:
+        return nearest_double(digits, top, exponent, False, negative)
+    length = count + 4
+    inexact = False
+    for j in range(top - length, -1, -1):
+        if digits[j]:
+            inexact = True
+            break
+    for k in range(length):
+        work[length - 1 - k] = digits[top - k] if top >= k else np.int64(0)
+    highest = length - 1
+    for d in range(count):
+        rest = np.int64(0)
+        for j in range(highest, -1, -1):
+            part = (rest << 32) | work[j]
+            work[j] = part // divisors[d]
+            rest = part - work[j] * divisors[d]
+        inexact |= rest != 0
+        while work[highest] == 0:
+            highest -= 1
+    return nearest_double(work, highest, exponent + 32 * (top - length + 1), inexact, negative)
+
+
+@njit(cache=True)
+def as_int64(digits, top, negative):
+    """A magnitude as int64, and whether it fits."""
+    if top > 1:
+        return np.int64(0), False
+    low = digits[0] if top >= 0 else np.int64(0)
+    high = digits[1] if top >= 1 else np.int64(0)
+    value = (high << 32) | low
+    if value < 0:  # at least 2**63
+        return value, negative and value == SIGN
+    return -value if negative else value, True
+
+
+@njit(cache=True)
+def as_decimal(digits, top, negative, words, i):
+    """A magnitude as the two words of a 128-bit decimal; whether it has at most 38 digits."""
+    if top > 3:
+        return False
+    for j in range(top + 1, 4):
+        digits[j] = 0
+    low = (digits[1] << 32) | digits[0]
+    high = (digits[3] << 32) | digits[2]
+    # 10**38 is 0x4B3B4CA85A86C47A 098A224000000000
+    limit_high, limit_low = np.int64(0x4B3B4CA85A86C47A), np.int64(0x098A224000000000)
+    if high < 0 or high > limit_high or (high == limit_high and (low < 0 or low >= limit_low)):
+        return False
+    if negative:
+        high = ~high + (1 if low == 0 else 0)
+        low = -low
+    words[2 * i] = low
+    words[2 * i + 1] = high
+    return True
+
+
+@njit(cache=True)
+def decimals_to_doubles(words, divisors, out):
+    """The double nearest to every decimal; `divisors` multiply to the power of ten of its scale."""
+    digits = np.empty(8, np.int64)
+    work = np.empty(len(divisors) + 8, np.int64)
+    for i in range(len(out)):
+        count, _, sign = split(DECIMAL, words, i, digits)
+        top = count - 1
+        while top >= 0 and digits[top] == 0:
+            top -= 1
+        out[i] = nearest_quotient(digits, top, 0, divisors, len(divisors), work, sign < 0)

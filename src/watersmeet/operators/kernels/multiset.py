@@ -1,0 +1,114 @@
+"""How often each value stands in each group: a hash table with linear probing, emptied by shifting back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from watersmeet.operators.kernels.hashing import combine, finish
+
+# table[slot]; a slot with COUNT 0 is free. A value is known by two words.
+GROUP, WORD_1, WORD_2, COUNT = range(4)
+SLOT_FIELDS = 4
+
+
+@njit(cache=True, inline="always")
+def home(group, word_1, word_2, mask):
+    """The slot at which the search for a value starts."""
+    h = combine(combine(combine(np.uint64(0), group), word_1), word_2)
+    return np.int64(finish(h)) & mask
+
+
+@njit(cache=True)
+def slot_of(table, group, word_1, word_2):
+    """The slot that holds a value, or the free one where it belongs."""
+    mask = np.int64(len(table) - 1)
+    slot = home(group, word_1, word_2, mask)
+    while table[slot, COUNT] and (
+        table[slot, GROUP] != group or table[slot, WORD_1] != word_1 or table[slot, WORD_2] != word_2
+    ):
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True)
+def clear_slot(table, slot):
+    """Free a slot and move back what was pushed beyond it."""
+    mask = np.int64(len(table) - 1)
+    hole = slot
+    slot = (slot + 1) & mask
+    while table[slot, COUNT]:
+        start = home(table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2], mask)
+        if ((slot - start) & mask) >= ((slot - hole) & mask):
+            table[hole] = table[slot]
+            hole = slot
+        slot = (slot + 1) & mask
+    table[hole, COUNT] = 0
+
+
+@njit(cache=True)
+def add_value(table, group, word_1, word_2):
+    """One more of a value; whether it is the first."""
+    slot = slot_of(table, group, word_1, word_2)
+    if table[slot, COUNT]:
+        table[slot, COUNT] += 1
+        return False
+    table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2], table[slot, COUNT] = group, word_1, word_2, 1
+    return True
+
+
+@njit(cache=True)
+def first_and_last(groups, live, ends, words_1, words_2, table, out):
+    """out[i] = +1 where a value comes into its group, -1 where the last of it leaves, else 0; and their sum.
+
+    Additions of a cell count before its removals. `table` must have room for all that comes. The second result
+    is False if a value left that was not there.
+    """
+    start = 0
+    net = 0
+    for end in ends:
+        for i in range(start, end):
+            if live[i] > 0:
+                out[i] = 1 if add_value(table, groups[i], words_1[i], words_2[i]) else 0
+                net += out[i]
+            elif live[i] == 0:
+                out[i] = 0
+        for i in range(start, end):
+            if live[i] < 0:
+                slot = slot_of(table, groups[i], words_1[i], words_2[i])
+                if table[slot, COUNT] == 0:
+                    return net, False
+                table[slot, COUNT] -= 1
+                out[i] = 0
+                if table[slot, COUNT] == 0:
+                    clear_slot(table, slot)
+                    out[i] = -1
+                    net -= 1
+        start = end
+    return net, True
+
+
+@njit(cache=True)
+def move_values(table, target):
+    """Enter all that a table holds into an empty one of another size."""
+    for slot in range(len(table)):
+        if table[slot, COUNT]:
+            to = slot_of(target, table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2])
+            target[to] = table[slot]
+
+
+@njit(cache=True)
+def fingerprints(data, offsets, words_1, words_2):
+    """128 bits of hash for every slice data[offsets[i]:offsets[i + 1]]."""
+    for i in range(len(words_1)):
+        start, end = offsets[i], offsets[i + 1]
+        one = combine(np.uint64(1), end - start)
+        two = combine(np.uint64(2), end - start)
+        word = np.int64(0)
+        for p in range(start, end):
+            word = (word << 8) | np.int64(data[p])
+            if (p - start) & 7 == 7:
+                one, two = finish(one ^ np.uint64(word)), combine(finish(two), word)
+                word = np.int64(0)
+        words_1[i] = np.int64(finish(one ^ np.uint64(word)))
+        words_2[i] = np.int64(finish(combine(finish(two), word)))

@@ -1,0 +1,39 @@
+"""Finding byte strings among sorted ones."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True)
+def compare(left, a, a_end, right, b, b_end):
+    """Below, at or above 0 as one slice of bytes comes before, equals or comes after another."""
+    while a < a_end and b < b_end:
+        if left[a] != right[b]:
+            return -1 if left[a] < right[b] else 1
+        a += 1
+        b += 1
+    return (a_end - a) - (b_end - b)
+
+
+@njit(cache=True)
+def find_sorted(data, offsets, wanted, wanted_offsets, places, found):
+    """The place of every wanted slice among sorted ones, and whether it is there; the wanted are sorted too."""
+    count = len(offsets) - 1
+    low = 0
+    for i in range(len(places)):
+        first, last = wanted_offsets[i], wanted_offsets[i + 1]
+        step, high = 1, low
+        while high < count and compare(data, offsets[high], offsets[high + 1], wanted, first, last) < 0:
+            low = high + 1
+            high += step
+            step *= 2
+        high = min(high, count)
+        while low < high:
+            middle = (low + high) >> 1
+            if compare(data, offsets[middle], offsets[middle + 1], wanted, first, last) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        places[i] = low
+        found[i] = low < count and compare(data, offsets[low], offsets[low + 1], wanted, first, last) == 0

@@ -1,0 +1,293 @@
+"""Every aggregate against plain Python over the rows that are in, at every instant of random histories."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.unit.histories import aggregated, history, plain, run, same
+from watersmeet.errors import DataError
+from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
+from watersmeet.plan.expressions import Aggregate, Column
+
+Random = np.random.Generator
+INT64 = np.iinfo(np.int64)
+
+EXTREME_FLOATS = [
+    0.0, -0.0, 1.0, -1.0, 0.1, 1e16, -1e16, 1e308, -1e308, 1.7976931348623157e308, 5e-324, -5e-324, 2.2e-308, 1e-300,
+    math.pi, 2.0**53, 2.0**-53, 2.0**-1022, 1e15 + 0.3,
+]  # fmt: skip
+SPECIAL_FLOATS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5]
+
+
+def pick(values: list[Any]) -> Callable[[Random], Any]:
+    return lambda rng: values[int(rng.integers(len(values)))]
+
+
+def long_decimal(rng: Random) -> Decimal:
+    digits = tuple(rng.integers(0, 10, int(rng.integers(1, 36))).tolist())
+    return Decimal((int(rng.integers(2)) if any(digits) else 0, digits, -4))
+
+
+def word(rng: Random) -> str:
+    return "".join(pick(list("aäb\U0001f600\uffff"))(rng) for _ in range(int(rng.integers(0, 5))))
+
+
+MAKERS: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
+    "ints": (pa.int64(), lambda rng: int(rng.integers(-(10**6), 10**6))),
+    "few ints": (pa.int32(), lambda rng: int(rng.integers(-2, 3))),
+    "large ints": (pa.int64(), lambda rng: int(rng.integers(-(2**57), 2**57))),
+    "unsigned": (pa.uint64(), lambda rng: int(rng.integers(0, 2**58, dtype=np.uint64))),
+    "floats": (pa.float64(), lambda rng: float(rng.normal(100, 30))),
+    "extreme floats": (pa.float64(), pick(EXTREME_FLOATS)),
+    "any floats": (pa.float64(), lambda rng: float(np.ldexp(rng.normal(), int(rng.integers(-1070, 1000))))),
+    "special floats": (pa.float64(), pick(SPECIAL_FLOATS)),
+    "small floats": (pa.float32(), lambda rng: float(np.float32(rng.normal()))),
+    "decimals": (pa.decimal128(10, 2), lambda rng: Decimal(int(rng.integers(-(10**9), 10**9))).scaleb(-2)),
+    "long decimals": (pa.decimal128(36, 4), long_decimal),
+}
+ORDERED: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
+    **MAKERS,
+    "words": (pa.string(), word),
+    "many words": (pa.large_string(), lambda rng: f"name {int(rng.integers(10**6))}"),
+    "bytes": (pa.binary(), lambda rng: rng.bytes(int(rng.integers(0, 3)))),
+    "fixed bytes": (pa.binary(3), lambda rng: rng.bytes(3)),
+    "booleans": (pa.bool_(), lambda rng: bool(rng.random() < 0.5)),
+    "dates": (pa.date32(), lambda rng: date(2024, 1, 1) + timedelta(days=int(rng.integers(-400, 400)))),
+    "instants": (pa.timestamp("us"), lambda rng: datetime(2024, 1, 1) + timedelta(seconds=int(rng.integers(10**6)))),
+    "spans": (pa.duration("us"), lambda rng: timedelta(microseconds=int(rng.integers(-(10**6), 10**6)))),
+}
+
+
+def some(make: Callable[[Random], Any], count: int, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [None if rng.random() < 0.1 else make(rng) for _ in range(count)]
+
+
+def check(
+    aggregate: Aggregate, answer: Callable[[list[Any]], Any], values: list[Any], *, fifo: bool, seed: int
+) -> None:
+    """Many groups that fill and empty all the time, then few that grow."""
+    for groups, window in ((40, 60), (2, 100)):
+        past = history(values, groups=groups, window=window, fifo=fifo, seed=seed)
+        expected = plain(past, answer)
+        for cuts in (0, 7):
+            same(run(aggregate, past, fifo=fifo, cuts=cuts, seed=seed), expected)
+
+
+def nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def unless_special(values: list[Any], finite: Callable[[list[Any]], Any]) -> Any:
+    """What a sum is if NaN or infinities are in."""
+    infinite = {v for v in values if isinstance(v, float) and math.isinf(v)}
+    if len(infinite) == 2 or any(v != v for v in values):
+        return math.nan
+    return infinite.pop() if infinite else finite(values)
+
+
+def exact_total(values: list[Any]) -> Fraction:
+    return sum(map(Fraction, values), Fraction(0))
+
+
+def plain_sum(values: list[Any]) -> Any:
+    if not values:
+        return None
+    if isinstance(values[0], float):
+        return unless_special(values, lambda finite: nearest(exact_total(finite)))
+    if isinstance(values[0], Decimal):
+        with localcontext(prec=60):
+            return sum(values, Decimal(0))
+    return sum(values)
+
+
+def plain_mean(values: list[Any]) -> float | None:
+    return unless_special(values, lambda finite: nearest(exact_total(finite) / len(finite))) if values else None
+
+
+def plain_variance(values: list[Any]) -> float | None:
+    if len(values) < 2:
+        return None
+    if any(isinstance(v, float) and not math.isfinite(v) for v in values):
+        return math.nan
+    return nearest(statistics.variance(map(Fraction, values)))
+
+
+def plain_deviation(values: list[Any]) -> float | None:
+    variance = plain_variance(values)
+    return None if variance is None else math.sqrt(variance)
+
+
+def by_value(value: Any) -> Any:
+    """NaN is above all numbers."""
+    return (True, 0.0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+def positive_zero(value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+PLAIN: dict[str, Callable[[list[Any]], Any]] = {
+    "count": len,
+    "sum": plain_sum,
+    "avg": plain_mean,
+    "variance": plain_variance,
+    "stddev": plain_deviation,
+    "min": lambda values: positive_zero(min(values, key=by_value)) if values else None,
+    "max": lambda values: positive_zero(max(values, key=by_value)) if values else None,
+    "first": lambda values: positive_zero(values[0]) if values else None,
+    "last": lambda values: positive_zero(values[-1]) if values else None,
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("function", ["count", "sum", "avg", "variance", "stddev"])
+def test_sums_are_exact_whatever_came_and_went(function: str, kind: str) -> None:
+    data_type, make = MAKERS[kind]
+    for seed in range(2):
+        check(aggregated(function, data_type), PLAIN[function], some(make, 150, seed), fifo=False, seed=seed)
+
+
+@pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize("kind", ORDERED)
+@pytest.mark.parametrize("function", ["min", "max", "first", "last"])
+def test_extremes_are_those_of_the_rows_that_are_in(function: str, kind: str, fifo: bool) -> None:
+    data_type, make = ORDERED[kind]
+    for seed in range(2):
+        check(aggregated(function, data_type), PLAIN[function], some(make, 200, seed), fifo=fifo, seed=seed)
+
+
+def once(values: list[Any]) -> list[Any]:
+    """One of each value; NaN equals NaN and -0.0 equals 0.0."""
+    return list({by_value(v): v for v in values}.values())
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+def test_distinct_values_are_counted_once(kind: str) -> None:
+    data_type, make = ORDERED[kind]
+    twice = [value for value in some(make, 60, 1) for _ in range(3)]
+    check(aggregated("count", data_type, distinct=True), lambda v: len(once(v)), twice, fifo=False, seed=1)
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "variance", "min", "last"])
+@pytest.mark.parametrize("kind", ["few ints", "extreme floats", "special floats", "decimals"])
+def test_distinct_values_are_summed_once(function: str, kind: str) -> None:
+    data_type, make = MAKERS[kind]
+    keep = (lambda values: values) if function == "last" else once
+    values = some(make, 150, 2)
+    check(aggregated(function, data_type, distinct=True), lambda v: PLAIN[function](keep(v)), values, fifo=True, seed=2)
+
+
+def test_without_an_argument_count_counts_rows_with_null_too() -> None:
+    counter = make_aggregator(Aggregate("count", (), pa.int64()), fifo=True)
+    counter.grow(2)
+    cells = Cells(np.array([0, 0, 1, 0]), np.array([1, 1, 1, -1]), np.array([2, 3, 4]))
+    assert counter.apply(cells, None, np.arange(4)).to_pylist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "variance", "min", "max", "first", "last", "median", "count"])
+def test_the_literal_null_aggregates_to_null_and_counts_nothing(function: str) -> None:
+    aggregate = aggregated(function, pa.null())
+    past = history([None] * 30, groups=3, window=10, fifo=True, seed=0)
+    same(run(aggregate, past, fifo=True), [0 if function == "count" else None] * past.cells().size)
+    distinct = aggregated(function, pa.null(), distinct=True)
+    same(run(distinct, past, fifo=True), [0 if function == "count" else None] * past.cells().size)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_float_sums_equal_fsum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = [float(x) for x in np.ldexp(rng.normal(size=300), rng.integers(-300, 300, 300))]
+    past = history(values, groups=5, window=80, fifo=True, seed=seed)
+    same(run(aggregated("sum", pa.float64()), past, fifo=True), plain(past, lambda v: math.fsum(v) if v else None))
+
+
+def test_what_left_is_gone_without_a_trace() -> None:
+    """1e16 + 1 - 1e16 is 1, and an infinity that left leaves a number."""
+    adder = make_aggregator(aggregated("sum", pa.float64()), fifo=False)
+    adder.grow(1)
+    values = pa.array([1e16, 1.0, math.inf, math.nan, 1e16, math.nan, math.inf, 1.0])
+    cells = Cells(np.zeros(8, np.int64), np.array([1, 1, 1, 1, -1, -1, -1, -1]), np.arange(1, 9))
+    found = adder.apply(cells, values, np.array([0, 1, 2, 3, 0, 3, 2, 1])).to_pylist()
+    same(found, [1e16, 1e16, math.inf, math.nan, math.nan, math.inf, 1.0, None])
+
+
+@pytest.mark.parametrize("data_type", [pa.int64(), pa.uint64()])
+def test_a_sum_beyond_bigint_is_an_error_and_one_that_came_back_is_not(data_type: pa.DataType) -> None:
+    adder = make_aggregator(aggregated("sum", data_type), fifo=True)
+    adder.grow(1)
+    largest = pa.array([INT64.max, 5, INT64.max], data_type)
+    together = Cells(np.zeros(3, np.int64), np.array([1, 1, -1]), np.array([3]))
+    assert adder.apply(together, largest, np.array([0, 1, 0])).to_pylist() == [5]
+    with pytest.raises(
+        DataError, match=r"SUM\(s\.x\) went beyond the range of BIGINT(.|\n)*DECIMAL\(38, 0\) or DOUBLE"
+    ):
+        adder.apply(Cells(np.zeros(1, np.int64), np.array([1]), np.array([1])), largest[:1], np.array([2]))
+
+
+def test_sums_at_the_limits_of_bigint_are_right() -> None:
+    adder = make_aggregator(aggregated("sum", pa.int64()), fifo=True)
+    adder.grow(2)
+    values = pa.array([INT64.max, INT64.min, 1])
+    cells = Cells(np.array([0, 1, 1]), np.array([1, 1, 1]), np.array([1, 2, 3]))
+    assert adder.apply(cells, values, np.arange(3)).to_pylist() == [INT64.max, INT64.min, INT64.min + 1]
+
+
+def test_a_decimal_sum_of_39_digits_is_an_error() -> None:
+    adder = make_aggregator(aggregated("sum", pa.decimal128(38, 0)), fifo=True)
+    adder.grow(1)
+    largest = Decimal(10**38 - 1)
+    values = pa.array([largest, Decimal(1)], pa.decimal128(38, 0))
+    one = Cells(np.zeros(1, np.int64), np.array([1]), np.array([1]))
+    assert adder.apply(one, values[:1], np.array([0])).to_pylist() == [largest]
+    with pytest.raises(DataError, match="38 digits"):
+        adder.apply(one, values[1:], np.array([1]))
+
+
+def test_slices_of_columns_are_read_from_their_offset() -> None:
+    one = Cells(np.zeros(1, np.int64), np.array([1]), np.array([1]))
+    for kind, (data_type, make) in ORDERED.items():
+        value = make(np.random.default_rng(3))
+        values = pa.array([None, make(np.random.default_rng(4)), value], data_type)[2:]
+        for function in ("max", "last", *(["sum"] if kind in MAKERS else [])):
+            aggregator = make_aggregator(aggregated(function, data_type), fifo=False)
+            aggregator.grow(1)
+            same(aggregator.apply(one, values, np.array([0])).to_pylist(), [PLAIN[function]([value])])
+
+
+def test_memory_follows_the_rows_that_are_in() -> None:
+    """Ten times the rows in the same window need no more room."""
+    for function, data_type in (("min", pa.string()), ("first", pa.int64()), ("median", pa.int64())):
+        sizes = []
+        for count in (3_000, 30_000):
+            aggregator = make_aggregator(aggregated(function, data_type), fifo=function != "median")
+            aggregator.grow(1)
+            window, batch = 1_000, 500
+            for start in range(0, count, batch):
+                came = np.arange(start, start + batch)
+                rows = np.stack([came, came - window], axis=1).ravel()
+                diffs = np.tile([1, -1], batch)[rows >= 0]
+                rows = rows[rows >= 0]
+                values = pa.array(rows * 7919 % 100_003).cast(data_type)
+                cells = Cells(np.zeros(rows.size, np.int64), diffs, np.arange(1, rows.size + 1))
+                aggregator.apply(cells, values, rows)
+            sizes.append(aggregator.nbytes)
+        assert sizes[1] <= 1.5 * sizes[0]
+
+
+def test_an_unknown_aggregate_is_refused() -> None:
+    with pytest.raises(ValueError, match="no aggregate mode"):
+        make_aggregator(Aggregate("mode", (Column("s", "x", pa.int64()),), pa.int64()), fifo=True)
