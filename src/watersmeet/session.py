@@ -87,7 +87,7 @@ class Query:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the answer."""
-        return self.plan.schema
+        return self.plan.output_schema
 
     def explain(self) -> str:
         """How the query will run: windows, what is kept, join orders and indexes."""
