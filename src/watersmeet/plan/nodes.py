@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -275,3 +276,21 @@ def schema_of(node: Node) -> pa.Schema:
             return schema_of(child)
         case GroupBy() | Join():
             raise TypeError(f"{type(node).__name__} has no output columns of its own")
+
+
+def relations_below(node: Node) -> Iterator[Stream | Table]:
+    """The streams and static tables a query reads, also inside its subqueries; one that is read twice comes twice."""
+    match node:
+        case Join(inputs=inputs):
+            for one in inputs:
+                if isinstance(one.relation, Derived | View):
+                    yield from relations_below(one.relation.plan)
+                else:
+                    yield one.relation
+        case SetOperation(left=left, right=right):
+            yield from relations_below(left)
+            yield from relations_below(right)
+        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
+            yield from relations_below(child)
+        case Changes(child=child):
+            yield from relations_below(child)

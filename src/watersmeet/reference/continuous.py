@@ -62,8 +62,15 @@ def instants(plan: Plan, arrivals: Arrivals) -> list[int]:
 
 def snapshot(plan: Plan, arrivals: Arrivals, at_us: int) -> list[Row]:
     """The rows of the answer at one instant, a bag."""
+    ((_, rows),) = snapshots(plan, arrivals, [at_us])
+    return rows
+
+
+def snapshots(plan: Plan, arrivals: Arrivals, at: Iterable[int]) -> Iterator[tuple[int, list[Row]]]:
+    """The rows of the answer at each of several instants."""
     root = plan.root.child if isinstance(plan.root, Changes) else plan.root
-    return _History(plan, arrivals).rows(root, at_us)
+    history = _History(plan, arrivals)
+    return ((at_us, history.rows(root, at_us)) for at_us in at)
 
 
 def change_log(plan: Plan, arrivals: Arrivals) -> list[Change]:

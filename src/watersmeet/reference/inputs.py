@@ -10,19 +10,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import normalize_time_column
-from watersmeet.plan.nodes import (
-    Changes,
-    Derived,
-    Distinct,
-    GroupBy,
-    Input,
-    Join,
-    Node,
-    Project,
-    SetOperation,
-    TopK,
-    View,
-)
+from watersmeet.plan.nodes import Node, relations_below
 from watersmeet.reference.evaluate import Combination, Row
 from watersmeet.reference.values import plain_column
 
@@ -91,26 +79,4 @@ def _row_dicts(table: pa.Table) -> Iterator[Row]:
 
 def streams_below(node: Node) -> list[Stream]:
     """The distinct streams that a query reads, also inside its subqueries."""
-    return list({stream.name: stream for stream in _streams(node)}.values())
-
-
-def _streams(node: Node) -> Iterator[Stream]:
-    match node:
-        case Join(inputs=inputs):
-            for one in inputs:
-                yield from _streams_behind(one)
-        case SetOperation(left=left, right=right):
-            yield from _streams(left)
-            yield from _streams(right)
-        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
-            yield from _streams(child)
-        case Changes(child=child):
-            yield from _streams(child)
-
-
-def _streams_behind(one: Input) -> Iterator[Stream]:
-    match one.relation:
-        case Stream() as stream:
-            yield stream
-        case Derived(plan=node) | View(plan=node):
-            yield from _streams(node)
+    return list({one.name: one for one in relations_below(node) if isinstance(one, Stream)}.values())
