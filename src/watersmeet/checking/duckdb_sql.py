@@ -83,7 +83,7 @@ class Script:
 
     def instants(self, node: Node) -> str:
         """A query for the instants, in a column `#at`, where the answer may change."""
-        return " UNION ".join(dict.fromkeys(self._moments(node)))
+        return f"SELECT DISTINCT {AT} FROM ({' UNION ALL '.join(dict.fromkeys(self._moments(node)))})"
 
     def _moments(self, node: Node) -> Iterator[str]:
         match node:
