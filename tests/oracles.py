@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from watersmeet.checking.compare import surplus
+from watersmeet.checking.recompute import DuckDB
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import is_instant, sql_type
 from watersmeet.model.windows import Bound, Range, Rows
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal
 from watersmeet.plan.nodes import Changes, Input, Join, Plan, Project
 
+EPOCH = datetime(1970, 1, 1)
 _INFIX = {
     "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "AND", "or": "OR",
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "concat": "||", "like": "LIKE",
@@ -30,6 +34,23 @@ def duckdb_answer(plan: Plan, tables: Mapping[str, pa.Table]) -> list[tuple[Any,
     """The output rows of a join plan, given every stream's rows in arrival order, in DuckDB's words."""
     result = _database(tables).sql(plan_sql(plan)).to_arrow_table().cast(plan.schema)
     return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
+
+
+def duckdb_log(plan: Plan, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
+    """The log of a plan whose answer changes: what DuckDB says at every instant, each compared with the one before."""
+    oracle = DuckDB(plan, tables)
+    log: list[tuple[Any, ...]] = []
+    before: list[tuple[Any, ...]] = []
+    for at_us, rows in oracle.answers(oracle.instants()):
+        at = EPOCH + timedelta(microseconds=at_us)
+        if plan.kind == "changes":
+            log += [("-", at, *row) for row in surplus(before, rows)] + [
+                ("+", at, *row) for row in surplus(rows, before)
+            ]
+            before = rows
+        else:
+            log += [(at, *row) for row in rows]
+    return log
 
 
 def duckdb_text_answer(sql: str, relations: Sequence[Stream | Table], tables: Mapping[str, pa.Table]) -> Any:

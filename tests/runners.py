@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.oracles import duckdb_answer
+from tests.oracles import duckdb_answer, duckdb_log
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
@@ -65,7 +65,9 @@ def by_reference(sql: str, sources: Sequence[Source]) -> Bag:
 
 
 def by_duckdb(sql: str, sources: Sequence[Source]) -> Bag:
-    return bag(duckdb_answer(bound_plan(sql, sources), tables_of(sources)))
+    plan = bound_plan(sql, sources)
+    answered = duckdb_answer if plan.kind == "rows" else duckdb_log
+    return bag(answered(plan, tables_of(sources)))
 
 
 def by_local_engine(sql: str, sources: Sequence[Source], rows_per_batch: RowsPerBatch = None) -> Bag:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.time import parse_interval
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
     from watersmeet.engine.host import Host
@@ -87,7 +87,7 @@ class Query:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the answer."""
-        return self.plan.schema
+        return self.plan.output_schema
 
     def explain(self) -> str:
         """How the query will run: windows, what is kept, join orders and indexes."""
@@ -110,6 +110,18 @@ class Query:
 
         self._metrics = Metrics()
         return self._host.dataframe(self.plan, self._metrics)
+
+    def over(self, tables: Mapping[str, pa.Table]) -> Query:
+        """The same query over other rows: a table for each of its streams and static tables, by name."""
+        session = Session()
+        session._host = self._host
+        for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
+            if isinstance(relation, Stream):
+                lateness = f"{relation.lateness_us} microseconds"
+                session.stream(relation.name, tables[relation.name], time=relation.time, lateness=lateness)
+            else:
+                session.table(relation.name, tables[relation.name])
+        return session.sql(self.plan.sql)
 
     def metrics(self) -> dict[str, int | float]:
         """The numbers of the latest run; all zero before the first."""

@@ -31,6 +31,8 @@ REFUSED = {
     "order_by_limit": "ORDER BY … LIMIT",
     "rstream": "RSTREAM",
     "set_operations": "UNION, EXCEPT and INTERSECT",
+    "view": "GROUP BY",
+    "view_join": "a query inside FROM (busy)",
 }
 
 

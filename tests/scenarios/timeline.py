@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -48,3 +49,20 @@ def _table(name: str, row: list[str]) -> pa.Table:
 def combinations(bag: Bag) -> list[str]:
     """The rows of an answer as words, sorted, repeated as often as they occur."""
     return sorted(" ".join(map(str, row)) for row in bag.elements())
+
+
+def changes(bag: Bag) -> list[str]:
+    """A change log as words, such as `2 -7`: at second 2 the row 7 leaves. In order of time, what leaves first."""
+    log = sorted(bag.elements(), key=lambda row: (row[1], row[0] == "+", str(row[2:])))
+    return [f"{(at - EPOCH).total_seconds():.10g} {op}{' '.join(map(str, row))}" for op, at, *row in log]
+
+
+def answer_at(bag: Bag, second: float) -> list[str]:
+    """A change log summed up to a second: the rows of the answer there, as words, sorted."""
+    until = EPOCH + timedelta(seconds=second)
+    answer: Bag = Counter()
+    for (op, at, *row), times in bag.items():
+        if at <= until:
+            answer[tuple(row)] += times if op == "+" else -times
+    assert all(times >= 0 for times in answer.values()), "a row left that was not there"
+    return sorted(" ".join(map(str, row)) for row in answer.elements())

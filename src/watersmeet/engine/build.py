@@ -9,7 +9,19 @@ from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.operators.window_join import WindowJoin
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Node, Plan, Project, SetOperation, TopK
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Join,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    TopK,
+    View,
+)
 
 _NOT_YET = {
     Changes: "DSTREAM, RSTREAM and ISTREAM over a changing answer",
@@ -27,7 +39,7 @@ def runnable_join(plan: Plan) -> tuple[Join, Project]:
     if not isinstance(root, Project) or not isinstance(root.child, Join):
         raise _not_yet(root.child if isinstance(root, Project) else root)
     for one in root.child.inputs:
-        if isinstance(one.relation, Derived):
+        if isinstance(one.relation, Derived | View):
             raise _refusal(f"a query inside FROM ({one.alias})")
     return root.child, root
 

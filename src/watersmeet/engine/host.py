@@ -73,6 +73,6 @@ def reservation(plan: Plan) -> str:
 def strategy_of(plan: Plan) -> JoinStrategy | None:
     """How the join of a plan would run, if it is one."""
     match plan.root:
-        case Project(child=Join() as join):
+        case Project(child=Join() as join) if not join.views:
             return optimize(join)
     return None

@@ -12,7 +12,7 @@ from textwrap import wrap
 
 import pyarrow as pa
 
-from watersmeet.model.catalog import Stream
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Window
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
@@ -28,12 +28,14 @@ from watersmeet.plan.nodes import (
     Project,
     SetOperation,
     TopK,
+    View,
 )
 from watersmeet.plan.strategy import Code, Comparison, JoinStrategy, Route, Step
 
 WIDTH = 80
 TABLE_WIDTH = WIDTH - 6  # the stores stand three levels deep
 NO_BOUND = (-FOREVER_US, FOREVER_US)
+_KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
 SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 
 
@@ -108,12 +110,12 @@ def _join(join: Join, strategy: JoinStrategy | None) -> Iterator[Line]:
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
         yield from _below(_waiting(join) if strategy is not None else ())
     for one in join.inputs:
-        if isinstance(one.relation, Derived):
+        if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan))])
 
 
 def _source(one: Input) -> str:
-    kind = "table" if one.is_table else "stream" if isinstance(one.relation, Stream) else "query"
+    kind = _KINDS[type(one.relation)]
     window = "" if one.window is None else f" [{window_text(one.window)}]"
     return f"{kind} {one.relation.name}{window}" + ("" if one.alias == one.relation.name else f" as {one.alias}")
 

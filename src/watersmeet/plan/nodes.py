@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,10 +31,10 @@ MAX_INPUTS = 8
 
 @dataclass(frozen=True)
 class Input:
-    """One entry of FROM: a stream, a static table or a derived stream, under its alias, with its window."""
+    """One entry of FROM: a stream, a static table, a derived stream or a view, under its alias, with its window."""
 
     alias: str
-    relation: Stream | Table | Derived
+    relation: Stream | Table | Derived | View
     window: Window | None = None
 
     @property
@@ -45,9 +46,13 @@ class Input:
         return isinstance(self.relation, Table)
 
     @property
+    def is_view(self) -> bool:
+        return isinstance(self.relation, View)
+
+    @property
     def time(self) -> str | None:
-        """The event-time column, or None for a static table."""
-        return None if isinstance(self.relation, Table) else self.relation.time
+        """The event-time column, or None for a static table or a view."""
+        return None if isinstance(self.relation, Table | View) else self.relation.time
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Join:
     boundary: Boundary = "closed"
 
     def __post_init__(self) -> None:
-        if not self.streams:
+        if not self.streams and not self.views:
             raise WindowError(
                 "the query reads only static tables; at least one input must be a stream",
                 hint="declare one of them with CREATE STREAM, or query the tables with a database",
@@ -88,11 +93,22 @@ class Join:
             raise WindowError(
                 f"{one.alias} is a static table and cannot have a window", hint=f"write {one.alias} without [...]"
             )
+        if one.is_view and one.window is not None:
+            raise WindowError(
+                f"{one.alias} is an answer that changes and cannot have a window: its rows are there while they are "
+                f"in that answer",
+                hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
+            )
 
     @property
     def streams(self) -> tuple[Input, ...]:
         """The inputs that have event times."""
-        return tuple(i for i in self.inputs if not i.is_table)
+        return tuple(i for i in self.inputs if i.time is not None)
+
+    @property
+    def views(self) -> tuple[Input, ...]:
+        """The inputs that are answers which change; with one of them, so is the answer of the join."""
+        return tuple(i for i in self.inputs if i.is_view)
 
     @property
     def all_bounds(self) -> tuple[Bound, ...]:
@@ -114,8 +130,8 @@ class Join:
         return next(i for i in self.inputs if i.alias == alias)
 
     def retention_us(self, alias: str) -> int:
-        """How long a row must be kept by time alone; FOREVER_US for tables, unbounded and pure ROWS windows."""
-        return FOREVER_US if self.input(alias).is_table else self.windows.retention_us(alias)
+        """How long a row must be kept by time alone; FOREVER_US for tables, views, unbounded and pure ROWS windows."""
+        return FOREVER_US if self.input(alias).time is None else self.windows.retention_us(alias)
 
 
 @dataclass(frozen=True)
@@ -190,6 +206,20 @@ class Derived:
 
 
 @dataclass(frozen=True)
+class View:
+    """A subquery in FROM whose rows are there exactly while they are in its answer. It has no event time."""
+
+    name: str
+    plan: Node
+    schema: pa.Schema
+
+
+Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
+OP, AT = "_op", "_ts"
+_KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream": "snapshots"}
+
+
+@dataclass(frozen=True)
 class Plan:
     """A whole query: its root node, its options and the text it came from."""
 
@@ -199,7 +229,40 @@ class Plan:
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of the select list."""
         return schema_of(self.root)
+
+    @property
+    def kind(self) -> Kind:
+        """What the query gives: the rows of a join that only grows, the changes of an answer (all of them, what
+        enters it, what leaves it), or the whole answer again and again."""
+        if isinstance(self.root, Changes):
+            return _KINDS[self.root.kind]
+        return "rows" if is_monotone(self.root) else "changes"
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The columns that come out: those of the select list; where the answer changes, before them the instant
+        `_ts`, and before that, in a change log, `_op`: `+` or `-`."""
+        return pa.schema([*(_LOG_FIELDS[name] for name in log_columns(self.kind)), *self.schema])
+
+
+_LOG_FIELDS = {OP: pa.field(OP, pa.string()), AT: pa.field(AT, pa.timestamp("us"))}
+
+
+def log_columns(kind: Kind) -> tuple[str, ...]:
+    """The columns that stand before the select list."""
+    match kind:
+        case "rows":
+            return ()
+        case "changes":
+            return (OP, AT)
+    return (AT,)
+
+
+def is_monotone(node: Node) -> bool:
+    """Whether this is a plain join, whose rows never leave the answer."""
+    return isinstance(node, Project) and isinstance(node.child, Join) and not node.child.views
 
 
 def schema_of(node: Node) -> pa.Schema:
@@ -213,3 +276,21 @@ def schema_of(node: Node) -> pa.Schema:
             return schema_of(child)
         case GroupBy() | Join():
             raise TypeError(f"{type(node).__name__} has no output columns of its own")
+
+
+def relations_below(node: Node) -> Iterator[Stream | Table]:
+    """The streams and static tables a query reads, also inside its subqueries; one that is read twice comes twice."""
+    match node:
+        case Join(inputs=inputs):
+            for one in inputs:
+                if isinstance(one.relation, Derived | View):
+                    yield from relations_below(one.relation.plan)
+                else:
+                    yield one.relation
+        case SetOperation(left=left, right=right):
+            yield from relations_below(left)
+            yield from relations_below(right)
+        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
+            yield from relations_below(child)
+        case Changes(child=child):
+            yield from relations_below(child)

@@ -17,7 +17,7 @@ from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.explain import window_text
 from watersmeet.plan.expressions import Column, columns_of, to_text
-from watersmeet.plan.nodes import Derived, Input, Join, Plan, Project
+from watersmeet.plan.nodes import Derived, Input, Join, Plan, Project, View
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.strategy import JoinStrategy
 from watersmeet.spark.buckets import balanced_ids
@@ -127,8 +127,8 @@ def without_sources(plan: Plan) -> Plan:
     return replace(plan, root=replace(project, child=replace(join, inputs=inputs)))
 
 
-def _bare(relation: Stream | Table | Derived) -> Stream | Table:
-    assert not isinstance(relation, Derived)
+def _bare(relation: Stream | Table | Derived | View) -> Stream | Table:
+    assert isinstance(relation, Stream | Table)
     return replace(relation, source=None, options={})
 
 

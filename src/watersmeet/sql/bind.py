@@ -11,7 +11,7 @@ from watersmeet.errors import OptionError, ParseError
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, walk
-from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK
+from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK, log_columns
 from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, named_output, ordinal
@@ -38,7 +38,19 @@ def bind_query(query: Query, catalog: Catalog, text: str) -> Plan:
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
-    return Plan(root, options, text[query.span[0] : query.span[1]])
+    plan = Plan(root, options, text[query.span[0] : query.span[1]])
+    _check_output_names(plan, query, where)
+    return plan
+
+
+def _check_output_names(plan: Plan, query: Query, text: Text) -> None:
+    for taken in log_columns(plan.kind):
+        if taken in (name.lower() for name in plan.schema.names):
+            raise text.error(
+                f"{taken} is the name of a column that every answer that changes has",
+                (query.span[0], query.span[0] + 6),
+                hint="give the selected column another name with AS",
+            )
 
 
 def _options(settings: tuple[Setting, ...], text: Text) -> Options:

@@ -234,6 +234,12 @@ class ExpressionBinder:
                 node,
                 hint="compare the time columns of the streams instead",
             )
+        if all(one.time is None for one in self.scope.inputs):
+            raise self.error(
+                "event_time() is the time of the newest row, and rows of an answer that changes have none",
+                node,
+                hint="select a time inside the subquery, for example MAX(ts) AS newest",
+            )
         return EventTime(event_time_type(self.scope.inputs))
 
     def _aggregate(self, function: str, node: exp.Anonymous) -> Expression:
@@ -242,6 +248,12 @@ class ExpressionBinder:
                 f"{node.name.upper()} is an aggregate and cannot stand in {self.clause}",
                 node,
                 hint="conditions on aggregates go into HAVING; one inside another needs a subquery",
+            )
+        if function in ("first", "last") and any(one.is_view for one in self.scope.inputs):
+            raise self.error(
+                f"{node.name.upper()} goes by event time, and rows of an answer that changes have none",
+                node,
+                hint="write MIN or MAX, or take the rows as they appear: (SELECT ISTREAM …) [RANGE 1 HOUR]",
             )
         inside = ExpressionBinder(self.scope, "an aggregate", aggregates=False)
         nodes, distinct = list(node.expressions), False

@@ -43,6 +43,9 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
             hint="conditions on rows go into WHERE",
         )
     why = "GROUP BY" if select.group_by else "an aggregate" if grouped else "DISTINCT" if select.distinct else changing
+    views = [one.alias for one in inputs if one.is_view]
+    if why is None and views:
+        why = f"a join with {views[0]}, an answer that changes,"
     if why is not None:
         _require_windows(why, scope, found, places)
     node: Node = make_join(scope, found, context.boundary, places)
@@ -57,7 +60,7 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
     node = Project(node, tuple((output.name, output.expression) for output in outputs))
     if select.distinct:
         node = Distinct(node)
-    return Answer(node, outputs, not (grouped or select.distinct), scope, keys)
+    return Answer(node, outputs, not (grouped or select.distinct or views), scope, keys)
 
 
 def _outputs(select: Select, scope: Scope) -> list[Output]:
@@ -101,7 +104,7 @@ def _unique(name: str, taken: set[str]) -> str:
 
 def _require_windows(why: str, scope: Scope, found: Conditions, places: dict[str, Span]) -> None:
     """An answer that changes is over the windows' contents, so every stream must have one of its own."""
-    bare = [one.alias for one in scope.inputs if not one.is_table and one.window is None]
+    bare = [one.alias for one in scope.inputs if one.time is not None and one.window is None]
     if not bare:
         return
     if found.bounds or found.choices:

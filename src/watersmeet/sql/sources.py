@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError
+from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import Boundary, Rows, Window
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, schema_of
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, is_monotone, schema_of
 from watersmeet.sql.scope import HIDDEN_TIME, Text, event_time_type, field_index
-from watersmeet.sql.syntax import Name, Query, Source, Span
+from watersmeet.sql.syntax import Name, Query, Source, Span, stream_word
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ def _input(source: Source, context: Context, bind_subquery: SubqueryBinder, take
     if alias.lower() in taken:
         span = (source.alias or source.relation).span
         raise context.text.error(f"{alias} is used twice; give one an alias", span, hint=f"write {alias} AS {alias}2")
-    relation: Stream | Table | Derived
+    relation: Stream | Table | Derived | View
     if isinstance(source.relation, Query):
-        relation = _derived(alias, source, bind_subquery(source.relation, context), context)
+        node = bind_subquery(source.relation, context)
+        relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
         relation = _named(source.relation, context)
     return Input(alias, relation, _window(source, relation.schema, alias, context))
@@ -99,24 +100,53 @@ def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> 
     return Rows(clause.window.count, tuple(columns))
 
 
+def _is_view(node: Node, source: Source) -> bool:
+    """Whether a subquery is an answer that changes rather than a stream.
+
+    A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
+    input of it has no window, so that nothing would ever leave.
+    """
+    if isinstance(node, Changes):
+        return False
+    if not is_monotone(node):
+        return True
+    assert isinstance(source.relation, Query)
+    says_so = stream_word(source.relation) is not None or source.window is not None
+    return not says_so and all(one.window is not None for one in _join_of(node).streams)
+
+
+def _view(alias: str, source: Source, node: Node, context: Context) -> View:
+    if source.window is not None:
+        raise context.text.error(
+            f"{alias} is an answer that changes and cannot have a window: its rows are there while they are in "
+            f"that answer",
+            source.window.span,
+            hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
+            kind=WindowError,
+        )
+    return View(alias, node, schema_of(node))
+
+
 def _derived(alias: str, source: Source, node: Node, context: Context) -> Derived:
     if isinstance(node, Changes):
         # A change log has its instants as they are; what it lacks is only the column in its schema.
         schema = schema_of(node)
         _refuse_hidden_name(schema, source, context)
         return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
-    if not (isinstance(node, Project) and isinstance(node.child, Join)):
-        raise context.text.error(
-            "a subquery in FROM must be a stream, and this one is an answer that changes",
-            source.span,
-            hint="write SELECT ISTREAM … in it to take the rows as they appear, and give it a window",
-        )
-    time = _time_column(node, node.child)
+    assert isinstance(node, Project)
+    join = _join_of(node)
+    time = _time_column(node, join)
     if time is not None:
         return Derived(alias, node, node.schema, time)
     _refuse_hidden_name(node.schema, source, context)
-    with_time = Project(node.child, (*node.columns, (HIDDEN_TIME, EventTime(event_time_type(node.child.inputs)))))
+    with_time = Project(join, (*node.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs)))))
     return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
+
+
+def _join_of(node: Node) -> Join:
+    assert isinstance(node, Project)
+    assert isinstance(node.child, Join)
+    return node.child
 
 
 def _time_column(node: Project, join: Join) -> str | None:

@@ -123,6 +123,15 @@ class Query:
 Body = Select | Compound | Query
 
 
+def stream_word(body: Body) -> StreamWord | None:
+    """ISTREAM, DSTREAM or RSTREAM of the first SELECT, which holds for the whole answer."""
+    match body:
+        case Select(stream_word=word):
+            return word
+        case Compound(left=first) | Query(body=first):
+            return stream_word(first)
+
+
 @dataclass(frozen=True)
 class CreateStream:
     """`schema` is None when the column list is left out: it then comes from the source."""

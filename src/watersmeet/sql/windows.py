@@ -101,7 +101,7 @@ def _constraint_bounds(constraint: Constraint, scope: Scope, boundary: Boundary)
 
 def _streams(constraint: Constraint, scope: Scope) -> list[str]:
     if constraint.kind == "all":
-        names = [one.alias for one in scope.inputs if not one.is_table]
+        names = [one.alias for one in scope.inputs if one.time is not None]
         if len(names) < 2:
             raise WindowError(
                 "WINDOW = … bounds how far apart two streams may be, and here is only one",
@@ -117,6 +117,13 @@ def _stream(name: Name, scope: Scope) -> str:
     one = scope.input(name)
     if one.is_table:
         raise scope.text.error(f"{name.text} is a static table and has no event time", name.span, kind=WindowError)
+    if one.is_view:
+        raise scope.text.error(
+            f"{name.text} is an answer that changes, and its rows have no event time",
+            name.span,
+            hint="write SELECT ISTREAM … in it to take its rows as they appear, each with that time",
+            kind=WindowError,
+        )
     return one.alias
 
 

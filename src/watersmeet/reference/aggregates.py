@@ -1,0 +1,122 @@
+"""The aggregates over the values of one group, in plain Python. NULLs are passed over, except by COUNT(*).
+
+Floating sums are exact and rounded once, so they do not depend on the order of rows; AVG divides that sum by the count.
+NaN and infinities are as in IEEE 754: any NaN gives NaN, and so do two different infinities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.model.types import sql_type
+from watersmeet.plan.expressions import Aggregate
+from watersmeet.reference.evaluate import Combination, evaluate
+from watersmeet.reference.order import rank, same
+from watersmeet.reference.values import Value
+
+_EXACT = Context(prec=100)
+
+
+def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
+    """The value of an aggregate over a group, whose members stand in order: oldest first."""
+    if not call.args:
+        return len(group)
+    values = [value for member in group if (value := evaluate(call.args[0], member)) is not None]
+    if call.distinct:
+        values = list({same([value]): value for value in reversed(values)}.values())[::-1]
+    if call.function == "count":
+        return len(values)
+    if not values:
+        return None
+    if call.function == "percentile":
+        return percentile(values, float(evaluate(call.args[1], group[0])))
+    return _AGGREGATES[call.function](values, call.type)
+
+
+def _sum(values: Sequence[Value], kind: pa.DataType) -> Value:
+    if pa.types.is_floating(kind):
+        return float_sum(map(float, values))
+    total = sum(values) if pa.types.is_integer(kind) else _decimal_sum(values)
+    limit = 2**63 if pa.types.is_integer(kind) else 10 ** (38 - kind.scale)
+    if not -limit <= total < limit:
+        raise DataError(f"SUM is {total}, which {sql_type(kind)} cannot hold", hint="sum CAST(x AS DOUBLE) instead")
+    return total
+
+
+def _decimal_sum(values: Iterable[Decimal]) -> Decimal:
+    total = Decimal(0)
+    for value in values:
+        total = _EXACT.add(total, value)
+    return total
+
+
+def float_sum(values: Iterable[float]) -> float:
+    """The sum as if computed without rounding, then rounded once."""
+    listed = list(values)
+    if not all(map(math.isfinite, listed)):
+        return sum(value for value in listed if not math.isfinite(value))
+    return _rounded(sum(map(Fraction, listed), Fraction(0)))
+
+
+def _rounded(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _avg(values: Sequence[Value], kind: pa.DataType) -> float:
+    exact = _decimal_sum(values) if isinstance(values[0], Decimal) else None
+    total = float_sum(values) if isinstance(values[0], float) else float(sum(values) if exact is None else exact)
+    return total / len(values)
+
+
+def _min(values: Sequence[Value], kind: pa.DataType) -> Value:
+    return min(values, key=rank)
+
+
+def _max(values: Sequence[Value], kind: pa.DataType) -> Value:
+    return max(values, key=rank)
+
+
+def percentile(values: Sequence[Value], share: float) -> float:
+    """The value at `share` of the way from the smallest to the largest, on the line between its two neighbours."""
+    ordered = sorted(map(float, values), key=rank)
+    position = share * (len(ordered) - 1)
+    low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
+    return low if low == high else low + (high - low) * (position - math.floor(position))
+
+
+def _variance(values: Sequence[Value], kind: pa.DataType) -> float | None:
+    """Of a sample: the squared distances from the mean, summed exactly, over one less than their number."""
+    if len(values) < 2:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact, Fraction(0)) / len(exact)
+    return _rounded(sum(((value - mean) ** 2 for value in exact), Fraction(0)) / (len(exact) - 1))
+
+
+def _stddev(values: Sequence[Value], kind: pa.DataType) -> float | None:
+    variance = _variance(values, kind)
+    return None if variance is None else math.sqrt(variance)
+
+
+_AGGREGATES: dict[str, Callable[[Sequence[Value], pa.DataType], Value]] = {
+    "sum": _sum,
+    "avg": _avg,
+    "min": _min,
+    "max": _max,
+    "median": lambda values, kind: percentile(values, 0.5),
+    "variance": _variance,
+    "stddev": _stddev,
+    "first": lambda values, kind: values[0],
+    "last": lambda values, kind: values[-1],
+}

@@ -1,0 +1,302 @@
+"""Answers that change, by definition: at every instant the relational query over what the windows hold then.
+
+    change_log(plan, arrivals)   what enters and leaves the answer, instant by instant
+    snapshot(plan, arrivals, T)  the answer at T, recomputed from the rows
+    instants(plan, arrivals)     where it may change
+
+At T, `[RANGE w]` holds the rows with t <= T <= t + w (half-open: T < t + w), `[ROWS n]` the n latest with t <= T, a
+table all its rows, a view the rows of its answer at T. `ISTREAM` and `DSTREAM` are the net changes of an answer,
+`RSTREAM … EVERY d` is all of it at every multiple of d since the epoch, from the first to the last event time of the
+streams below it. Rows of a subquery with equal times come in the order of their values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.windows import Boundary, Range, Unbounded
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    TopK,
+    View,
+    is_monotone,
+    schema_of,
+)
+from watersmeet.reference.aggregates import aggregate
+from watersmeet.reference.combinations import combinations, latest, matches
+from watersmeet.reference.evaluate import Combination, evaluate
+from watersmeet.reference.inputs import (
+    NS_PER_US,
+    Arrivals,
+    Member,
+    Members,
+    combination,
+    rows_in_time,
+    rows_of_table,
+    streams_below,
+)
+from watersmeet.reference.order import Row, rank, rank_of_row, same
+
+Op = Literal["+", "-"]
+Change: TypeAlias = tuple[Op, int, Row]
+
+
+def instants(plan: Plan, arrivals: Arrivals) -> list[int]:
+    """The instants in microseconds, in order, at which the answer may differ from what it was just before."""
+    return _History(plan, arrivals).instants(plan.root)
+
+
+def snapshot(plan: Plan, arrivals: Arrivals, at_us: int) -> list[Row]:
+    """The rows of the answer at one instant, a bag."""
+    ((_, rows),) = snapshots(plan, arrivals, [at_us])
+    return rows
+
+
+def snapshots(plan: Plan, arrivals: Arrivals, at: Iterable[int]) -> Iterator[tuple[int, list[Row]]]:
+    """The rows of the answer at each of several instants."""
+    root = plan.root.child if isinstance(plan.root, Changes) else plan.root
+    history = _History(plan, arrivals)
+    return ((at_us, history.rows(root, at_us)) for at_us in at)
+
+
+def change_log(plan: Plan, arrivals: Arrivals) -> list[Change]:
+    """What comes out, by instant: first what leaves, then what enters, each in the order of the values.
+
+    A join that only grows gives its combinations, at the time of the newest member.
+    """
+    return list(_History(plan, arrivals).log(plan.root))
+
+
+class _History:
+    """Everything that ever happened in one run of a plan; what is derived from it is computed once."""
+
+    def __init__(self, plan: Plan, arrivals: Arrivals) -> None:
+        self.boundary: Boundary = plan.options.boundary
+        self.arrivals = arrivals
+        self._members: dict[int, list[Member]] = {}
+        self._instants: dict[int, list[int]] = {}
+
+    # -- rows of inputs -------------------------------------------------------------------------------------
+
+    def members(self, relation: Stream | Table | Derived) -> list[Member]:
+        known = self._members.get(id(relation))
+        if known is None:
+            known = self._members[id(relation)] = self._read(relation)
+        return known
+
+    def _read(self, relation: Stream | Table | Derived) -> list[Member]:
+        match relation:
+            case Stream():
+                return rows_in_time(relation, self.arrivals)
+            case Table():
+                return rows_of_table(relation, self.arrivals)
+            case Derived(plan=node, time=time):
+                names = schema_of(node).names
+                return [
+                    Member({**dict(zip(names, row, strict=True)), time: at_us * NS_PER_US}, at_us * NS_PER_US, arrival)
+                    for arrival, (_, at_us, row) in enumerate(self.log(node))
+                ]
+
+    def _held(self, one: Input, at_us: int) -> list[Member]:
+        """What an input contributes at an instant."""
+        if isinstance(one.relation, View):
+            names = one.relation.schema.names
+            rows = sorted(self.rows(one.relation.plan, at_us), key=rank_of_row)
+            return [Member(dict(zip(names, row, strict=True)), None, i) for i, row in enumerate(rows)]
+        rows_ever, now_ns = self.members(one.relation), at_us * NS_PER_US
+        match one.window:
+            case Range(size_us=size_us):
+                last = size_us - (self.boundary == "half_open")
+                return [row for row in rows_ever if row.at_ns <= now_ns <= row.at_ns + last * NS_PER_US]
+            case RowsWindow() as window:
+                return latest(rows_ever, window, now_ns)
+            case Unbounded():
+                return [row for row in rows_ever if row.at_ns <= now_ns]
+        assert one.is_table, "in an answer that changes every stream has a window"
+        return rows_ever
+
+    # -- instants -------------------------------------------------------------------------------------------
+
+    def instants(self, node: Node) -> list[int]:
+        known = self._instants.get(id(node))
+        if known is None:
+            known = self._instants[id(node)] = sorted(set(self._moments(node)))
+        return known
+
+    def _moments(self, node: Node) -> Iterator[int]:
+        match node:
+            case Join(inputs=inputs):
+                for one in inputs:
+                    yield from self._moments_of_input(one)
+            case SetOperation(left=left, right=right):
+                yield from self._moments(left)
+                yield from self._moments(right)
+            case Changes(kind="rstream", every_us=every_us):
+                yield from self._multiples(node, every_us or 1)
+            case Changes(child=child) | Project(child=child) | GroupBy(child=child) | Distinct(child=child):
+                yield from self._moments(child)
+            case TopK(child=child):
+                yield from self._moments(child)
+
+    def _moments_of_input(self, one: Input) -> Iterator[int]:
+        if isinstance(one.relation, View):
+            yield from self.instants(one.relation.plan)
+        elif not isinstance(one.relation, Table):
+            times = [row.at_ns // NS_PER_US for row in self.members(one.relation)]
+            yield from times
+            if isinstance(one.window, Range):
+                gone = one.window.size_us + (self.boundary == "closed")
+                yield from (time + gone for time in times)
+
+    def _multiples(self, node: Node, every_us: int) -> Iterable[int]:
+        times = [row.at_ns // NS_PER_US for stream in streams_below(node) for row in self.members(stream)]
+        if not times:
+            return ()
+        first = -(-min(times) // every_us)
+        return (step * every_us for step in range(first, max(times) // every_us + 1))
+
+    # -- what comes out -------------------------------------------------------------------------------------
+
+    def log(self, node: Node) -> Iterator[Change]:
+        """The rows a query sends, in order."""
+        if is_monotone(node):
+            yield from self._combinations(node)
+            return
+        match node:
+            case Changes(kind="rstream", child=child):
+                for at_us in self.instants(node):
+                    yield from (("+", at_us, row) for row in sorted(self.rows(child, at_us), key=rank_of_row))
+            case Changes(kind=kind, child=child):
+                wanted = "+" if kind == "istream" else "-"
+                yield from (change for change in self._net_changes(child) if change[0] == wanted)
+            case _:
+                yield from self._net_changes(node)
+
+    def _combinations(self, node: Node) -> Iterator[Change]:
+        assert isinstance(node, Project)
+        assert isinstance(node.child, Join)
+        inputs = {i.alias: self.members(i.relation) for i in node.child.inputs if not isinstance(i.relation, View)}
+        found = [
+            (one.event_time_ns or 0, tuple(evaluate(expression, one) for _, expression in node.columns))
+            for one in combinations(node.child, inputs)
+        ]
+        for time_ns, row in sorted(found, key=lambda each: (each[0], rank_of_row(each[1]))):
+            yield "+", time_ns // NS_PER_US, row
+
+    def _net_changes(self, node: Node) -> Iterator[Change]:
+        before: list[Row] = []
+        for at_us in self.instants(node):
+            now = self.rows(node, at_us)
+            yield from (("-", at_us, row) for row in sorted(_without(before, now), key=rank_of_row))
+            yield from (("+", at_us, row) for row in sorted(_without(now, before), key=rank_of_row))
+            before = now
+
+    # -- the answer at one instant --------------------------------------------------------------------------
+
+    def rows(self, node: Node, at_us: int) -> list[Row]:
+        match node:
+            case Project(child=Join() as join, columns=columns):
+                found = [combination(members) for members in self._matches(join, at_us)]
+                return [tuple(evaluate(expression, one) for _, expression in columns) for one in found]
+            case Project(child=GroupBy(child=Join() as join) as grouping, columns=columns):
+                return _grouped(grouping, [e for _, e in columns], self._in_order(join, at_us))
+            case Distinct(child=child):
+                return _distinct(self.rows(child, at_us))
+            case SetOperation(left=left, right=right):
+                return _combined(node, self.rows(left, at_us), self.rows(right, at_us))
+            case TopK(child=child):
+                return _first(node, schema_of(child).names, self.rows(child, at_us))
+        raise AssertionError(f"{type(node).__name__} is not an answer at an instant")
+
+    def _matches(self, join: Join, at_us: int) -> list[Members]:
+        return list(matches(join, {one.alias: self._held(one, at_us) for one in join.inputs}))
+
+    def _in_order(self, join: Join, at_us: int) -> list[Combination]:
+        """Oldest first: by the newest member's time, then by time and arrival of each member as FROM lists them."""
+        found = sorted(self._matches(join, at_us), key=_ages)
+        return sorted(map(combination, found), key=lambda one: one.event_time_ns or 0)
+
+
+def _ages(members: Members) -> list[tuple[int, int]]:
+    return [(member.time_ns or 0, member.arrival) for member in members.values()]
+
+
+def _grouped(grouping: GroupBy, outputs: Sequence[Expression], rows: Sequence[Combination]) -> list[Row]:
+    groups: dict[Row, list[Combination]] = {}
+    for one in rows:
+        groups.setdefault(same([evaluate(key, one) for key in grouping.keys]), []).append(one)
+    return [
+        tuple(_of_group(output, grouping, group) for output in outputs)
+        for group in groups.values()
+        if grouping.having is None or _of_group(grouping.having, grouping, group) is True
+    ]
+
+
+def _of_group(expression: Expression, grouping: GroupBy, group: Sequence[Combination]) -> object:
+    """An expression over keys and aggregates: those are computed first, and stand in it as columns."""
+    values: dict[str, object] = {}
+
+    def over_values(part: Expression) -> Expression:
+        if part in grouping.keys or isinstance(part, Aggregate):
+            name = str(len(values))
+            values[name] = aggregate(part, group) if isinstance(part, Aggregate) else evaluate(part, group[0])
+            return Column("", name, part.type)
+        if isinstance(part, Call):
+            return Call(part.function, tuple(map(over_values, part.args)), part.type)
+        return part
+
+    rewritten = over_values(expression)
+    return evaluate(rewritten, Combination({"": values}))
+
+
+def _distinct(rows: Iterable[Row]) -> list[Row]:
+    return list({same(row): row for row in rows}.values())
+
+
+def _without(rows: Iterable[Row], others: Iterable[Row]) -> list[Row]:
+    """EXCEPT ALL: each row as often as it occurs more often than among the others."""
+    spent = Counter(map(same, others))
+    left: list[Row] = []
+    for row in rows:
+        if spent[same(row)]:
+            spent[same(row)] -= 1
+        else:
+            left.append(row)
+    return left
+
+
+def _combined(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:
+    if not node.all:
+        left, right = _distinct(left), _distinct(right)
+    match node.kind:
+        case "union":
+            return left + right if node.all else _distinct(left + right)
+        case "except":
+            return _without(left, right)
+        case "intersect":
+            return _without(left, _without(left, right))
+
+
+def _first(node: TopK, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
+    """The first rows by the keys, NULLs last in either direction, then by the whole row."""
+    ordered = sorted(rows, key=rank_of_row)
+    for expression, descending in reversed(node.keys):
+        keyed = [(evaluate(expression, Combination({"": dict(zip(names, row, strict=True))})), row) for row in ordered]
+        known = [each for each in keyed if each[0] is not None]
+        known.sort(key=lambda each: rank(each[0]), reverse=descending)
+        ordered = [row for _, row in known] + [row for key, row in keyed if key is None]
+    return ordered[: node.limit]

@@ -1,0 +1,82 @@
+"""The rows a query reads, in the order they arrive: of streams those in time, of tables all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import normalize_time_column
+from watersmeet.plan.nodes import Node, relations_below
+from watersmeet.reference.evaluate import Combination, Row
+from watersmeet.reference.values import plain_column
+
+Arrivals = Mapping[str, pa.Table]
+NS_PER_US = 1_000
+
+
+@dataclass(frozen=True)
+class Member:
+    """A row with its event time (None in a static table or a view) and its place in the order of arrival."""
+
+    values: Row
+    time_ns: int | None
+    arrival: int
+
+    @property
+    def at_ns(self) -> int:
+        assert self.time_ns is not None, "only rows of streams have times"
+        return self.time_ns
+
+
+Members = Mapping[str, Member]
+
+
+def combination(members: Members) -> Combination:
+    times = [member.time_ns for member in members.values() if member.time_ns is not None]
+    return Combination({alias: member.values for alias, member in members.items()}, max(times, default=None))
+
+
+def rows_in_time(stream: Stream, arrivals: Arrivals) -> list[Member]:
+    return [member for member, late in with_lateness(stream, arrivals) if not late]
+
+
+def rows_of_table(table: Table, arrivals: Arrivals) -> list[Member]:
+    return [Member(row, None, i) for i, row in enumerate(_row_dicts(_table(table.name, arrivals)))]
+
+
+def with_lateness(stream: Stream, arrivals: Arrivals) -> Iterator[tuple[Member, bool]]:
+    """The rows in arrival order, each with whether it is late: older than (newest so far − lateness)."""
+    newest: int | None = None
+    for arrival, row in enumerate(_row_dicts(_normalized(stream, _table(stream.name, arrivals)))):
+        time_ns = row[stream.time]
+        yield Member(row, time_ns, arrival), newest is not None and time_ns < newest - stream.lateness_us * NS_PER_US
+        newest = time_ns if newest is None else max(newest, time_ns)
+
+
+def _normalized(stream: Stream, table: pa.Table) -> pa.Table:
+    column = table[stream.time].combine_chunks()
+    if column.null_count:
+        raise DataError(
+            f"stream {stream.name!r} has {column.null_count} rows without an event time ({stream.time} is NULL)",
+            hint="filter them out or fill them in before they enter",
+        )
+    return table.set_column(table.schema.get_field_index(stream.time), stream.time, normalize_time_column(column))
+
+
+def _table(name: str, arrivals: Arrivals) -> pa.Table:
+    return next(table for given, table in arrivals.items() if given.lower() == name.lower())
+
+
+def _row_dicts(table: pa.Table) -> Iterator[Row]:
+    columns = [plain_column(column) for column in table.columns]
+    names = table.schema.names
+    return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def streams_below(node: Node) -> list[Stream]:
+    """The distinct streams that a query reads, also inside its subqueries."""
+    return list({one.name: one for one in relations_below(node) if isinstance(one, Stream)}.values())

@@ -1,0 +1,1 @@
+SELECT v.k, b.x FROM (SELECT DISTINCT k FROM a [NOW]) AS v, b [RANGE 1 HOUR] WHERE v.k = b.k WINDOW (v, b) = 5 SECONDS

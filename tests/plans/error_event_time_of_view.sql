@@ -1,0 +1,1 @@
+SELECT k, event_time() AS at FROM (SELECT DISTINCT k FROM a [RANGE 1 HOUR]) AS v

@@ -1,0 +1,1 @@
+SELECT DISTINCT k AS _op FROM a [NOW]

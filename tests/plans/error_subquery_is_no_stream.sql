@@ -1,1 +1,0 @@
-SELECT k FROM (SELECT k, COUNT(*) AS n FROM a [NOW] GROUP BY k) AS d

@@ -1,0 +1,272 @@
+"""Random queries whose answers change: trees of windows, joins, groups, sets, views, derived streams and first rows.
+
+Every part is written for given columns, so that any two of them fit into a set operation. Trees have at most four
+levels of operators; streams are short, and times, keys and window edges coincide often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hypothesis import strategies as st
+
+from tests.properties.strategies import one_in, static_tables, streams
+from tests.runners import Source
+
+Kind = Literal["int", "text", "float", "decimal"]
+Columns = tuple[tuple[str, Kind], ...]
+
+STREAMS = ("s0", "s1", "s2")
+MOST_ROWS = 7
+DEPTH = 4
+BASE: Columns = (("k", "int"), ("j + 0", "int"), ("s", "text"), ("f", "float"), ("d", "decimal"))
+CONSTANTS: dict[Kind, str] = {
+    "int": "CAST(1 AS BIGINT)", "text": "'c'", "float": "CAST(0.5 AS DOUBLE)", "decimal": "CAST(1.25 AS DECIMAL(6, 2))",
+}  # fmt: skip
+SIMPLE = ("COUNT(*)", "COUNT({x})", "COUNT(DISTINCT {x})")
+# What has the same value however it is computed; of floating numbers that is only what picks one of them.
+EXACT: dict[Kind, tuple[str, ...]] = {
+    "int": ("SUM({x})", "SUM(DISTINCT {x})", "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})"),
+    "text": ("MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})"),
+    "float": ("MIN({x})", "MAX({x})", "LAST({x})"),
+    "decimal": ("MIN({x})", "MAX({x})", "FIRST({x})"),
+}
+EXACT_DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})")  # of integers
+DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25)", "STDDEV({x})", "VARIANCE({x})")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What may be drawn. `counts`: ROWS windows and FIRST, LAST, whose answer depends on the order of arrival.
+    `exact`: only aggregates that any two ways to compute them agree on to the last digit."""
+
+    half_open: bool = False
+    counts: bool = True
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class From:
+    """One entry of FROM: its text, and what can be selected of it."""
+
+    sql: str
+    columns: Columns
+    is_view: bool = False
+    partner: str | None = None  # a column that joins are made on
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query without its options, and the sources it reads."""
+
+    query: str
+    sources: tuple[Source, ...]
+    shape: Shape
+
+    def sql(self, **options: str) -> str:
+        chosen = {**({"boundary": "half_open"} if self.shape.half_open else {}), **options}
+        written = ", ".join(f"{name} = '{value}'" for name, value in chosen.items())
+        return f"{self.query}\nOPTIONS ({written})" if written else self.query
+
+    def __repr__(self) -> str:
+        tables = [
+            f"{s.name} (lateness {s.lateness}):\n{s.table.to_pandas().to_string() if len(s.table) else 'empty'}"
+            for s in self.sources
+            if s.name in self.query
+        ]
+        return "\n".join(["", self.sql(), *tables])
+
+
+# ---- FROM -----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def windows(draw: st.DrawFn, shape: Shape, keys: Sequence[str] = ("k", "s", "f")) -> str:
+    least = 1 if shape.half_open else 0
+    forms = [f"[RANGE {draw(st.integers(least, 4))} SECONDS]"] * 4 + ["[UNBOUNDED]"]
+    forms += [] if shape.half_open else ["[NOW]"]
+    if shape.counts:
+        forms += [f"[ROWS {draw(st.integers(1, 3))}]"]
+        forms += [f"[PARTITION BY {draw(st.sampled_from(keys))} ROWS {draw(st.integers(1, 2))}]"] if keys else []
+    return draw(st.sampled_from(forms))
+
+
+def columns_of(kinds: Sequence[Kind]) -> Columns:
+    return tuple((f"c{n}", kind) for n, kind in enumerate(kinds))
+
+
+KINDS: st.SearchStrategy[list[Kind]] = st.lists(
+    st.sampled_from(["int", "int", "text", "float", "decimal"]), min_size=1, max_size=2
+)
+
+
+@st.composite
+def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
+    """A stream, now and then a table, and as long as depth remains a view or a derived stream."""
+    form = draw(st.sampled_from(["stream"] * 3 + (["view"] * 2 + ["derived"] if depth > 1 else [])))
+    if form == "stream":
+        window = draw(windows(shape))
+        return From(f"{draw(st.sampled_from(STREAMS))} {window} AS {alias}", BASE, partner="k")
+    inside = columns_of(draw(KINDS))
+    partner = next((name for name, kind in inside if kind == "int"), None)
+    if form == "view":
+        return From(f"({draw(answers(depth - 1, inside, shape))}) AS {alias}", inside, True, partner)
+    word = draw(st.sampled_from(["ISTREAM", "DSTREAM", "ISTREAM", "RSTREAM"]))
+    every = f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else ""
+    body = with_word(draw(answers(depth - 1, inside, shape)), word)
+    window = draw(windows(shape, [name for name, _ in inside]))
+    return From(f"({body}{every}) {window} AS {alias}", inside, False, partner)
+
+
+def with_word(body: str, word: str) -> str:
+    """The answer's changes: the word stands in the first SELECT."""
+    return body.replace("SELECT", f"SELECT {word}", 1)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """FROM and WHERE, and what can be selected: expressions with their kinds."""
+
+    sql: str
+    columns: Columns
+    has_view: bool
+
+    def of_kind(self, kind: Kind) -> list[str]:
+        return [text for text, known in self.columns if known == kind] or [CONSTANTS[kind]]
+
+
+@st.composite
+def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
+    """One or two entries and sometimes a table, joined on a column or not at all."""
+    number = draw(st.sampled_from([1, 1, 2, 2]))
+    found = [draw(entries(alias, depth, shape)) for alias in "ab"[:number]]
+    conditions: list[str] = []
+    partners = [f"{alias}.{one.partner}" for alias, one in zip("ab", found, strict=False) if one.partner]
+    if len(partners) == 2 and draw(one_in(4, False, True)):
+        conditions.append(" = ".join(partners))
+    texts = [one.sql for one in found]
+    if partners and draw(one_in(8, True, False)):
+        texts.append("lookup")
+        conditions.append(f"{partners[0]} = lookup.k")
+    if partners and draw(one_in(3, True, False)):
+        conditions.append(f"{partners[0]} {draw(st.sampled_from(['> 0', 'IS NOT NULL', '<> 2']))}")
+    columns = tuple(
+        (f"{alias}.{name}", kind) for alias, one in zip("ab", found, strict=False) for name, kind in one.columns
+    )
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return Sources(f"FROM {', '.join(texts)}{where}", columns, any(one.is_view for one in found))
+
+
+# ---- answers --------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
+    """A plain SELECT over windows, or SELECT DISTINCT."""
+    read = draw(sources(depth - 1, shape))
+    listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
+    return f"SELECT {draw(st.sampled_from(['', '', 'DISTINCT ']))}{', '.join(listed)} {read.sql}"
+
+
+@st.composite
+def groups(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
+    read = draw(sources(depth - 1, shape))
+    keys: list[str] = []
+    listed: list[str] = []
+    for name, kind in columns:
+        value = draw(st.sampled_from(read.of_kind(kind)))
+        if draw(st.booleans()):
+            keys.append(value)
+            listed.append(f"{value} AS {name}")
+        else:
+            listed.append(f"{draw(aggregates(kind, read, shape))} AS {name}")
+    group_by = f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+    having = draw(st.sampled_from(["", "", "", " HAVING COUNT(*) > 1", " HAVING MAX({x}) >= 1 OR COUNT(*) = 1"]))
+    having = having.format(x=draw(st.sampled_from(read.of_kind("int"))))
+    if not keys and not any("(" in text for text in listed):
+        having = having or " HAVING COUNT(*) > 0"
+    return f"SELECT {', '.join(listed)} {read.sql}{group_by}{having}"
+
+
+@st.composite
+def aggregates(draw: st.DrawFn, kind: Kind, read: Sources, shape: Shape) -> str:
+    number = draw(st.sampled_from(read.of_kind("int")))
+    value = draw(st.sampled_from(read.of_kind(kind)))
+    choices = [text.format(x=value) for text in EXACT[kind]]
+    if read.has_view or not shape.counts:
+        choices = [text for text in choices if not text.startswith(("FIRST", "LAST"))]
+    if kind == "int":
+        choices += [text.format(x=draw(st.sampled_from([text for text, _ in read.columns]))) for text in SIMPLE]
+    if kind == "float":
+        choices += [text.format(x=number) for text in EXACT_DOUBLES]
+        if not shape.exact:
+            choices += [text.format(x=draw(st.sampled_from([number, value]))) for text in DOUBLES]
+            choices += [f"SUM({value})"]
+    return draw(st.sampled_from(choices))
+
+
+@st.composite
+def set_operations(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
+    word = draw(st.sampled_from(["UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"]))
+    left, right = (draw(answers(depth - 1, columns, shape)) for _ in "lr")
+    return f"({left}) {word} ({right})"
+
+
+@st.composite
+def first_rows(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
+    body = draw(bodies(depth - 1, columns, shape))
+    name = draw(st.sampled_from([name for name, _ in columns]))
+    return f"{body} ORDER BY {name}{draw(st.sampled_from(['', ' DESC']))} LIMIT {draw(st.integers(1, 3))}"
+
+
+@st.composite
+def bodies(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
+    """An answer without ORDER BY, which may stand once."""
+    forms = [selects, groups] + ([set_operations] * 2 if depth > 1 else [])
+    return draw(draw(st.sampled_from(forms))(depth, columns, shape))
+
+
+@st.composite
+def answers(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
+    """Any answer with these columns, of at most so many levels."""
+    if depth > 1 and draw(one_in(5, True, False)):
+        return draw(first_rows(depth, columns, shape))
+    return draw(bodies(depth, columns, shape))
+
+
+@st.composite
+def group_over_except_over_join(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
+    """EXCEPT under GROUP BY over a join with unequal windows."""
+    sizes = draw(st.lists(st.integers(1, 4), min_size=3, max_size=3, unique=True))
+    pairs = f"SELECT a.k AS c, b.s AS t FROM s0 [RANGE {sizes[0]} SECONDS] AS a, s1 [RANGE {sizes[1]} SECONDS] AS b"
+    word = draw(st.sampled_from(["EXCEPT", "EXCEPT ALL"]))
+    view = f"{pairs} WHERE a.k = b.k {word} SELECT k, s FROM s2 [RANGE {sizes[2]} SECONDS]"
+    kinds = {"int": "COUNT(*)", "text": "MIN(t)", "float": "AVG(c)", "decimal": CONSTANTS["decimal"]}
+    listed = [f"{kinds[kind]} AS {name}" for name, kind in columns]
+    return f"SELECT {', '.join(['c AS g', *listed])} FROM ({view}) AS v GROUP BY c"
+
+
+# ---- cases ----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: st.DrawFn, counts: bool = True, exact: bool = False, words: bool = True) -> Case:
+    """A whole query with its data; `words` allows ISTREAM, DSTREAM and RSTREAM around it."""
+    shape = Shape(draw(one_in(4, True, False)), counts, exact)
+    columns = columns_of(draw(KINDS))
+    form = draw(one_in(6, group_over_except_over_join, None))
+    query = draw(form(columns, shape)) if form else draw(answers(draw(st.integers(1, DEPTH)), columns, shape))
+    word = draw(st.sampled_from([None, None, None, "ISTREAM", "DSTREAM", "RSTREAM"])) if words else None
+    if word is not None:
+        query = with_word(query, word) + (f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else "")
+    read = [draw(streams(name, MOST_ROWS)) for name in STREAMS if name in query]
+    tables = [draw(static_tables("lookup"))] if "lookup" in query else []
+    return Case(query, (*read, *tables), shape)
+
+
+def in_order(case: Case) -> Case:
+    """The same rows, each stream in the order of its times."""
+    ordered = [s if s.time is None else replace(s, table=s.table.sort_by(s.time)) for s in case.sources]
+    return replace(case, sources=tuple(ordered))

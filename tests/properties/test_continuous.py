@@ -1,0 +1,166 @@
+"""Answers that change, over random queries and data: at every instant they are what the relational query says."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.continuous_strategies import Case, cases, in_order
+from tests.runners import bound_plan, local_query, tables_of
+from watersmeet.checking import check
+from watersmeet.checking.compare import differences, key_of
+from watersmeet.checking.recompute import DuckDB, Reference, rows_of
+from watersmeet.errors import UnsupportedError
+from watersmeet.plan.nodes import Plan, is_monotone
+from watersmeet.reference.continuous import change_log, instants, snapshot
+from watersmeet.reference.join import answer, late_rows
+
+EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual
+few = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=100 * EFFORT)
+PIPELINES = ("auto", "ita", "tpa", "nta")
+
+Row = tuple[Any, ...]
+# What a query sent at one instant: rows, and how often each; what left counts below zero.
+Sent = dict[datetime | None, Counter[Row]]
+
+
+def sent(plan: Plan, rows: Iterable[Row]) -> Sent:
+    """The net changes of each instant."""
+    found: Sent = {}
+    for row in rows:
+        op, at, values = _parted(plan, row)
+        found.setdefault(at, Counter())[key_of(values)] += op
+    return {at: net for at, counts in found.items() if (net := Counter({r: n for r, n in counts.items() if n}))}
+
+
+def _parted(plan: Plan, row: Row) -> tuple[int, datetime | None, Row]:
+    match plan.kind:
+        case "rows":
+            return 1, None, row
+        case "changes":
+            return 1 if row[0] == "+" else -1, row[1], row[2:]
+    return 1, row[0], row[1:]
+
+
+def assert_same(ours: Sent, expected: Sent) -> None:
+    for at in sorted({*ours, *expected}, key=str):
+        left, right = (side.get(at, Counter()) for side in (ours, expected))
+        if left != right:
+            only = differences(*([(*row, n) for row, n in side.items()] for side in (left, right)))
+            assert only == ([], []), f"at {at} only here, and only expected"
+
+
+def engine_rows(case: Case, rows_per_batch: int | None = None, **options: str) -> list[Row]:
+    try:
+        return rows_of(local_query(case.sql(**options), case.sources, rows_per_batch).to_arrow())
+    except UnsupportedError as error:
+        pytest.skip(error.message)
+
+
+def engine_sent(case: Case, rows_per_batch: int | None = None, **options: str) -> Sent:
+    return sent(bound_plan(case.sql(), case.sources), engine_rows(case, rows_per_batch, **options))
+
+
+def reference_sent(case: Case) -> Sent:
+    plan = bound_plan(case.sql(), case.sources)
+    return sent(plan, answer(plan, tables_of(case.sources)))
+
+
+# ---- the reference --------------------------------------------------------------------------------------------------
+
+
+@many
+@given(cases(exact=True))
+def test_the_reference_and_duckdb_agree_at_every_instant(case: Case) -> None:
+    plan, tables = bound_plan(case.sql(), case.sources), tables_of(case.sources)
+    duckdb, reference = DuckDB(plan, tables), Reference(plan, tables)
+    if plan.kind == "rows":
+        assert differences(reference.combinations(), duckdb.combinations()) == ([], [])
+        return
+    at = duckdb.instants()
+    assert reference.instants() == at
+    for (at_us, ours), (_, theirs) in zip(reference.answers(at), duckdb.answers(at), strict=True):
+        assert differences(ours, theirs) == ([], []), f"at {at_us} µs"
+
+
+@few
+@given(cases(words=False))
+def test_the_log_summed_up_to_any_instant_is_the_answer_there(case: Case) -> None:
+    plan, tables = bound_plan(case.sql(), case.sources), tables_of(case.sources)
+    assume(not is_monotone(plan.root))
+    log = change_log(plan, tables)
+    for at_us in instants(plan, tables)[::3]:
+        summed: Counter[Row] = Counter()
+        for op, when, row in log:
+            if when <= at_us:
+                summed[key_of(row)] += 1 if op == "+" else -1
+        assert summed == Counter(map(key_of, snapshot(plan, tables, at_us)))
+
+
+@few
+@given(cases())
+def test_a_log_is_in_order_and_says_nothing_twice(case: Case) -> None:
+    plan = bound_plan(case.sql(), case.sources)
+    log = change_log(plan, tables_of(case.sources))
+    assert [(at, op == "+") for op, at, _ in log] == sorted((at, op == "+") for op, at, _ in log)
+    left = {(at, key_of(row)) for op, at, row in log if op == "-"}
+    assert not left & {(at, key_of(row)) for op, at, row in log if op == "+"}
+
+
+@few
+@given(cases(counts=False, exact=True))
+def test_the_order_of_arrival_within_lateness_does_not_change_the_answer(case: Case) -> None:
+    late = late_rows(bound_plan(case.sql(), case.sources), tables_of(case.sources))
+    assume(not any(late.values()))
+    assert_same(reference_sent(case), reference_sent(in_order(case)))
+
+
+# ---- the engine -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@settings(few, max_examples=40 * EFFORT)
+@given(case=cases(), rows_per_batch=st.sampled_from([1, 2, 3, None]))
+def test_the_engine_gives_what_the_reference_gives(pipeline: str, case: Case, rows_per_batch: int | None) -> None:
+    assert_same(engine_sent(case, rows_per_batch, pipeline=pipeline), reference_sent(case))
+
+
+@few
+@given(cases())
+def test_a_check_finds_the_engine_right(case: Case) -> None:
+    try:
+        report = check(local_query(case.sql(), case.sources))
+    except UnsupportedError as error:
+        pytest.skip(error.message)
+    assert report.equal, str(report)
+
+
+@few
+@given(cases(), st.sampled_from([1, 3]))
+def test_the_cut_into_batches_does_not_change_the_answer(case: Case, rows_per_batch: int) -> None:
+    assert_same(engine_sent(case, rows_per_batch), engine_sent(case))
+
+
+@few
+@given(cases(counts=False))
+def test_the_engine_does_not_depend_on_the_order_of_arrival_within_lateness(case: Case) -> None:
+    late = late_rows(bound_plan(case.sql(), case.sources), tables_of(case.sources))
+    assume(not any(late.values()))
+    assert_same(engine_sent(case, 2), engine_sent(in_order(case)))
+
+
+@few
+@given(cases(), st.sampled_from([1, 3, None]))
+def test_the_engines_log_is_in_order_with_what_leaves_first(case: Case, rows_per_batch: int | None) -> None:
+    plan = bound_plan(case.sql(), case.sources)
+    assume(plan.kind != "rows")
+    order = [(at, op > 0) for op, at, _ in (_parted(plan, row) for row in engine_rows(case, rows_per_batch))]
+    assert order == sorted(order)
