@@ -1,58 +1,80 @@
-"""A plan as operators, or a clear word on why it cannot run yet."""
+"""A plan as operators."""
 
 from __future__ import annotations
 
-from watersmeet.errors import UnsupportedError
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from watersmeet.engine.continuous import Builder
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.operators.window_join import WindowJoin
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.nodes import (
-    Changes,
-    Derived,
-    Distinct,
-    GroupBy,
-    Join,
-    Node,
-    Plan,
-    Project,
-    SetOperation,
-    TopK,
-    View,
-)
+from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
+from watersmeet.plan.options import Options
 
-_NOT_YET = {
-    Changes: "DSTREAM, RSTREAM and ISTREAM over a changing answer",
-    Distinct: "SELECT DISTINCT over windows",
-    GroupBy: "GROUP BY and aggregates over windows",
-    SetOperation: "UNION, EXCEPT and INTERSECT over windows",
-    TopK: "ORDER BY … LIMIT over windows",
-}
+LoadTable = Callable[[pa.RecordBatch], None]
+
+
+@dataclass
+class Built:
+    """An operator, the streams it reads by the names their rows are pushed under, and what takes its tables."""
+
+    operator: Operator
+    streams: dict[str, Stream]
+    tables: list[tuple[Table, LoadTable]]
+
+
+def is_plain_join(plan: Plan) -> bool:
+    """Whether a query is one join of streams and tables, whose rows never leave the answer."""
+    root = plan.root
+    if not isinstance(root, Project) or not isinstance(root.child, Join):
+        return False
+    return not any(isinstance(one.relation, Derived | View) for one in root.child.inputs)
 
 
 def runnable_join(plan: Plan) -> tuple[Join, Project]:
-    """The join and the select list of a plan that this engine can run; raises UnsupportedError for others."""
+    """The join and the select list of a plan that is a plain join."""
     plan.options.require_runnable()
-    root = plan.root
-    if not isinstance(root, Project) or not isinstance(root.child, Join):
-        raise _not_yet(root.child if isinstance(root, Project) else root)
-    for one in root.child.inputs:
-        if isinstance(one.relation, Derived | View):
-            raise _refusal(f"a query inside FROM ({one.alias})")
-    return root.child, root
+    assert is_plain_join(plan)
+    assert isinstance(plan.root, Project)
+    assert isinstance(plan.root.child, Join)
+    return plan.root.child, plan.root
 
 
-def _not_yet(node: Node) -> UnsupportedError:
-    return _refusal(_NOT_YET.get(type(node), type(node).__name__))
+def build_query(plan: Plan) -> Built:
+    """The operator that answers a plan, and what it reads."""
+    if is_plain_join(plan):
+        join, _ = runnable_join(plan)
+        operator = build(plan)
+        streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
+        return Built(operator, streams, _tables(join, operator))
+    plan.options.require_runnable()
+    builder = Builder(plan, _inner_join)
+    continuous = builder.build()
+    return Built(continuous, builder.inputs.streams, builder.inputs.tables)
 
 
-def _refusal(what: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{what}: the query is understood and checked, but cannot run yet",
-        hint="joins of streams and tables under any window run today; continuous answers come next",
-    )
+def _inner_join(project: Project) -> tuple[Operator, list[tuple[Table, LoadTable]]]:
+    """A plain join inside another query."""
+    operator = build(Plan(project, Options()))
+    assert isinstance(project.child, Join)
+    return operator, _tables(project.child, operator)
+
+
+def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
+    joining = window_join_of(operator)
+    if joining is None:
+        return []
+    return [
+        (one.relation, partial(joining.load_table, one.alias)) for one in join.inputs if isinstance(one.relation, Table)
+    ]
 
 
 def build(plan: Plan) -> Operator:

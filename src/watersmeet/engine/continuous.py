@@ -21,7 +21,7 @@ from watersmeet.operators.continuous.pipeline import Continuous, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperation as SetOperationNode
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
-from watersmeet.operators.continuous.top_k_window import TopK as TopKNode
+from watersmeet.operators.continuous.top_k import TopK as TopKNode
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.waiting import Waiting
@@ -125,7 +125,8 @@ class Builder:
         keys = list(grouped.keys)
         outputs = [(f"key_{i}", key) for i, key in enumerate(keys)]
         outputs += [(f"arg_{i}", a.args[0]) for i, a in enumerate(aggregates) if a.args]
-        child = self._from(grouped.child, tuple(outputs), trigger, outer_us)
+        ordered = any(a.function in ("first", "last") for a in aggregates)
+        child = self._from(grouped.child, tuple(outputs), trigger, outer_us, ordered=ordered)
         places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
         places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
         return GroupByNode(
@@ -143,13 +144,15 @@ class Builder:
         columns: tuple[tuple[str, Expression], ...],
         trigger: Callable[[], Trigger],
         outer_us: int,
+        *,
+        ordered: bool = False,
     ) -> Node:
         sources = {
             one.alias: self._source(one, join, outer_us) for one in join.inputs if not isinstance(one.relation, Table)
         }
         if len(join.inputs) == 1:
             return FromOne(sources[join.inputs[0].alias], join.predicates, columns, trigger())
-        made = FromMany(join, sources, columns, trigger(), optimize)
+        made = FromMany(join, sources, columns, trigger(), optimize, ordered=ordered)
         for one in join.inputs:
             if isinstance(one.relation, Table):
                 self.inputs.tables.append((one.relation, _loader(made, one.alias)))

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.engine.build import runnable_join
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
 from watersmeet.optimizer.stages import optimize
@@ -64,7 +63,7 @@ class LocalHost:
 def reservation(plan: Plan) -> str:
     """A line for plans that can be explained but not run yet."""
     try:
-        runnable_join(plan)
+        plan.options.require_runnable()
     except UnsupportedError as error:
         return fill(f"not yet: {error.message}", WIDTH, subsequent_indent="    ") + "\n"
     return ""

@@ -8,12 +8,12 @@ from typing import cast
 
 import pyarrow as pa
 
-from watersmeet.engine.build import build, runnable_join, window_join_of
+from watersmeet.engine.build import build_query
 from watersmeet.engine.clock import StreamClock
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.sources import Source
 from watersmeet.errors import SourceError
-from watersmeet.model.catalog import Relation, Stream, Table
+from watersmeet.model.catalog import Relation
 from watersmeet.plan.nodes import Plan
 
 BATCH_ROWS = 1 << 16
@@ -39,8 +39,8 @@ class LocalRun:
         self.batch_rows = batch_rows
         self.on_progress: Callable[[Metrics], None] | None = None
         self.metrics = Metrics()
-        self._join, _ = runnable_join(plan)
-        self._operator = build(plan)
+        self._built = build_query(plan)
+        self._operator = self._built.operator
         self._feeds: list[Feed] = []
         self._stopping = False
 
@@ -80,19 +80,16 @@ class LocalRun:
 
     def _open_feeds(self) -> list[Feed]:
         feeds: dict[str, Feed] = {}
-        for one in self._join.streams:
-            stream = cast(Stream, one.relation)
+        for name, stream in self._built.streams.items():
             if stream.name not in feeds:
                 feeds[stream.name] = Feed(StreamClock(stream), self._read(stream))
-            feeds[stream.name].aliases.append(one.alias)
+            feeds[stream.name].aliases.append(name)
         return list(feeds.values())
 
     def _load_tables(self) -> None:
-        join = window_join_of(self._operator)
-        for one in self._join.inputs:
-            if join is not None and isinstance(one.relation, Table):
-                for batch in self._read(one.relation):
-                    join.load_table(one.alias, batch)
+        for table, load in self._built.tables:
+            for batch in self._read(table):
+                load(batch)
 
     def _read(self, relation: Relation) -> Iterator[pa.RecordBatch]:
         if relation.source is None:

@@ -19,7 +19,7 @@ def run_job(
     On any error the sink is aborted and shows nothing of this run.
     """
     run.on_progress = on_progress
-    sink = sink_from_options(job.name, job.sink, job.plan.schema)
+    sink = sink_from_options(job.name, job.sink, job.plan.output_schema)
     try:
         with interrupts.stopping(run.request_stop):
             for batch in run.batches():

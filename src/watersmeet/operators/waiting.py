@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows
 
 
@@ -13,6 +14,9 @@ class Waiting:
 
     def __init__(self) -> None:
         self._parts: list[Rows] = []
+        # The first and last times of all rows that were given out.
+        self.first_us: int | None = None
+        self.last_us = BEGINNING_US
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self._parts)
@@ -35,6 +39,13 @@ class Waiting:
 
     def release(self, until_us: int) -> Rows | None:
         """The rows before an instant in time order, or None; the others go on waiting."""
+        rows = self._released(until_us)
+        if rows is not None:
+            self.first_us = int(rows.times[0]) if self.first_us is None else min(self.first_us, int(rows.times[0]))
+            self.last_us = max(self.last_us, int(rows.times[-1]))
+        return rows
+
+    def _released(self, until_us: int) -> Rows | None:
         if not any(bool((rows.times < until_us).any()) for rows in self._parts):
             return None
         everything = self._as_one()

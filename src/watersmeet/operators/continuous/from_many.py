@@ -49,11 +49,16 @@ class FromMany:
         columns: Sequence[tuple[str, Expression]],
         trigger: Trigger,
         optimize: Callable[[Join], JoinStrategy],
+        *,
+        ordered: bool = False,
     ) -> None:
+        """ordered: whether combinations of one instant must be told apart by the order of their members, as FIRST
+        and LAST do."""
         self.sources = sources
         self.trigger = trigger
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
         self.announced = [alias for alias, source in sources.items() if source.announced]
+        self.numbered = list(sources) if ordered else self.announced
         self.extra_us = 0 if join.boundary == "half_open" else 1
         self.ranged = [one for one in join.streams if one.alias in sources and not sources[one.alias].announced]
         inside = replace(join, inputs=tuple(self._inside(one) for one in join.inputs))
@@ -67,10 +72,13 @@ class FromMany:
 
     def _inside(self, one: Input) -> Input:
         """An input as the join sees it: with serial numbers where deaths are announced, and a time in any case."""
-        if one.alias not in self.announced:
+        if one.alias not in self.numbered:
             return one
         schema = one.schema.append(pa.field(SERIAL, pa.int64()))
         time = one.time
+        if one.alias not in self.announced:
+            assert time is not None
+            return replace(one, relation=Stream(one.alias, schema, time))
         if time is None:
             time = SINCE
             schema = schema.append(pa.field(SINCE, pa.timestamp("us")))
@@ -81,7 +89,7 @@ class FromMany:
         for one in self.ranged:
             assert one.time is not None
             yield f"__time_{one.alias}", Column(one.alias, one.time, join.input(one.alias).schema.field(one.time).type)
-        for alias in self.announced:
+        for alias in self.numbered:
             yield f"__serial_{alias}", Column(alias, SERIAL, pa.int64())
 
     @property
@@ -134,7 +142,7 @@ class FromMany:
         yield from self.join.push_together(rows, deaths)
 
     def _rows(self, alias: str, lives: Lives) -> Rows:
-        if alias not in self.announced:
+        if alias not in self.numbered:
             return lives.rows
         data = lives.rows.data.append_column(pa.field(SERIAL, pa.int64()), pa.array(lives.serials))
         if SINCE in self.join.inputs[alias].schema.names:
@@ -148,17 +156,17 @@ class FromMany:
         for one in self.ranged:
             times = _int64s(found.column(f"__time_{one.alias}"))
             deaths = np.minimum(deaths, death_times(times, one.window, self.extra_us))
-        serials = {alias: _int64s(found.column(f"__serial_{alias}")) for alias in self.announced}
+        serials = {alias: _int64s(found.column(f"__serial_{alias}")) for alias in self.numbered}
         for alias, one in lives.items():
-            if alias in serials:
+            if alias in self.announced:
                 deaths = np.minimum(deaths, _known_deaths(serials[alias], one))
         order = np.arange(self._next, self._next + births.size)
         self._next += births.size
         data = found.select(self.schema.names)
         born = Born(data, births, deaths, order, serials)
-        by_birth = np.argsort(births, kind="stable")
-        born = born.take(by_birth)
-        return replace(born, order=order)
+        # By birth, and among combinations of one instant by their members, the first input's before the others'.
+        by_birth = np.lexsort([*reversed(serials.values()), births])
+        return replace(born.take(by_birth), order=order)
 
 
 def _known_deaths(serials: Int64s, lives: Lives) -> Int64s:

@@ -1,0 +1,158 @@
+"""ORDER BY … LIMIT k over windows: the first k rows of an order, as rows come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.operators.codes import encode
+from watersmeet.operators.continuous.copies import Copies
+from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.continuous.top_k_window import TopKWindow
+from watersmeet.operators.evaluate import evaluate
+from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.strategy import is_exact
+
+GAP = 1 << 24
+
+
+class TopK:
+    """Rows that the order does not tell apart stand in the order of their values, so the answer depends on the
+    rows alone."""
+
+    netted = True
+
+    def __init__(self, child: Node, keys: Sequence[tuple[Expression, bool]], limit: int) -> None:
+        self.child = child
+        self.schema = child.schema
+        self.keys = list(keys)
+        self.ids = RowIds()
+        self.rows = RowTable(self.schema)
+        self.counts = np.zeros(self.ids.room, np.int64)
+        self.ranks = np.zeros(self.ids.room, np.int64)
+        self.window = TopKWindow(limit)
+        self.copies = Copies()
+
+    @property
+    def complete(self) -> int:
+        return self.child.complete
+
+    @property
+    def held_rows(self) -> int:
+        return self.ids.live
+
+    @property
+    def nbytes(self) -> int:
+        return self.ids.nbytes + self.rows.nbytes + self.window.nbytes + self.copies.nbytes + 2 * self.ranks.nbytes
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.child
+
+    def next_event(self) -> int:
+        return self.child.next_event()
+
+    def take(self, until: int) -> Delta:
+        delta = self.child.take(until)
+        if len(delta) == 0:
+            return no_changes(self.schema)
+        ids = self._number(delta)
+        starts = np.flatnonzero(np.concatenate([[True], delta.instants[1:] != delta.instants[:-1]]))
+        ends = np.append(starts[1:], len(delta))
+        which, changed, by = self.window.apply(ids, self.ranks[ids], delta.diffs, ends)
+        noticed = None if delta.noticed is None else np.maximum.reduceat(delta.noticed, starts)
+        answer = self._answer(changed, by, delta.instants[starts][which], None if noticed is None else noticed[which])
+        np.add.at(self.counts, ids, delta.diffs)
+        empty = np.unique(ids[self.counts[ids] == 0])
+        self.rows.drop(empty)
+        self.ids.forget(empty)
+        return answer
+
+    def _answer(self, ids: Int64s, by: Int64s, instants: Int64s, noticed: Int64s | None) -> Delta:
+        index, diffs, numbers = self.copies.change(ids, by)
+        data = pa.RecordBatch.from_arrays(self.rows.get(ids[index]), schema=self.schema)
+        return Delta(data, instants[index], diffs, numbers, None if noticed is None else noticed[index])
+
+    def _number(self, delta: Delta) -> Int64s:
+        columns = delta.data.columns
+        known = np.flatnonzero(self.counts > 0)
+        ids = self.ids.of(columns, len(delta))
+        if self.ids.room > self.counts.size:
+            self.counts, self.ranks = _longer(self.counts, self.ids.room), _longer(self.ranks, self.ids.room)
+        new = np.flatnonzero(~self.rows.holds(ids))
+        _, first = np.unique(ids[new], return_index=True)
+        new = new[first]
+        if new.size:
+            self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
+            self._rank(known, ids[new])
+        return ids
+
+    def _rank(self, known: Int64s, new: Int64s) -> None:
+        """Give new rows ranks between those of their neighbours, or all rows new ranks where there is no room."""
+        everyone = np.concatenate([known, new])
+        order = everyone[self._sorted(everyone)]
+        is_new = np.zeros(self.ids.room, np.bool_)
+        is_new[new] = True
+        ranks = _between(self.ranks[order], is_new[order])
+        if ranks is None:
+            ranks = (np.arange(order.size) + 1) * GAP
+            self.ranks[order] = ranks
+            self.window.rerank(known, self.ranks[known])
+        else:
+            self.ranks[order] = ranks
+
+    def _sorted(self, ids: Int64s) -> Int64s:
+        """Positions in the order asked for; then by all columns."""
+        data = pa.RecordBatch.from_arrays(self.rows.get(ids), schema=self.schema)
+
+        def column(one: Column) -> pa.Array:
+            return data.column(one.name)
+
+        given = [(evaluate(e, column, data.num_rows), descending) for e, descending in self.keys]
+        given += [(values, False) for values in data.columns]
+        sortable = [_sortable(values, descending=descending) for values, descending in given]
+        table = pa.table([values for values, _ in sortable], names=[str(i) for i in range(len(sortable))])
+        by = [(str(i), direction, "at_end") for i, (_, direction) in enumerate(sortable)]
+        order: Int64s = pc.sort_indices(table, sort_keys=by).to_numpy().astype(np.int64)
+        return order
+
+
+def _sortable(values: pa.Array, *, descending: bool) -> tuple[pa.Array, str]:
+    """The column as Arrow sorts it rightly: numbers as codes, which put NaN above all; NULLs last either way."""
+    if not is_exact(values.type):
+        return values, "descending" if descending else "ascending"
+    codes = encode(values)
+    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(~codes if descending else codes, mask=nulls), "ascending"
+
+
+def _between(ranks: Int64s, is_new: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Int64s | None:
+    """Ranks for the new rows, evenly between their old neighbours'; None if some gap is too small."""
+    old = np.flatnonzero(~is_new)
+    if old.size == 0:
+        return (np.arange(ranks.size) + 1) * GAP
+    fresh = np.flatnonzero(is_new)
+    after = np.searchsorted(old, fresh)  # how many old rows stand before each new one
+    low = np.where(after > 0, ranks[old[np.maximum(after - 1, 0)]], ranks[old[0]] - GAP * (fresh.size + 1))
+    high = np.where(
+        after < old.size, ranks[old[np.minimum(after, old.size - 1)]], ranks[old[-1]] + GAP * (fresh.size + 1)
+    )
+    gap_start = np.searchsorted(after, after)
+    gap_size = np.searchsorted(after, after, side="right") - gap_start
+    step = (high - low) // (gap_size + 1)
+    if bool((step < 1).any()) or int(np.abs(high).max()) > 1 << 61 or int(np.abs(low).max()) > 1 << 61:
+        return None
+    result = ranks.copy()
+    result[fresh] = low + step * (np.arange(fresh.size) - gap_start + 1)
+    return result
+
+
+def _longer(array: Int64s, room: int) -> Int64s:
+    grown = np.zeros(room, np.int64)
+    grown[: array.size] = array
+    return grown
