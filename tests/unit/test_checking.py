@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.unit.test_cli import call
 from watersmeet.checking import command
 from watersmeet.checking.compare import differences, same_rows
 from watersmeet.checking.inputs import load
+from watersmeet.engine.host import LocalHost
+from watersmeet.engine.metrics import Metrics
+from watersmeet.plan.nodes import Plan
 from watersmeet.reference.join import answer
 
 EPOCH = datetime(1970, 1, 1)
@@ -346,6 +350,19 @@ def test_the_command_fails_with_1_where_a_query_is_wrong(
     out = capsys.readouterr().out
     assert "query 1: different; recomputed by DuckDB" in out
     assert "all_of_a: different" in out
+
+
+def test_the_queries_of_a_script_run_where_they_are_told_to(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Elsewhere(LocalHost):
+        runs = 0
+
+        def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+            self.runs += 1
+            return super().batches(plan, batch_rows, metrics)
+
+    host = Elsewhere()
+    assert command.check_script(SCRIPT, 4, host, sys.stdout, quiet=True)
+    assert host.runs == 2
 
 
 def test_the_command_points_at_mistakes(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.plans import golden_catalog
 from watersmeet.errors import BindError, WindowError
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.plan.nodes import Derived, GroupBy, Join, Node, Plan, Project, View, relations_below
 from watersmeet.sql import bind
 
@@ -154,3 +154,27 @@ def test_what_a_query_reads_is_found_inside_its_subqueries() -> None:
     found = list(relations_below(plan(text).root))
     assert [one.name for one in found if isinstance(one, Stream)] == ["a", "b", "c"]
     assert [one.name for one in found if isinstance(one, Table)] == ["dim"]
+
+
+NESTED = Catalog()
+NESTED.add(Stream("n", pa.schema([("k", pa.int64()), ("l", pa.list_(pa.int64())), ("ts", pa.timestamp("us"))]), "ts"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT l FROM n [NOW]",
+        "SELECT COUNT(*) AS c FROM n [NOW] GROUP BY l",
+        "SELECT LAST(l) AS newest FROM n [NOW]",
+        "SELECT l FROM n [NOW] UNION ALL SELECT l FROM n [NOW]",
+        "SELECT DSTREAM l FROM n [NOW]",
+        "SELECT v.k FROM (SELECT k, l FROM n [NOW]) AS v",
+    ],
+)
+def test_rows_of_an_answer_that_changes_must_be_comparable(sql: str) -> None:
+    with pytest.raises(BindError, match=r"(l|newest) is nested"):
+        bind(sql, NESTED)
+
+
+def test_a_plain_join_passes_nested_values_through() -> None:
+    assert bind("SELECT l FROM n [NOW]", NESTED).kind == "rows"
