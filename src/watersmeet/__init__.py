@@ -24,6 +24,7 @@ from watersmeet.errors import (
 )
 
 if TYPE_CHECKING:
+    from watersmeet.checking import Report, check
     from watersmeet.session import Query, Session
     from watersmeet.spark.packed import ParquetStream
 
@@ -36,6 +37,7 @@ __all__ = [
     "ParquetStream",
     "ParseError",
     "Query",
+    "Report",
     "Session",
     "SinkError",
     "SourceError",
@@ -43,11 +45,16 @@ __all__ = [
     "UnsupportedError",
     "WatersmeetError",
     "WindowError",
+    "check",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Session and Query bring Arrow and NumPy with them, so they are loaded when first asked for."""
+    if name in ("Report", "check"):
+        from watersmeet import checking
+
+        return getattr(checking, name)
     if name in ("Query", "Session"):
         from watersmeet import session
 
@@ -60,4 +67,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "ParquetStream", "Query", "Session"])
+    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check"])

@@ -178,6 +178,48 @@ def explain(file: Script) -> None:
 
 
 @app.command()
+def check(
+    file: Script,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Take the first N rows of each stream; by default all.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.local,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Run every query of a script, recompute its answer at every instant with DuckDB, and compare.
+
+    Exit 0: all are equal; 1: one differs, and the first instant at which it does is shown.
+    """
+    text = _text_of(file)
+    try:
+        equal = _check_on_spark(text, sample, master, quiet) if engine is Engine.spark else _check(text, sample, quiet)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    if not equal:
+        raise typer.Exit(FAILED)
+
+
+def _check(text: str, sample: int | None, quiet: bool) -> bool:
+    from watersmeet.checking.command import check_script
+
+    return check_script(text, sample, None, sys.stdout, quiet=quiet)
+
+
+def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> bool:
+    _need_spark()
+    from watersmeet.checking.command import check_script
+    from watersmeet.spark.host import SparkHost
+    from watersmeet.spark.launch import start_spark
+
+    spark = start_spark(master)
+    try:
+        return check_script(text, sample, SparkHost(spark), sys.stdout, quiet=quiet)
+    finally:
+        spark.stop()
+
+
+@app.command()
 def demo(
     engine: Annotated[Engine, typer.Option(help="Where the query runs.")] = Engine.spark,
     rows: Annotated[

@@ -105,7 +105,7 @@ KINDS: st.SearchStrategy[list[Kind]] = st.lists(
 @st.composite
 def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
     """A stream, now and then a table, and as long as depth remains a view or a derived stream."""
-    form = draw(st.sampled_from(["stream"] * 3 + (["view"] * 2 + ["derived"] if depth > 1 else [])))
+    form = draw(st.sampled_from(["stream"] + (["view", "derived"] if depth > 1 else [])))
     if form == "stream":
         window = draw(windows(shape))
         return From(f"{draw(st.sampled_from(STREAMS))} {window} AS {alias}", BASE, partner="k")
@@ -248,6 +248,26 @@ def group_over_except_over_join(draw: st.DrawFn, columns: Columns, shape: Shape)
     return f"SELECT {', '.join(['c AS g', *listed])} FROM ({view}) AS v GROUP BY c"
 
 
+@st.composite
+def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
+    """All aggregates of one group side by side."""
+    read = draw(sources(2, shape))
+    values: dict[Kind, str] = {kind: draw(st.sampled_from(read.of_kind(kind))) for kind in EXACT}
+    texts = [text.format(x=values[kind]) for kind, known in EXACT.items() for text in known]
+    texts += [text.format(x=values["int"]) for text in (*EXACT_DOUBLES, "SUM(DISTINCT {x})")]
+    texts += [text.format(x=value) for text in SIMPLE for value in values.values()]
+    texts += [f"SUM({values['decimal']})", f"COUNT(DISTINCT {values['float']})"]
+    if not shape.exact:
+        texts += [text.format(x=value) for text in DOUBLES for kind, value in values.items() if kind != "text"]
+        texts.append(f"SUM({values['float']})")
+    if read.has_view or not shape.counts:
+        texts = [text for text in texts if not text.startswith(("FIRST", "LAST"))]
+    listed = [f"{text} AS x{n}" for n, text in enumerate(dict.fromkeys(texts))]
+    key = draw(st.sampled_from([None, *read.of_kind("int"), *read.of_kind("text")]))
+    head, group_by = ("", "") if key is None else (f"{key} AS g, ", f" GROUP BY {key}")
+    return f"SELECT {head}{', '.join(listed)} {read.sql}{group_by}"
+
+
 # ---- cases ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,8 +276,9 @@ def cases(draw: st.DrawFn, counts: bool = True, exact: bool = False, words: bool
     """A whole query with its data; `words` allows ISTREAM, DSTREAM and RSTREAM around it."""
     shape = Shape(draw(one_in(4, True, False)), counts, exact)
     columns = columns_of(draw(KINDS))
-    form = draw(one_in(6, group_over_except_over_join, None))
-    query = draw(form(columns, shape)) if form else draw(answers(draw(st.integers(1, DEPTH)), columns, shape))
+    form = draw(st.sampled_from([None, None, None, None, group_over_except_over_join, every_aggregate]))
+    depth = draw(st.sampled_from([1, 2, 3, 3, DEPTH, DEPTH]))
+    query = draw(form(columns, shape)) if form else draw(answers(depth, columns, shape))
     word = draw(st.sampled_from([None, None, None, "ISTREAM", "DSTREAM", "RSTREAM"])) if words else None
     if word is not None:
         query = with_word(query, word) + (f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else "")

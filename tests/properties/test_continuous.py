@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.plan.nodes import Plan, is_monotone
 from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.join import answer, late_rows
+from watersmeet.session import Query
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual
 few = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
@@ -89,6 +91,18 @@ def test_the_reference_and_duckdb_agree_at_every_instant(case: Case) -> None:
     assert reference.instants() == at
     for (at_us, ours), (_, theirs) in zip(reference.answers(at), duckdb.answers(at), strict=True):
         assert differences(ours, theirs) == ([], []), f"at {at_us} µs"
+
+
+@few
+@given(cases())
+def test_a_check_finds_the_reference_right(case: Case) -> None:
+    def stand_in(query: Query) -> pa.Table:
+        rows = answer(query.plan, tables_of(case.sources))
+        columns = [pa.array([row[k] for row in rows], field.type) for k, field in enumerate(query.schema)]
+        return pa.table(columns, schema=query.schema)
+
+    report = check(local_query(case.sql(), case.sources), run=stand_in)
+    assert report.equal, str(report)
 
 
 @few

@@ -77,7 +77,7 @@ class _EngineAnswers:
     def __init__(self, plan: Plan, given: pa.Table) -> None:
         given = given.sort_by([(AT, "ascending")])
         self._summed = plan.kind == "changes"
-        self._times = times_of(given[AT].combine_chunks()).tolist()
+        self._times: list[int] = times_of(given[AT].combine_chunks()).tolist()
         self._ops = given[OP].to_pylist() if self._summed else []
         self._rows = rows_of(given.drop_columns(list(log_columns(plan.kind))))
         self._next = 0

@@ -220,7 +220,8 @@ class Script:
         inner += [f"{over_rows.sql(call.args[0])} AS {name}" for call, name in values.items()]
         inner += [f'{text} AS "#o{n}"' for n, text in enumerate(_ages(join))]
         order = ", ".join(f'"#o{n}"' for n, _ in enumerate(_ages(join)))
-        known = {**keys, **{call: _aggregate(call, values.get(call, "*"), order) for call in aggregates}}
+        known: dict[Expression, str] = dict(keys)
+        known.update((call, _aggregate(call, values.get(call, "*"), order)) for call in aggregates)
         over_groups = Translator(known=known)
         having = "" if grouping.having is None else f" HAVING {over_groups.sql(grouping.having)}"
         return (

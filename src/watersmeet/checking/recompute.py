@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -86,8 +88,8 @@ class DuckDB:
         self._error = duckdb.Error
         self._script = Script(plan.options.boundary)
         self._ran = 0
-        self._connection = duckdb.connect()
-        self._connection.execute("SET TimeZone = 'UTC'; SET threads = 2; SET preserve_insertion_order = false")
+        self._connection = _database().cursor()  # with temporary tables of its own
+        self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
         for relation in {one.name: one for one in relations_below(plan.root)}.values():
             self._connection.register(raw_name(relation), _registered(relation, tables[relation.name]))
@@ -140,6 +142,16 @@ class DuckDB:
             return self._connection.sql(text).to_arrow_table()
         except self._error as error:
             raise InexpressibleError(f"DuckDB said: {str(error).splitlines()[0]}") from None
+
+
+@cache
+def _database() -> Any:
+    """One for the process: starting a database takes longer than most checks."""
+    import duckdb
+
+    database = duckdb.connect()
+    atexit.register(database.close)
+    return database
 
 
 def need_duckdb() -> None:

@@ -49,9 +49,11 @@ class Report:
         return out.getvalue().rstrip("\n")
 
 
-def show(report: Report, out: TextIO) -> None:
+def show(report: Report, out: TextIO, *, after: int = 0) -> None:
+    """Tell the outcome; so many columns of the first line are already written."""
     for paragraph in _sentences(report):
-        out.write(fill(paragraph, WIDTH) + "\n")
+        out.write(fill(paragraph, WIDTH, initial_indent=" " * after)[after:] + "\n")
+        after = 0
     if report.difference is not None:
         _draw(report.difference, report.by, out)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from watersmeet.errors import WindowError
-from watersmeet.plan.expressions import Column, EventTime, Expression
+from watersmeet.model.types import sql_type
+from watersmeet.plan.expressions import Column, EventTime, Expression, to_text
 from watersmeet.plan.nodes import Distinct, GroupBy, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, bind_keys, check_grouped, is_aggregated
@@ -48,10 +51,12 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
         why = f"a join with {views[0]}, an answer that changes,"
     if why is not None:
         _require_windows(why, scope, found, places)
+        _require_comparable(outputs, context)
     node: Node = make_join(scope, found, context.boundary, places)
     keys = None
     if grouped:
         keys = bind_keys(select, outputs, scope)
+        _require_comparable([Output(to_text(key), key, select.span) for key in keys], context)
         for output in outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if having is not None:
@@ -100,6 +105,18 @@ def _unique(name: str, taken: set[str]) -> str:
         chosen = f"{name}_{number}"
     taken.add(chosen.lower())
     return chosen
+
+
+def _require_comparable(outputs: list[Output], context: Context) -> None:
+    """Rows leave an answer by being equal to those that entered it, and nested values cannot be compared."""
+    for output in outputs:
+        if pa.types.is_nested(output.expression.type):
+            kind = sql_type(output.expression.type)
+            raise context.text.error(
+                f"rows of an answer that changes are compared, and {output.name} is nested: {kind}",
+                output.span,
+                hint="select the parts of it that matter before the rows enter, or leave it out",
+            )
 
 
 def _require_windows(why: str, scope: Scope, found: Conditions, places: dict[str, Span]) -> None:

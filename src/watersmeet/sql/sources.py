@@ -124,6 +124,13 @@ def _view(alias: str, source: Source, node: Node, context: Context) -> View:
             hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
             kind=WindowError,
         )
+    for column in schema_of(node):
+        if pa.types.is_nested(column.type):
+            raise context.text.error(
+                f"rows of an answer that changes are compared, and {column.name} is nested: {sql_type(column.type)}",
+                source.span,
+                hint="leave it out, or write SELECT ISTREAM … in it to take its rows as they appear",
+            )
     return View(alias, node, schema_of(node))
 
 
