@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range, Unbounded, Window
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.distinct import Distinct as DistinctNode
@@ -63,12 +63,6 @@ class Inputs:
         self.streams[name], self.leaves[name] = stream, leaf
         return name
 
-    def span(self) -> tuple[int, int]:
-        """The first and the last event time that rows given out had."""
-        seen = [leaf.waiting for leaf in self.leaves.values()]
-        firsts = [w.first_us for w in seen if w.first_us is not None]
-        return min(firsts, default=FOREVER_US), max((w.last_us for w in seen), default=BEGINNING_US)
-
 
 class Builder:
     """Turns plan nodes into operators, collecting the inputs on the way."""
@@ -87,7 +81,7 @@ class Builder:
         match node:
             case Changes(kind="rstream", child=child, every_us=every_us):
                 assert every_us is not None
-                return Snapshots(self._node(child, make, 0), every_us, self.inputs.span)
+                return self._snapshots(child, every_us, make, 0)
             case Changes(child=child):
                 return Net(self._node(child, make, 0))
         inside = self._node(node, make, 0)
@@ -167,18 +161,23 @@ class Builder:
             case View(plan=inner):
                 return ViewSource(self._node(inner, Timely, outer_us))
             case Derived(plan=Changes() as changes, time=time):
-                inner = _reach(one.window, outer_us)
-                return ChangesSource(self._changes(changes, inner), changes.kind, time, one.window, join.boundary)
+                reach = _reach(one.window, outer_us)
+                return ChangesSource(self._changes(changes, reach), changes.kind, time, one.window, join.boundary)
             case Derived(plan=Project(child=Join()) as project, time=time):
                 return self._join_source(project, time, one.window, join, outer_us)
         raise TypeError(f"{one.relation} cannot stand in FROM")
 
     def _changes(self, changes: Changes, outer_us: int) -> Node:
-        child = self._node(changes.child, Timely, outer_us)
         if changes.kind == "rstream":
             assert changes.every_us is not None
-            return Snapshots(child, changes.every_us, self.inputs.span)
-        return Net(child)
+            return self._snapshots(changes.child, changes.every_us, Timely, outer_us)
+        return Net(self._node(changes.child, Timely, outer_us))
+
+    def _snapshots(self, child: PlanNode, every_us: int, trigger: Callable[[], Trigger], outer_us: int) -> Node:
+        known = set(self.inputs.leaves)
+        node = self._node(child, trigger, outer_us)
+        below = [leaf.waiting for name, leaf in self.inputs.leaves.items() if name not in known]
+        return Snapshots(node, every_us, below)
 
     def _join_source(self, project: Project, time: str, window: Window | None, around: Join, outer_us: int) -> Source:
         """A monotone join or selection inside FROM."""

@@ -23,8 +23,8 @@ _INTERVALS = {"refresh": "eager", "expire": "eager"}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
 _RUNNABLE = {
     "join": ("auto",), "buckets": ("auto",), "invalidate": ("auto",), "refresh": ("eager",), "expire": ("eager",),
-    "order": ("auto",), "windows": ("closure",), "pipeline": ("auto", "ita", "tpa", "nta"), "memory": ("unlimited",), "shed": ("none",),
-    "allocation": ("fixed",), "archive": ("none",),
+    "order": ("auto",), "windows": ("closure",), "pipeline": ("auto", "ita", "tpa", "nta"), "memory": ("unlimited",),
+    "shed": ("none",), "allocation": ("fixed",), "archive": ("none",),
 }  # fmt: skip
 
 

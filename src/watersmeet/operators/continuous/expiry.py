@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.continuous.delta import Delta, Int64s, empty_batch, in_order, joined
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, empty_batch, in_order, joined
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.state.payload import moved, payload_column, picked
 
@@ -153,10 +153,10 @@ class AnnouncedDeaths:
         self._room = FIRST_ROOM
         self._head = self._gone = 0
         self._columns = [payload_column(field.type, self._room) for field in schema]
-        self._deaths = np.empty(self._room, np.int64)
-        self._order = np.empty(self._room, np.int64)
-        self._alive = np.zeros(self._room, np.bool_)
-        self._serials = {alias: np.empty(self._room, np.int64) for alias in aliases}
+        self._deaths: Int64s = np.empty(self._room, np.int64)
+        self._order: Int64s = np.empty(self._room, np.int64)
+        self._alive: Bools = np.zeros(self._room, np.bool_)
+        self._serials: dict[str, Int64s] = {alias: np.empty(self._room, np.int64) for alias in aliases}
 
     @property
     def held(self) -> int:
@@ -211,9 +211,9 @@ class AnnouncedDeaths:
             room = 2 * (self._head + count)
             for column in self._columns:
                 column.relocate(0, self._head, room)
-            self._deaths, self._order, self._alive = (
-                moved(array, 0, self._head, room) for array in (self._deaths, self._order, self._alive)
-            )
+            self._deaths = moved(self._deaths, 0, self._head, room)
+            self._order = moved(self._order, 0, self._head, room)
+            self._alive = moved(self._alive, 0, self._head, room)
             self._serials = {alias: moved(array, 0, self._head, room) for alias, array in self._serials.items()}
             self._room = room
 
@@ -222,9 +222,9 @@ class AnnouncedDeaths:
         room = max(FIRST_ROOM, 2 * (kept.size + count))
         for column in self._columns:
             column.keep(kept, room)
-        self._deaths, self._order, self._alive = (
-            picked(array, kept, room) for array in (self._deaths, self._order, self._alive)
-        )
+        self._deaths = picked(self._deaths, kept, room)
+        self._order = picked(self._order, kept, room)
+        self._alive = picked(self._alive, kept, room)
         self._serials = {alias: picked(array, kept, room) for alias, array in self._serials.items()}
         self._head, self._gone, self._room = int(kept.size), 0, room
 

@@ -157,9 +157,9 @@ class FromMany:
             times = _int64s(found.column(f"__time_{one.alias}"))
             deaths = np.minimum(deaths, death_times(times, one.window, self.extra_us))
         serials = {alias: _int64s(found.column(f"__serial_{alias}")) for alias in self.numbered}
-        for alias, one in lives.items():
-            if alias in self.announced:
-                deaths = np.minimum(deaths, _known_deaths(serials[alias], one))
+        for alias in self.announced:
+            if alias in lives:
+                deaths = np.minimum(deaths, _known_deaths(serials[alias], lives[alias]))
         order = np.arange(self._next, self._next + births.size)
         self._next += births.size
         data = found.select(self.schema.names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from watersmeet.operators.kernels.identity import fold, forget_numbers, number_r
 from watersmeet.plan.strategy import is_exact
 
 UInt64s = npt.NDArray[np.uint64]
+T = TypeVar("T", bound=np.generic)
 FIRST_ROOM = 1024
 NO_MASK = np.empty(0, np.bool_)
 
@@ -47,11 +49,11 @@ class RowIds:
     """Numbers rows from 0 and uses numbers again after `forget`."""
 
     def __init__(self) -> None:
-        self._heads = np.full(2 * FIRST_ROOM, -1, np.int64)
-        self._following = np.empty(FIRST_ROOM, np.int64)
-        self._first = np.empty(FIRST_ROOM, np.uint64)
-        self._second = np.empty(FIRST_ROOM, np.uint64)
-        self._free = np.arange(FIRST_ROOM - 1, -1, -1, dtype=np.int64)
+        self._heads: Int64s = np.full(2 * FIRST_ROOM, -1, np.int64)
+        self._following: Int64s = np.empty(FIRST_ROOM, np.int64)
+        self._first: UInt64s = np.empty(FIRST_ROOM, np.uint64)
+        self._second: UInt64s = np.empty(FIRST_ROOM, np.uint64)
+        self._free: Int64s = np.arange(FIRST_ROOM - 1, -1, -1, dtype=np.int64)
         self._free_count = FIRST_ROOM
 
     @property
@@ -100,7 +102,7 @@ class RowIds:
         rehash(self._heads, self._following, self._first, live)
 
 
-def _longer(array: npt.NDArray[np.generic], room: int) -> npt.NDArray[np.generic]:
+def _longer(array: npt.NDArray[T], room: int) -> npt.NDArray[T]:
     grown = np.empty(room, array.dtype)
     grown[: array.size] = array
     return grown

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.continuous.delta import Delta, joined, no_changes
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.waiting import Waiting
 
 
 class Snapshots:
@@ -20,12 +21,12 @@ class Snapshots:
 
     netted = True
 
-    def __init__(self, child: Node, every_us: int, span: Callable[[], tuple[int, int]]) -> None:
-        """span: the first and the last event time seen so far."""
+    def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting]) -> None:
+        """streams: the streams that the answer is made of."""
         self.child = child
         self.schema = child.schema
         self.every_us = every_us
-        self.span = span
+        self.streams = list(streams)
         self._rows = Multiset(self.schema, kernel.UNION_ALL)
         self._next = BEGINNING_US
         self._number = 0
@@ -46,18 +47,13 @@ class Snapshots:
         yield self.child
 
     def next_event(self) -> int:
-        return min(self.child.next_event(), max(self._next, self.span()[0]))
+        return min(self.child.next_event(), max(self._next, self._span()[0]))
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
-        first, last = self.span()
-        if last == BEGINNING_US:
-            return no_changes(self.schema)
-        start = max(self._next, -(-first // self.every_us) * self.every_us)
-        stop = min(until, last + 1)
-        moments = np.arange(start, stop, self.every_us)
+        moments = self._moments(min(until, self.child.complete))
         sent: list[pa.RecordBatch] = []
-        instants: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+        instants: list[Int64s] = []
         for moment in moments:
             now, delta = delta.before(int(moment) + 1)
             self._apply(now)
@@ -69,6 +65,19 @@ class Snapshots:
             self._next = int(moments[-1]) + self.every_us
         return self._as_delta(sent, instants)
 
+    def _moments(self, until: int) -> Int64s:
+        """When to send, before an instant. While the input goes on, time has come that far because an event has."""
+        first, last = self._span()
+        if first >= FOREVER_US:
+            return np.empty(0, np.int64)
+        start = max(self._next, -(-first // self.every_us) * self.every_us)
+        return np.arange(start, last + 1 if until >= FOREVER_US else until, self.every_us)
+
+    def _span(self) -> tuple[int, int]:
+        """The first and the last event time of the rows that were given out."""
+        firsts = [stream.first_us for stream in self.streams if stream.first_us is not None]
+        return min(firsts, default=FOREVER_US), max(stream.last_us for stream in self.streams)
+
     def _apply(self, delta: Delta) -> None:
         if len(delta):
             self._rows.apply(delta, np.zeros(len(delta), np.bool_))
@@ -78,9 +87,7 @@ class Snapshots:
         repeated = np.repeat(ids, self._rows.left[ids])
         return pa.RecordBatch.from_arrays(self._rows.rows.get(repeated), schema=self.schema)
 
-    def _as_delta(
-        self, sent: list[pa.RecordBatch], instants: list[np.ndarray[tuple[int], np.dtype[np.int64]]]
-    ) -> Delta:
+    def _as_delta(self, sent: list[pa.RecordBatch], instants: list[Int64s]) -> Delta:
         data = joined(sent, self.schema)
         if data.num_rows == 0:
             return no_changes(self.schema)

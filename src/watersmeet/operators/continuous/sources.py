@@ -13,6 +13,7 @@ from watersmeet.model.windows import Boundary, Window
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.lives import NOTHING, Lifetimes, Lives
 from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.waiting import Waiting
 
@@ -68,10 +69,15 @@ class ChangesSource:
     """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants."""
 
     def __init__(
-        self, node: Node, kind: Literal["istream", "dstream"], time: str, window: Window | None, boundary: Boundary
+        self,
+        node: Node,
+        kind: Literal["istream", "dstream", "rstream"],
+        time: str,
+        window: Window | None,
+        boundary: Boundary,
     ) -> None:
         self.node = node
-        self.diff = 1 if kind == "istream" else -1
+        self.diff = -1 if kind == "dstream" else 1
         self.time = time
         self.lifetimes = Lifetimes(window, boundary)
 
@@ -87,7 +93,7 @@ class ChangesSource:
         delta = delta.where(delta.diffs == self.diff)
         if len(delta) == 0:
             return None
-        return self.lifetimes.of(_timed(delta, self.time))
+        return self.lifetimes.of(_by_values(_timed(delta, self.time)))
 
     def inputs(self) -> Iterator[Node]:
         yield self.node
@@ -96,6 +102,12 @@ class ChangesSource:
 def _timed(delta: Delta, time: str) -> Rows:
     instants = pa.array(delta.instants, pa.timestamp("us"))
     return Rows(delta.data.append_column(pa.field(time, pa.timestamp("us")), instants), delta.instants)
+
+
+def _by_values(rows: Rows) -> Rows:
+    """The rows in time order; those of one instant, which came into being together, in the order of their values."""
+    times = pa.array(rows.times)
+    return rows.take(value_order([(times, False), *((column, False) for column in rows.data.columns)]))
 
 
 class JoinSource:
@@ -127,8 +139,7 @@ class JoinSource:
             return None
         data = pa.concat_batches(found)
         times = data.column(self.time).cast(pa.timestamp("us")).view(pa.int64()).to_numpy(zero_copy_only=False)
-        order = np.argsort(times, kind="stable")
-        return self.lifetimes.of(Rows(data.take(pa.array(order)), times[order]))
+        return self.lifetimes.of(_by_values(Rows(data, times)))
 
     def inputs(self) -> Iterator[Node]:
         yield from ()

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.copies import Copies
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.labels import even_labels, labels_between
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.top_k_window import TopKWindow
+from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.plan.expressions import Column, Expression
-from watersmeet.plan.strategy import is_exact
-
-GAP = 1 << 24
 
 
 class TopK:
@@ -98,13 +95,13 @@ class TopK:
         order = everyone[self._sorted(everyone)]
         is_new = np.zeros(self.ids.room, np.bool_)
         is_new[new] = True
-        ranks = _between(self.ranks[order], is_new[order])
-        if ranks is None:
-            ranks = (np.arange(order.size) + 1) * GAP
-            self.ranks[order] = ranks
-            self.window.rerank(known, self.ranks[known])
-        else:
-            self.ranks[order] = ranks
+        fresh = np.flatnonzero(is_new[order])
+        labels = labels_between(self.ranks[order[~is_new[order]]], fresh - np.arange(fresh.size))
+        if labels is not None:
+            self.ranks[order[fresh]] = labels
+            return
+        self.ranks[order] = even_labels(order.size)
+        self.window.rerank(known, self.ranks[known])
 
     def _sorted(self, ids: Int64s) -> Int64s:
         """Positions in the order asked for; then by all columns."""
@@ -114,42 +111,7 @@ class TopK:
             return data.column(one.name)
 
         given = [(evaluate(e, column, data.num_rows), descending) for e, descending in self.keys]
-        given += [(values, False) for values in data.columns]
-        sortable = [_sortable(values, descending=descending) for values, descending in given]
-        table = pa.table([values for values, _ in sortable], names=[str(i) for i in range(len(sortable))])
-        by = [(str(i), direction, "at_end") for i, (_, direction) in enumerate(sortable)]
-        order: Int64s = pc.sort_indices(table, sort_keys=by).to_numpy().astype(np.int64)
-        return order
-
-
-def _sortable(values: pa.Array, *, descending: bool) -> tuple[pa.Array, str]:
-    """The column as Arrow sorts it rightly: numbers as codes, which put NaN above all; NULLs last either way."""
-    if not is_exact(values.type):
-        return values, "descending" if descending else "ascending"
-    codes = encode(values)
-    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    return pa.array(~codes if descending else codes, mask=nulls), "ascending"
-
-
-def _between(ranks: Int64s, is_new: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Int64s | None:
-    """Ranks for the new rows, evenly between their old neighbours'; None if some gap is too small."""
-    old = np.flatnonzero(~is_new)
-    if old.size == 0:
-        return (np.arange(ranks.size) + 1) * GAP
-    fresh = np.flatnonzero(is_new)
-    after = np.searchsorted(old, fresh)  # how many old rows stand before each new one
-    low = np.where(after > 0, ranks[old[np.maximum(after - 1, 0)]], ranks[old[0]] - GAP * (fresh.size + 1))
-    high = np.where(
-        after < old.size, ranks[old[np.minimum(after, old.size - 1)]], ranks[old[-1]] + GAP * (fresh.size + 1)
-    )
-    gap_start = np.searchsorted(after, after)
-    gap_size = np.searchsorted(after, after, side="right") - gap_start
-    step = (high - low) // (gap_size + 1)
-    if bool((step < 1).any()) or int(np.abs(high).max()) > 1 << 61 or int(np.abs(low).max()) > 1 << 61:
-        return None
-    result = ranks.copy()
-    result[fresh] = low + step * (np.arange(fresh.size) - gap_start + 1)
-    return result
+        return value_order([*given, *((values, False) for values in data.columns)])
 
 
 def _longer(array: Int64s, room: int) -> Int64s:

@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_bytes import from_bytes, slices, to_bytes
+from watersmeet.operators.continuous.labels import even_labels, labels_between
 from watersmeet.operators.kernels.sorted_bytes import find_sorted
 
-LIMIT = 2**61  # labels stay below it, so that differences do not overflow
-STRIDE = 2**36
 FEW = 1024
 
 
@@ -86,25 +85,3 @@ class Dictionary:
 def renamed(old: Int64s, new: Int64s, labels: Int64s) -> Int64s:
     """The new names of labels; what was no label becomes anything."""
     return new[np.minimum(np.searchsorted(old, labels), new.size - 1)]
-
-
-def even_labels(count: int) -> Int64s:
-    stride = min(STRIDE, 2 * LIMIT // (count + 1))
-    return (np.arange(count) - count // 2) * stride
-
-
-def labels_between(labels: Int64s, before: Int64s) -> Int64s | None:
-    """Labels for new values that come before the given places, ascending; None if there is no room somewhere."""
-    size = labels.size
-    if size == 0:
-        return even_labels(before.size)
-    _, first, run, counts = np.unique(before, return_index=True, return_inverse=True, return_counts=True)
-    number, together = np.arange(before.size) - first[run] + 1, counts[run]
-    bounds = np.concatenate([[-LIMIT], labels, [LIMIT]])
-    low, high = bounds[before], bounds[before + 1]
-    steps = (high - low) // (together + 1)
-    at_the_edge = (before == 0) | (before == size)
-    steps = np.where(at_the_edge, np.minimum(steps, STRIDE), steps)
-    if (steps < 1).any():
-        return None
-    return np.where(before == 0, high - steps * (together + 1 - number), low + steps * number)
