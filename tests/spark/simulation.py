@@ -135,11 +135,7 @@ class Simulation:
         tables = {s.name: s.table for s in sources if s.time is None}
         self.streams = {s.name: s for s in sources if s.time is not None}
         plan = bound_plan(sql, sources)
-        packed = {}
-        for one in SparkJob.of(plan, {}, buckets).join.inputs:
-            if one.relation.name in tables:
-                table = tables[one.relation.name]
-                packed[one.alias] = to_packet(table.combine_chunks().to_batches(), table.schema)
+        packed = {name: to_packet(table.combine_chunks().to_batches(), table.schema) for name, table in tables.items()}
         self.job = SparkJob.of(plan, packed, buckets)
         self.crash_at = set(crash_at)
         self.crash_everywhere = crash_everywhere

@@ -19,7 +19,8 @@ from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 from watersmeet.spark.buckets import balanced_ids, murmur3_of_int
-from watersmeet.spark.job import OWN, SparkJob
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.join_job import OWN
 from watersmeet.spark.placing import Placing
 
 INTS = [0, 1, 2, 7, 42, 1000, 65_536, 2**31 - 1, -1, -2, -(2**31), 123_456_789]

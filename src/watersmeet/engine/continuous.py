@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigge
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.waiting import Waiting
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, columns_of, walk
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -142,7 +142,9 @@ class Builder:
         ordered: bool = False,
     ) -> Node:
         sources = {
-            one.alias: self._source(one, join, outer_us) for one in join.inputs if not isinstance(one.relation, Table)
+            one.alias: self._source(one, join, [e for _, e in columns], outer_us)
+            for one in join.inputs
+            if not isinstance(one.relation, Table)
         }
         if len(join.inputs) == 1:
             return FromOne(sources[join.inputs[0].alias], join.predicates, columns, trigger())
@@ -152,11 +154,12 @@ class Builder:
                 self.inputs.tables.append((one.relation, _loader(made, one.alias)))
         return made
 
-    def _source(self, one: Input, join: Join, outer_us: int) -> Source:
+    def _source(self, one: Input, join: Join, outputs: Sequence[Expression], outer_us: int) -> Source:
         match one.relation:
             case Stream() as stream:
                 source = StreamSource(one.window, join.boundary)
-                self.inputs.add(one.alias, stream, _leaf(source.waiting, one.window, outer_us))
+                columns = _columns_read(one, join, outputs)
+                self.inputs.add(one.alias, stream, _leaf(source.waiting, columns, one.window, outer_us))
                 return source
             case View(plan=inner):
                 return ViewSource(self._node(inner, Timely, outer_us))
@@ -194,7 +197,12 @@ class Builder:
             assert isinstance(one.relation, Stream)
             retention = min(FOREVER_US, inside.retention_us(one.alias) + reach)
             rows = one.window if isinstance(one.window, RowsWindow) else None
-            leaf = Leaf(source.streams[one.alias], FOREVER_US if rows and reach else retention, None if reach else rows)
+            leaf = Leaf(
+                source.streams[one.alias],
+                _columns_read(one, inside, [e for _, e in project.columns]),
+                FOREVER_US if rows and reach else retention,
+                None if reach else rows,
+            )
             self.inputs.add(one.alias, one.relation, leaf)
         return source
 
@@ -216,10 +224,16 @@ def _reach(window: Window | None, outer_us: int) -> int:
     raise TypeError(f"{window} is not a window")
 
 
-def _leaf(waiting: Waiting, window: Window | None, outer_us: int) -> Leaf:
+def _leaf(waiting: Waiting, columns: frozenset[str], window: Window | None, outer_us: int) -> Leaf:
     if isinstance(window, RowsWindow) and outer_us == 0:
-        return Leaf(waiting, 0, window)
-    return Leaf(waiting, _reach(window, outer_us))
+        return Leaf(waiting, columns, 0, window)
+    return Leaf(waiting, columns, _reach(window, outer_us))
+
+
+def _columns_read(one: Input, join: Join, outputs: Sequence[Expression]) -> frozenset[str]:
+    """The columns of an input that its query reads."""
+    used = {c.name for e in (*outputs, *join.predicates) for c in columns_of(e) if c.stream == one.alias}
+    return frozenset({*used, one.time or "", *getattr(one.window, "partition_by", ())})
 
 
 def _loader(made: FromMany, alias: str) -> LoadTable:

@@ -33,9 +33,15 @@ class Admission:
         rows, kept = _narrow(rows, kept, known)
         return rows, {code: values[where] for code, values in codes.items()}, kept
 
-    def codes_of(self, rows: Rows) -> dict[Code, Codes]:
-        """The codes of all rows; where a value is NULL its code is arbitrary."""
-        return self._encode(rows)[0]
+    def codes_of(self, rows: Rows, at_null: int | None = None) -> dict[Code, Codes]:
+        """The codes of all rows; where a value is NULL its code is `at_null`, or arbitrary if that is not given."""
+        codes: dict[Code, Codes] = {}
+        for code in self.codes:
+            values, valid = codes_of(code.expression, columns_of(rows), len(rows))
+            if valid is not None and at_null is not None:
+                values = np.where(valid, values, at_null)
+            codes[code] = np.ascontiguousarray(values)
+        return codes
 
     def _encode(self, rows: Rows) -> tuple[dict[Code, Codes], Mask | None]:
         codes: dict[Code, Codes] = {}

@@ -20,12 +20,12 @@ def bucket_answer(job: SparkJob) -> Callable[[pa.Table], pa.Table]:
     """The function for applyInArrow that answers one bucket from all its packets."""
 
     def answer(packets: pa.Table) -> pa.Table:
-        layout = spark_layout(job.plan.schema)
+        layout = spark_layout(job.plan.output_schema)
         if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
             return layout.empty_table()
         operator = job.make_operator()
         results: list[pa.RecordBatch] = []
-        for stream, one in enumerate(job.join.streams):
+        for stream, one in enumerate(job.streams):
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
@@ -41,9 +41,9 @@ def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iter
     """The function for mapInArrow over the only stream of a query, joined with static tables if there are any."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        layout = spark_layout(job.plan.schema)
+        layout = spark_layout(job.plan.output_schema)
         operator = job.make_operator()
-        (one,) = job.join.streams
+        (one,) = job.streams
         schema = job.row_schema(one)
         for batch in batches:
             rows = timed(conform(batch.select(schema.names), schema), one)

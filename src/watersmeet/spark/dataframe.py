@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
-from watersmeet.engine.build import runnable_join
 from watersmeet.engine.conform import conform
 from watersmeet.errors import CatalogError
-from watersmeet.model.catalog import Table
-from watersmeet.plan.nodes import Input, Plan
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.spark.batch import bucket_answer, stateless_answer
-from watersmeet.spark.job import SparkJob, stream_of
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.join_job import JoinJob
 from watersmeet.spark.output import output_of
 from watersmeet.spark.pack import PACKED, packer, watermark_delay_ms
 from watersmeet.spark.packed import ParquetStream, packed_dataframe
@@ -44,10 +44,10 @@ def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBS
             f"streaming and batch DataFrames are mixed: {flowing} streaming, {still} batch",
             hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
         )
-    out = spark_schema(job.plan.schema)
+    out = spark_schema(job.plan.output_schema)
     if _is_stateless(job):
         (source,) = sources.values()
-        df = source.dataframe(spark, job.join.streams[0].schema) if isinstance(source, ParquetStream) else source
+        df = source.dataframe(spark, job.streams[0].schema) if isinstance(source, ParquetStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
     packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
     grouped = packed.groupBy("bucket")
@@ -62,20 +62,19 @@ def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBS
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
-    tables = {one.alias: _packet_of(one) for one in runnable_join(plan)[0].inputs if isinstance(one.relation, Table)}
+    plan.options.require_runnable()
+    tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     return SparkJob.of(plan, tables, buckets)
 
 
-def _packet_of(one: Input) -> bytes:
-    assert isinstance(one.relation, Table)
-    table = one.relation.source.toArrow()
-    schema = one.schema
-    return to_packet([conform(batch, schema) for batch in table.to_batches()], schema)
+def _packet_of(table: Table) -> bytes:
+    rows = table.source.toArrow()
+    return to_packet([conform(batch, table.schema) for batch in rows.to_batches()], table.schema)
 
 
 def _is_stateless(job: SparkJob) -> bool:
     """One stream, alone or with static tables, and no rows to count: every row is answered by itself."""
-    return len(job.join.streams) == 1 and not job.counts_rows
+    return isinstance(job, JoinJob) and len(job.streams) == 1 and not job.counts_rows
 
 
 def _flows(source: DataFrame | ParquetStream) -> bool:
@@ -83,11 +82,11 @@ def _flows(source: DataFrame | ParquetStream) -> bool:
 
 
 def _sources(plan: Plan) -> dict[str, DataFrame | ParquetStream]:
-    return {one.relation.name: stream_of(one).source for one in runnable_join(plan)[0].streams}
+    return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
 def _packed(spark: SparkSession, job: SparkJob, name: str, df: DataFrame | ParquetStream) -> DataFrame:
-    one = next(one for one in job.join.streams if one.relation.name == name)
+    one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
     if isinstance(df, ParquetStream):
@@ -109,5 +108,5 @@ def _with_watermark(df: DataFrame, time: str, late_ms: int) -> DataFrame:
 
 def _columns(job: SparkJob, df: DataFrame) -> list[str]:
     """The columns any alias of a source needs; the others never leave Spark."""
-    needed = {name for one in job.join.streams for name in job.columns_needed(one)}
+    needed = {name for one in job.streams for name in job.columns_needed(one)}
     return [f"`{name}`" for name in df.columns if name in needed]

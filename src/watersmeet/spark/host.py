@@ -42,7 +42,7 @@ class SparkHost:
 
     def explained(self, plan: Plan) -> str:
         text = explain(plan, strategy_of(plan)) + reservation(plan)
-        if strategy_of(plan) is None or reservation(plan):
+        if reservation(plan):
             return text
         return text + partitioning_text(SparkJob.of(plan, {}, self.buckets))
 
@@ -64,7 +64,9 @@ class SparkHost:
         with friendly():
             table = df.toArrow()
         metrics.results = table.num_rows
-        return iter([conform(batch, plan.schema) for batch in table.to_batches()])
+        if plan.kind != "rows":
+            table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
+        return iter([conform(batch, plan.output_schema) for batch in table.to_batches()])
 
 
 def default_buckets(spark: SparkSession) -> int:

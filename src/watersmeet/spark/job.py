@@ -3,63 +3,87 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 
-from watersmeet.engine.build import build, runnable_join, window_join_of
-from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Rows
+from watersmeet.engine.build import build_query, is_plain_join
+from watersmeet.model.catalog import Statistics, Stream, Table
+from watersmeet.operators.admission import Admission
 from watersmeet.operators.contract import Operator
-from watersmeet.optimizer.choose_partitioning import choose_partitioning
-from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.explain import window_text
-from watersmeet.plan.expressions import Column, columns_of, to_text
-from watersmeet.plan.nodes import Derived, Input, Join, Plan, Project, View
+from watersmeet.plan.nodes import Input, Plan
 from watersmeet.plan.partitioning import Partitioning
-from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.plan.rewrite import with_relations
+from watersmeet.plan.strategy import Code
 from watersmeet.spark.buckets import balanced_ids
 from watersmeet.spark.packets import from_packet
 
-STATE_FORMAT = 1
-# Of an announced row: whether it belongs to this bucket.
-OWN = "__own"
-OWN_FIELD = pa.field(OWN, pa.bool_())
+STATE_FORMAT = 2
 
 
 @dataclass(frozen=True)
-class SparkJob:
-    """The plan without its sources, the static tables as packets, and the grid of buckets."""
+class SparkJob(ABC):
+    """The plan without its sources, the static tables as packets by name, and the number of buckets asked for."""
 
     plan: Plan
     tables: Mapping[str, bytes]
     buckets: int
 
+    def __getstate__(self) -> dict[str, object]:
+        """What was worked out stays behind: it is worked out anew where it is needed."""
+        return {"plan": self.plan, "tables": self.tables, "buckets": self.buckets}
+
     @staticmethod
     def of(plan: Plan, tables: Mapping[str, bytes], buckets: int) -> SparkJob:
-        return SparkJob(without_sources(plan), tables, buckets)
+        from watersmeet.spark.continuous_job import ContinuousJob
+        from watersmeet.spark.join_job import JoinJob
 
-    @cached_property
-    def join(self) -> Join:
-        return runnable_join(self.plan)[0]
+        bare = without_sources(plan)
+        return (JoinJob if is_plain_join(plan) else ContinuousJob)(bare, tables, buckets)
 
-    @cached_property
-    def project(self) -> Project:
-        return runnable_join(self.plan)[1]
+    @property
+    @abstractmethod
+    def streams(self) -> tuple[Input, ...]:
+        """What is read, in the order that numbers in packets refer to; an alias is the name rows are pushed under."""
 
-    @cached_property
-    def strategy(self) -> JoinStrategy:
-        return optimize(self.join)
+    @property
+    @abstractmethod
+    def partitioning(self) -> Partitioning: ...
 
-    @cached_property
-    def partitioning(self) -> Partitioning:
-        return choose_partitioning(self.strategy, self.buckets)
-
-    @cached_property
+    @property
+    @abstractmethod
     def counts_rows(self) -> bool:
-        return any(isinstance(one.window, Rows) for one in self.join.streams)
+        """Whether some window counts rows."""
+
+    @property
+    @abstractmethod
+    def event_time(self) -> str | None:
+        """The output column that Spark may take as the event time of results."""
+
+    @abstractmethod
+    def columns_needed(self, one: Input) -> list[str]:
+        """The columns of a stream that the query reads, its time among them; no others leave the source."""
+
+    @abstractmethod
+    def admission(self, one: Input) -> Admission:
+        """Which rows of a stream go to any bucket at all."""
+
+    @abstractmethod
+    def retention_us(self, alias: str) -> int:
+        """How long rows of a stream matter by time alone."""
+
+    @property
+    def bucket_plan(self) -> Plan:
+        """The plan as a bucket runs it."""
+        return self.plan
+
+    @property
+    def nulls_count(self) -> bool:
+        """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
+        return False
 
     @cached_property
     def bucket_ids(self) -> list[int]:
@@ -67,74 +91,46 @@ class SparkJob:
 
     @cached_property
     def aliases(self) -> list[str]:
-        """The streams, in the order their numbers in packets refer to."""
-        return [one.alias for one in self.join.streams]
-
-    def columns_needed(self, one: Input) -> list[str]:
-        """The columns of a stream that the query reads, its time among them; no others leave the source."""
-        expressions = [e for _, e in self.project.columns] + list(self.join.predicates)
-        used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
-        used.add(one.time or "")
-        window = getattr(one.window, "partition_by", ())
-        return [name for name in one.schema.names if name in used or name in window]
+        return [one.alias for one in self.streams]
 
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
 
     def packet_schema(self, one: Input) -> pa.Schema:
-        """The columns that reach a bucket: of an announced input, also which rows belong there."""
-        schema = self.row_schema(one)
-        return schema.append(OWN_FIELD) if one.alias in self.partitioning.announced else schema
+        """The columns that reach a bucket."""
+        return self.row_schema(one)
 
-    @cached_property
-    def bucket_plan(self) -> Plan:
-        """The plan as a bucket runs it: rows of announced inputs count everywhere but join where they belong."""
-        announced = self.partitioning.announced
-        if not announced:
-            return self.plan
-        inputs = tuple(_with_own(one) if one.alias in announced else one for one in self.join.inputs)
-        own = tuple(Column(alias, OWN, pa.bool_()) for alias in announced)
-        join = replace(self.join, inputs=inputs, predicates=(*self.join.predicates, *own))
-        return replace(self.plan, root=replace(self.project, child=join))
+    def keys_of(self, one: Input) -> list[Code]:
+        """The keys that place the rows of a stream."""
+        dimensions = self.partitioning.dimensions
+        return [dimension.keys[one.alias] for dimension in dimensions if one.alias in dimension.keys]
 
     def make_operator(self) -> Operator:
         """A fresh operator tree for one bucket, static tables loaded."""
-        operator = build(self.bucket_plan)
-        joining = window_join_of(operator)
-        if joining is not None:
-            for alias, packet in self.tables.items():
-                for batch in from_packet(packet):
-                    joining.load_table(alias, batch)
-        return operator
+        built = build_query(self.bucket_plan)
+        for table, load in built.tables:
+            for batch in from_packet(self.tables[table.name]):
+                load(batch)
+        return built.operator
 
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        join = self.join
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", f"boundary {join.boundary}"]
-        for one in join.inputs:
-            parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
-        parts += sorted(to_text(predicate) for predicate in join.predicates)
-        parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
-        parts += [f"{name} {to_text(expression)}" for name, expression in self.project.columns]
+        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.meaning()]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    @abstractmethod
+    def meaning(self) -> list[str]:
+        """What the query asks, in words that two ways to write it share where that is easy."""
 
 
 def without_sources(plan: Plan) -> Plan:
     """The same plan with relations that only have names and columns."""
-    join, project = runnable_join(plan)
-    inputs = tuple(replace(one, relation=_bare(one.relation)) for one in join.inputs)
-    return replace(plan, root=replace(project, child=replace(join, inputs=inputs)))
+    return replace(plan, root=with_relations(plan.root, _bare))
 
 
-def _bare(relation: Stream | Table | Derived | View) -> Stream | Table:
-    assert isinstance(relation, Stream | Table)
-    return replace(relation, source=None, options={})
-
-
-def _with_own(one: Input) -> Input:
-    stream = stream_of(one)
-    return replace(one, relation=replace(stream, schema=stream.schema.append(OWN_FIELD)))
+def _bare(relation: Stream | Table) -> Stream | Table:
+    return replace(relation, source=None, options={}, statistics=Statistics())
 
 
 def stream_of(one: Input) -> Stream:

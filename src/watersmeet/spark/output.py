@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from watersmeet.engine.conform import conform
-from watersmeet.plan.expressions import EventTime
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.types import spark_layout, spark_schema
@@ -47,10 +46,8 @@ class Output(Protocol):
 
 
 def output_of(job: SparkJob) -> Output:
-    for name, expression in job.project.columns:
-        if isinstance(expression, EventTime):
-            return TypedOutput(job.plan.schema, name)
-    return PackedOutput(job.plan.schema)
+    schema = job.plan.output_schema
+    return PackedOutput(schema) if job.event_time is None else TypedOutput(schema, job.event_time)
 
 
 def _number_fields() -> list[spark.StructField]:

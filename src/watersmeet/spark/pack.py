@@ -37,7 +37,7 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
     """The function for mapInArrow over one source, which packs it for every alias the query gives it."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        inputs = [one for one in job.join.streams if one.relation.name == source]
+        inputs = [one for one in job.streams if one.relation.name == source]
         placings = [Placing(job, one) for one in inputs]
         first = partition_number() << 32
         for number, group in enumerate(gathered(batches)):

@@ -10,7 +10,7 @@ import base64
 import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ class ParquetStream:
 def packed_dataframe(spark: SparkSession, job: SparkJob, source: str, stream: ParquetStream, late_ms: int) -> DataFrame:
     """The packets of a source, with the watermark its rows drive."""
     spark.dataSource.register(PackedParquet)
-    shipped = SparkJob(job.plan, {}, job.buckets)
+    shipped = replace(job, tables={})
     reader = spark.readStream.format(FORMAT).option("path", stream.path).option("source", source)
     reader = reader.option("job", base64.b64encode(pickle.dumps(shipped)).decode())
     if stream.max_files_per_trigger is not None:
@@ -161,7 +161,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FilePartition)
         job: SparkJob = pickle.loads(base64.b64decode(self.encoded_job))
-        inputs = [one for one in job.join.streams if one.relation.name == self.source]
+        inputs = [one for one in job.streams if one.relation.name == self.source]
         placings = [Placing(job, one) for one in inputs]
         needed = {name for one in inputs for name in job.columns_needed(one)}
         wanted = pa.schema([column for column in inputs[0].schema if column.name in needed])

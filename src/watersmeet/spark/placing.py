@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.strategy import Code
-from watersmeet.spark.job import OWN, SparkJob
+from watersmeet.spark.job import SparkJob
+from watersmeet.spark.join_job import OWN
 
 Cells = npt.NDArray[np.int64]
 
@@ -39,20 +39,17 @@ class Placing:
         self.buckets = job.partitioning.buckets
         self.dimensions = job.partitioning.dimensions
         self.announced = one.alias in job.partitioning.announced
-        keys = [dimension.keys[one.alias] for dimension in self.dimensions if one.alias in dimension.keys]
-        if self.announced or isinstance(one.window, RowsWindow):
-            # In a ROWS window every row counts, also one that can match nothing.
-            self.admission = Admission((), () if self.announced else keys)
-        else:
-            codes = (*keys, *job.strategy.probing_codes(one.alias), *job.strategy.stored_codes(one.alias))
-            self.admission = Admission(job.strategy.filters.get(one.alias, ()), codes)
-        self.keys = Admission((), keys)
+        self.admission = job.admission(one)
+        self.keys = Admission((), job.keys_of(one))
+        self.nulls_count = job.nulls_count
 
     def parts(self, rows: Rows) -> Iterator[Part]:
         """The rows of every bucket that gets any, in their order."""
         rows, codes, _ = self.admission.admit(rows)
         if len(rows) == 0:
             return
+        if self.nulls_count:
+            codes = self.keys.codes_of(rows, at_null=0)
         if self.announced:
             yield from self._announced(rows)
             return

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from watersmeet.errors import DataError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
+from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.spark import hot
@@ -151,7 +152,7 @@ class BucketProcessor(StatefulProcessor):
         return max(watermark_us, manifest.complete_until, min(nexts))
 
     def _next_watermark_us(self, stream: int, newest_us: int) -> int:
-        delay_ms = watermark_delay_ms(self.job.join.streams[stream]) - WATERMARK_STEP_MS
+        delay_ms = watermark_delay_ms(self.job.streams[stream]) - WATERMARK_STEP_MS
         return (newest_us // 1000 - delay_ms) * 1000
 
     def _manifest(self) -> tuple[int, int, Manifest]:
@@ -198,10 +199,10 @@ class BucketProcessor(StatefulProcessor):
         manifest.timer_ms = due_ms
 
     def _due_us(self, manifest: Manifest, operator: Operator) -> int | None:
-        if isinstance(operator, InTimeOrder):
+        if isinstance(operator, InTimeOrder | Continuous):
             return operator.oldest_waiting_us
         dues = [
-            max(segment.newest_us for segment in log) + self.job.join.retention_us(self.job.aliases[stream])
+            max(segment.newest_us for segment in log) + self.job.retention_us(self.job.aliases[stream])
             for stream, log in manifest.segments.items()
             if log
         ]
@@ -251,7 +252,7 @@ def _query() -> str:
 
 
 def _layouts(job: SparkJob) -> tuple[list[pa.Schema], list[str]]:
-    return [job.packet_schema(one) for one in job.join.streams], [one.time or "" for one in job.join.streams]
+    return [job.packet_schema(one) for one in job.streams], [one.time or "" for one in job.streams]
 
 
 def _counts(operator: Operator) -> dict[str, int]:

@@ -138,11 +138,11 @@ def _clear(target: Path) -> None:
 
 def _printer(job: Job, limit: int | None) -> Callable[[DataFrame, int], None]:
     """The function for foreachBatch that prints the rows of every batch here."""
-    console = ConsoleSink(job.plan.schema, sys.stdout, limit)
+    console = ConsoleSink(job.plan.output_schema, sys.stdout, limit)
 
     def show(batch: DataFrame, number: int) -> None:
         for rows in batch.toArrow().to_batches():
-            console.write(conform(rows, job.plan.schema))
+            console.write(conform(rows, job.plan.output_schema))
         console.flush()
 
     return show

@@ -23,10 +23,11 @@ OP, TS = "_op", "_ts"
 
 @dataclass(frozen=True)
 class Leaf:
-    """Where the rows of one stream enter a pipeline, and which of them the pipeline needs to be rebuilt: those
-    not older than `reach_us`, or those in a ROWS window."""
+    """Where the rows of one stream enter a pipeline, the columns it reads, and which rows it needs to be rebuilt:
+    those not older than `reach_us`, or those in a ROWS window."""
 
     waiting: Waiting
+    columns: frozenset[str]
     reach_us: int
     window: RowsWindow | None = None
 

@@ -1,0 +1,70 @@
+"""A query with an answer that changes, on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from watersmeet.engine.build import Built, build_query
+from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.admission import Admission
+from watersmeet.operators.continuous.pipeline import Continuous
+from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import Input
+from watersmeet.plan.partitioning import Dimension, Partitioning
+from watersmeet.plan.strategy import Code
+from watersmeet.spark.job import SparkJob
+
+
+@dataclass(frozen=True)
+class ContinuousJob(SparkJob):
+    """Buckets are cut by a column that every stream shares, or one bucket holds everything."""
+
+    event_time = None
+    nulls_count = True
+
+    @cached_property
+    def _built(self) -> Built:
+        return build_query(self.plan)
+
+    @cached_property
+    def _pipeline(self) -> Continuous:
+        operator = self._built.operator
+        assert isinstance(operator, Continuous)
+        return operator
+
+    @cached_property
+    def streams(self) -> tuple[Input, ...]:
+        return tuple(Input(name, stream) for name, stream in self._built.streams.items())
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        return any(leaf.window is not None for leaf in self._pipeline.leaves.values())
+
+    @cached_property
+    def partitioning(self) -> Partitioning:
+        key = choose_bucket_key(self.plan.root)
+        if key is None:
+            return Partitioning((), "one bucket: the answer depends on all rows together")
+        if self.buckets == 1:
+            return Partitioning((), "one bucket")
+        codes = {
+            one.alias: Code(one.alias, Column(one.alias, key[place], one.schema.field(key[place]).type))
+            for place, one in enumerate(self.streams)
+        }
+        return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")
+
+    def columns_needed(self, one: Input) -> list[str]:
+        needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
+        return [name for name in one.schema.names if name in needed]
+
+    def admission(self, one: Input) -> Admission:
+        """Every row counts; those without a key too."""
+        return Admission((), ())
+
+    def retention_us(self, alias: str) -> int:
+        return min(FOREVER_US, self._pipeline.leaves[alias].reach_us)
+
+    def meaning(self) -> list[str]:
+        return [repr(self.plan.root), self.plan.options.boundary]

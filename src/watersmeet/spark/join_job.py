@@ -1,0 +1,103 @@
+"""A join of streams and tables on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from watersmeet.engine.build import runnable_join
+from watersmeet.model.windows import Rows
+from watersmeet.operators.admission import Admission
+from watersmeet.optimizer.choose_partitioning import choose_partitioning
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.explain import window_text
+from watersmeet.plan.expressions import Column, EventTime, columns_of, to_text
+from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.partitioning import Partitioning
+from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.spark.job import SparkJob, stream_of
+
+# Of an announced row: whether it belongs to this bucket.
+OWN = "__own"
+OWN_FIELD = pa.field(OWN, pa.bool_())
+
+
+@dataclass(frozen=True)
+class JoinJob(SparkJob):
+    @cached_property
+    def join(self) -> Join:
+        return runnable_join(self.plan)[0]
+
+    @cached_property
+    def project(self) -> Project:
+        return runnable_join(self.plan)[1]
+
+    @cached_property
+    def strategy(self) -> JoinStrategy:
+        return optimize(self.join)
+
+    @property
+    def streams(self) -> tuple[Input, ...]:
+        return self.join.streams
+
+    @cached_property
+    def partitioning(self) -> Partitioning:
+        return choose_partitioning(self.strategy, self.buckets)
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        return any(isinstance(one.window, Rows) for one in self.join.streams)
+
+    @property
+    def event_time(self) -> str | None:
+        return next((name for name, e in self.project.columns if isinstance(e, EventTime)), None)
+
+    def columns_needed(self, one: Input) -> list[str]:
+        expressions = [e for _, e in self.project.columns] + list(self.join.predicates)
+        used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
+        used.add(one.time or "")
+        window = getattr(one.window, "partition_by", ())
+        return [name for name in one.schema.names if name in used or name in window]
+
+    def admission(self, one: Input) -> Admission:
+        """In a ROWS window every row counts, also one that can match nothing."""
+        announced = one.alias in self.partitioning.announced
+        if announced or isinstance(one.window, Rows):
+            return Admission((), () if announced else self.keys_of(one))
+        compared = (*self.strategy.probing_codes(one.alias), *self.strategy.stored_codes(one.alias))
+        return Admission(self.strategy.filters.get(one.alias, ()), (*self.keys_of(one), *compared))
+
+    def retention_us(self, alias: str) -> int:
+        return self.join.retention_us(alias)
+
+    def packet_schema(self, one: Input) -> pa.Schema:
+        """Of an announced input, also which rows belong to the bucket."""
+        schema = self.row_schema(one)
+        return schema.append(OWN_FIELD) if one.alias in self.partitioning.announced else schema
+
+    @cached_property
+    def bucket_plan(self) -> Plan:
+        """Rows of announced inputs count everywhere but join where they belong."""
+        announced = self.partitioning.announced
+        if not announced:
+            return self.plan
+        inputs = tuple(_with_own(one) if one.alias in announced else one for one in self.join.inputs)
+        own = tuple(Column(alias, OWN, pa.bool_()) for alias in announced)
+        join = replace(self.join, inputs=inputs, predicates=(*self.join.predicates, *own))
+        return replace(self.plan, root=replace(self.project, child=join))
+
+    def meaning(self) -> list[str]:
+        join = self.join
+        parts = [f"boundary {join.boundary}"]
+        for one in join.inputs:
+            parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
+        parts += sorted(to_text(predicate) for predicate in join.predicates)
+        parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
+        return parts + [f"{name} {to_text(expression)}" for name, expression in self.project.columns]
+
+
+def _with_own(one: Input) -> Input:
+    stream = stream_of(one)
+    return replace(one, relation=replace(stream, schema=stream.schema.append(OWN_FIELD)))
