@@ -174,11 +174,14 @@ class Simulation:
         self.between_batches()
 
     def answer(self) -> Bag:
+        return bag_of(self.table())
+
+    def table(self) -> pa.Table:
         payloads = [p for frame in self.frames for p in frame["payload"] if p is not None]
         batch = pa.RecordBatch.from_arrays([pa.array(payloads, pa.binary())], ["payload"])
-        found = list(unpacker(self.job.plan.schema)(iter([batch])))
-        schema = self.job.plan.schema
-        return bag_of(pa.Table.from_batches(found).cast(schema) if found else schema.empty_table())
+        schema = self.job.plan.output_schema
+        found = list(unpacker(schema)(iter([batch])))
+        return pa.Table.from_batches(found).cast(schema) if found else schema.empty_table()
 
     def counted(self, name: str) -> int:
         return int(sum(frame[PREFIX + name].sum() for frame in self.frames))
@@ -192,7 +195,7 @@ class Simulation:
 
     def _attempt(self, state: Durable, packets: pd.DataFrame | None) -> list[pd.DataFrame]:
         handle = Handle(state, self.watermark_ms, self._called)
-        processor = BucketProcessor(self.job, PackedOutput(self.job.plan.schema))
+        processor = BucketProcessor(self.job, PackedOutput(self.job.plan.output_schema))
         processor.init(handle)  # type: ignore[arg-type]
         times = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark_ms, getCurrentProcessingTimeInMs=int)
         frames: list[pd.DataFrame] = []

@@ -51,27 +51,31 @@ class Snapshots:
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
-        moments = self._moments(min(until, self.child.complete))
         sent: list[pa.RecordBatch] = []
         instants: list[Int64s] = []
-        for moment in moments:
-            now, delta = delta.before(int(moment) + 1)
+        first, last = self._span()
+        # While the input goes on, time has come as far as it has because an event has.
+        stop = last + 1 if until >= FOREVER_US else min(until, self.child.complete)
+        moment = max(self._next, self._multiple_from(first))
+        while moment < stop:
+            now, delta = delta.before(moment + 1)
             self._apply(now)
-            whole = self._whole()
-            sent.append(whole)
-            instants.append(np.full(whole.num_rows, moment, np.int64))
+            if self._rows.ids.live:
+                whole = self._whole()
+                sent.append(whole)
+                instants.append(np.full(whole.num_rows, moment, np.int64))
+                moment += self.every_us
+            else:  # nothing to send until something changes
+                moment = max(
+                    moment + self.every_us, self._multiple_from(int(delta.instants[0])) if len(delta) else stop
+                )
         self._apply(delta)
-        if moments.size:
-            self._next = int(moments[-1]) + self.every_us
+        if first < FOREVER_US:
+            self._next = max(self._next, self._multiple_from(stop))
         return self._as_delta(sent, instants)
 
-    def _moments(self, until: int) -> Int64s:
-        """When to send, before an instant. While the input goes on, time has come that far because an event has."""
-        first, last = self._span()
-        if first >= FOREVER_US:
-            return np.empty(0, np.int64)
-        start = max(self._next, -(-first // self.every_us) * self.every_us)
-        return np.arange(start, last + 1 if until >= FOREVER_US else until, self.every_us)
+    def _multiple_from(self, instant: int) -> int:
+        return -(-instant // self.every_us) * self.every_us
 
     def _span(self) -> tuple[int, int]:
         """The first and the last event time of the rows that were given out."""

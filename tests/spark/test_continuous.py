@@ -1,0 +1,139 @@
+"""Answers that change on Spark: any cut into micro-batches, any number of buckets, any crash give the same log."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.continuous_strategies import Case, cases
+from tests.properties.test_continuous import EFFORT, Sent, assert_same, sent
+from tests.runners import Source, bound_plan, tables_of
+from tests.spark.harness import (
+    batch_frame,
+    cut,
+    never_late,
+    pieces_in_time,
+    run_streaming,
+    streaming_session,
+    with_sentinels,
+    write_arrivals,
+)
+from tests.spark.simulation import LOSSES, Pieces, Simulation
+from watersmeet.checking.recompute import rows_of
+from watersmeet.engine.build import is_plain_join
+from watersmeet.reference.join import answer
+from watersmeet.session import Session
+from watersmeet.spark import hot
+
+# Shrinking is slow where every example is a run with restarts.
+few = settings(
+    max_examples=40 * EFFORT,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+
+
+@st.composite
+def splits(draw: st.DrawFn, case: Case) -> Pieces:
+    return {
+        source.name: cut(source.table, draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
+        for source in case.sources
+        if source.time is not None
+    }
+
+
+def expected(case: Case, pieces: Pieces) -> Sent:
+    """The reference over the rows that Spark lets in."""
+    kept = pieces_in_time(case.sources, pieces)
+    let_in = never_late([replace(source, table=kept.get(source.name, source.table)) for source in case.sources])
+    plan = bound_plan(case.sql(), let_in)
+    return sent(plan, answer(plan, tables_of(let_in)))
+
+
+@few
+@given(cases(), st.data())
+def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_reference_log(case, data):
+    assume("RSTREAM" not in case.query)  # its last moment is the last event's, and a sentinel is an event
+    assume(not is_plain_join(bound_plan(case.sql(), case.sources)))  # test_processor.py has those
+    pieces = data.draw(splits(case))
+    crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
+    lost = data.draw(st.sampled_from(list(LOSSES.values())))
+    buckets = data.draw(st.sampled_from([1, 2, 4]))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(hot.HOT_DIR, folder)
+        hot._at_hand.clear()
+        run = Simulation(case.sql(), case.sources, buckets, crash_at, after_crash=lost)
+        run.run(with_sentinels(case.sources, pieces))
+    log = sent(bound_plan(case.sql(), case.sources), rows_of(run.table()))
+    assert_same(log, expected(case, pieces))
+
+
+# ---- on Spark itself ------------------------------------------------------------------------------------------------
+
+QUERIES = {
+    "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS most FROM a [RANGE 4 SECONDS] GROUP BY k",
+    "a join, grouped by its key": (
+        "SELECT a.k, COUNT(*) AS n, AVG(b.v) AS mean FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] "
+        "WHERE a.k = b.k GROUP BY a.k"
+    ),
+    "a difference": "SELECT k FROM a [RANGE 4 SECONDS] EXCEPT ALL SELECT k FROM b [RANGE 7 SECONDS]",
+    "distinct rows": "SELECT DISTINCT k, v FROM a [RANGE 3 SECONDS]",
+    "everything in one group": "SELECT MEDIAN(v) AS middle, COUNT(DISTINCT k) AS ks FROM a [ROWS 5]",
+    "the first three": "SELECT k, v FROM a [RANGE 5 SECONDS] ORDER BY v DESC LIMIT 3",
+    "a view, counted": (
+        "SELECT x.k, COUNT(*) AS n FROM (SELECT k FROM a [RANGE 4 SECONDS] EXCEPT SELECT k FROM b [RANGE 1 SECOND]) x, "
+        "b [RANGE 6 SECONDS] AS y WHERE x.k = y.k GROUP BY x.k"
+    ),
+    "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
+}
+
+
+def two_streams(rows: int, seed: int) -> list[Source]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for name in "ab":
+        at = np.sort(rng.integers(0, 30_000_000, rows)) + 1_700_000_000_000_000
+        columns = {"k": rng.integers(0, 6, rows), "v": rng.normal(size=rows).round(3), "ts": at.astype("M8[us]")}
+        made.append(Source(name, pa.table(columns), "ts"))
+    return made
+
+
+def log_of(sql: str, sources: list[Source], table: pa.Table) -> Sent:
+    plan = bound_plan(sql, sources)
+    return sent(plan, rows_of(table.cast(plan.output_schema)))
+
+
+def reference_log(sql: str, sources: list[Source]) -> Sent:
+    plan = bound_plan(sql, sources)
+    return sent(plan, answer(plan, tables_of(sources)))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_batch_frames_give_the_whole_log_in_order(spark, name):
+    sources = two_streams(60, 1)
+    session = Session(spark, buckets=3)
+    for source in sources:
+        session.stream(source.name, batch_frame(spark, source.table), time="ts")
+    table = session.sql(QUERIES[name]).to_arrow()
+    instants = table["_ts"].to_pylist()
+    assert instants == sorted(instants)
+    assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
+
+
+@pytest.mark.parametrize("name", ["a join, grouped by its key", "a view, counted", "everything in one group"])
+def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_path, name):
+    sources = two_streams(60, 2)
+    pieces = with_sentinels(sources, {s.name: cut(s.table, [25, 20, 15]) for s in sources})
+    for half in (slice(0, 2), slice(2, None)):  # the second half is written after the query has stopped
+        for source, parts in pieces.items():
+            write_arrivals(tmp_path / source, parts[half], half.start)
+        query = streaming_session(spark, sources, tmp_path, 2).sql(QUERIES[name])
+        table = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
+    assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
