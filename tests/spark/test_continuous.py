@@ -91,6 +91,10 @@ QUERIES = {
         "SELECT x.k, COUNT(*) AS n FROM (SELECT k FROM a [RANGE 4 SECONDS] EXCEPT SELECT k FROM b [RANGE 1 SECOND]) x, "
         "b [RANGE 6 SECONDS] AS y WHERE x.k = y.k GROUP BY x.k"
     ),
+    "a join, grouped by another column": (
+        "SELECT b.v > 0 AS up, COUNT(*) AS n, MIN(a.v) AS least, MAX(event_time()) AS newest "
+        "FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY b.v > 0"
+    ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
 
@@ -127,7 +131,10 @@ def test_batch_frames_give_the_whole_log_in_order(spark, name):
     assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
 
 
-@pytest.mark.parametrize("name", ["a join, grouped by its key", "a view, counted", "everything in one group"])
+@pytest.mark.parametrize(
+    "name",
+    ["a join, grouped by another column", "a view, counted", "everything in one group"],
+)
 def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_path, name):
     sources = two_streams(60, 2)
     pieces = with_sentinels(sources, {s.name: cut(s.table, [25, 20, 15]) for s in sources})

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Range, Unbounded, Window
+from watersmeet.model.windows import Range, Unbounded, Until, Window
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.distinct import Distinct as DistinctNode
 from watersmeet.operators.continuous.from_many import FromMany
@@ -219,9 +219,10 @@ def _reach(window: Window | None, outer_us: int) -> int:
             return min(FOREVER_US, size + 1 + outer_us)
         case None:
             return outer_us
+        case Until(ends=ends):
+            return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
         case RowsWindow() | Unbounded():
             return FOREVER_US
-    raise TypeError(f"{window} is not a window")
 
 
 def _leaf(waiting: Waiting, columns: frozenset[str], window: Window | None, outer_us: int) -> Leaf:
@@ -233,7 +234,8 @@ def _leaf(waiting: Waiting, columns: frozenset[str], window: Window | None, oute
 def _columns_read(one: Input, join: Join, outputs: Sequence[Expression]) -> frozenset[str]:
     """The columns of an input that its query reads."""
     used = {c.name for e in (*outputs, *join.predicates) for c in columns_of(e) if c.stream == one.alias}
-    return frozenset({*used, one.time or "", *getattr(one.window, "partition_by", ())})
+    ends = (name for name, _ in getattr(one.window, "ends", ()))
+    return frozenset({*used, one.time or "", *getattr(one.window, "partition_by", ()), *ends})
 
 
 def _loader(made: FromMany, alias: str) -> LoadTable:

@@ -41,7 +41,15 @@ class Unbounded:
     """`[UNBOUNDED]`: every row since the start."""
 
 
-Window = Range | Rows | Unbounded
+@dataclass(frozen=True)
+class Until:
+    """Not written in SQL: rows that are combinations, each counting until the first of its members leaves its window.
+    `ends` names the columns with the members' times, and the lengths of their windows."""
+
+    ends: tuple[tuple[str, int], ...]
+
+
+Window = Range | Rows | Unbounded | Until
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
-from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Window
+from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Until, Window
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.nodes import (
     Changes,
@@ -134,6 +134,8 @@ def window_text(window: Window | None) -> str:
             return f"PARTITION BY {', '.join(keys)} ROWS {count}"
         case Unbounded():
             return "UNBOUNDED"
+        case Until():
+            return "as long as its members"
 
 
 # -- bounds between event times -------------------------------------------------------------------------------

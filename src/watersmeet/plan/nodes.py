@@ -280,17 +280,23 @@ def schema_of(node: Node) -> pa.Schema:
 
 def relations_below(node: Node) -> Iterator[Stream | Table]:
     """The streams and static tables a query reads, also inside its subqueries; one that is read twice comes twice."""
+    return (one.relation for one in inputs_below(node) if isinstance(one.relation, Stream | Table))
+
+
+def windows_below(node: Node) -> Iterator[Window | None]:
+    return (one.window for one in inputs_below(node))
+
+
+def inputs_below(node: Node) -> Iterator[Input]:
+    """The entries of every FROM, those of subqueries after the subquery itself."""
     match node:
         case Join(inputs=inputs):
             for one in inputs:
+                yield one
                 if isinstance(one.relation, Derived | View):
-                    yield from relations_below(one.relation.plan)
-                else:
-                    yield one.relation
+                    yield from inputs_below(one.relation.plan)
         case SetOperation(left=left, right=right):
-            yield from relations_below(left)
-            yield from relations_below(right)
-        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
-            yield from relations_below(child)
-        case Changes(child=child):
-            yield from relations_below(child)
+            yield from inputs_below(left)
+            yield from inputs_below(right)
+        case Project() | GroupBy() | Distinct() | TopK() | Changes():
+            yield from inputs_below(node.child)

@@ -7,11 +7,12 @@ from functools import cached_property
 
 from watersmeet.engine.build import Built, build_query
 from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Until
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import Input
+from watersmeet.plan.nodes import Input, windows_below
 from watersmeet.plan.partitioning import Dimension, Partitioning
 from watersmeet.plan.strategy import Code
 from watersmeet.spark.job import SparkJob
@@ -37,6 +38,10 @@ class ContinuousJob(SparkJob):
     @cached_property
     def streams(self) -> tuple[Input, ...]:
         return tuple(Input(name, stream) for name, stream in self._built.streams.items())
+
+    @cached_property
+    def follows(self) -> bool:
+        return any(isinstance(window, Until) for window in windows_below(self.plan.root))
 
     @cached_property
     def counts_rows(self) -> bool:

@@ -8,16 +8,21 @@ Streaming inputs give a streaming DataFrame. If all inputs are batch, the same b
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
+from watersmeet.engine.build import is_plain_join
 from watersmeet.engine.conform import conform
 from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
+from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.rewrite import with_relations
 from watersmeet.spark.batch import bucket_answer, stateless_answer
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.join_job import JoinJob
@@ -29,11 +34,15 @@ from watersmeet.spark.processor import BucketProcessor
 from watersmeet.spark.types import spark_schema
 
 OBSERVED = "watersmeet"
+FIRST = "_first_"  # in the name under which a first stage is observed
 INSTANT = "__instant"
 
 
 def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBSERVED) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name."""
+    staged = in_stages(plan)
+    if staged is not None:
+        return _second_stage(spark, staged, buckets, observed)
     job = make_job(plan, buckets)
     sources = _sources(plan)
     streaming = [_flows(source) for source in sources.values()]
@@ -47,6 +56,7 @@ def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBS
     out = spark_schema(job.plan.output_schema)
     if _is_stateless(job):
         (source,) = sources.values()
+        assert not isinstance(source, Following)
         df = source.dataframe(spark, job.streams[0].schema) if isinstance(source, ParquetStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
     packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
@@ -58,6 +68,40 @@ def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBS
         BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
     return output.rows(joined, observed)
+
+
+def in_stages(plan: Plan) -> Staged | None:
+    """The joins of a query apart, if the whole of it cannot be cut by one key."""
+    if is_plain_join(plan) or choose_bucket_key(plan.root) is not None:
+        return None
+    return stage_joins(plan)
+
+
+def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str) -> DataFrame:
+    """Every join as a DataFrame of its own, and those as the streams of the rest."""
+    frames = {
+        name: Following(dataframe(spark, join, buckets, f"{observed}{FIRST}{name}"))
+        for name, join in staged.joins.items()
+    }
+
+    def fed(relation: Stream | Table) -> Stream | Table:
+        return replace(relation, source=frames[relation.name]) if relation.name in frames else relation
+
+    return dataframe(spark, replace(staged.plan, root=with_relations(staged.plan.root, fed)), buckets, observed)
+
+
+@dataclass(frozen=True)
+class Following:
+    """The rows of a first stage, whose event times Spark knows already."""
+
+    df: DataFrame
+
+    @property
+    def isStreaming(self) -> bool:
+        return self.df.isStreaming
+
+
+Source = DataFrame | ParquetStream | Following
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
@@ -77,21 +121,23 @@ def _is_stateless(job: SparkJob) -> bool:
     return isinstance(job, JoinJob) and len(job.streams) == 1 and not job.counts_rows
 
 
-def _flows(source: DataFrame | ParquetStream) -> bool:
+def _flows(source: Source) -> bool:
     return isinstance(source, ParquetStream) or source.isStreaming
 
 
-def _sources(plan: Plan) -> dict[str, DataFrame | ParquetStream]:
+def _sources(plan: Plan) -> dict[str, Source]:
     return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
-def _packed(spark: SparkSession, job: SparkJob, name: str, df: DataFrame | ParquetStream) -> DataFrame:
+def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
     if isinstance(df, ParquetStream):
         return packed_dataframe(spark, job, name, df, late_ms)
-    if df.isStreaming:
+    if isinstance(df, Following):
+        df = df.df
+    elif df.isStreaming:
         df = _with_watermark(df, one.time, late_ms)
     return df.select(*_columns(job, df)).mapInArrow(packer(job, name), PACKED)
 

@@ -81,6 +81,11 @@ class SparkJob(ABC):
         return self.plan
 
     @property
+    def follows(self) -> bool:
+        """Whether this is a second stage: its input comes from Spark's first, and only Spark knows how far that is."""
+        return False
+
+    @property
     def nulls_count(self) -> bool:
         """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
         return False

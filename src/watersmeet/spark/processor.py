@@ -142,6 +142,8 @@ class BucketProcessor(StatefulProcessor):
         Spark sets the next watermark from the newest row of every stream, so it will be at least what the rows
         seen here make it. Rows that it will put out of reach need not be kept, nor written to the log.
         """
+        if self.job.follows:
+            return max(watermark_us, manifest.complete_until)
         for stream, rows in enumerate(arrived):
             if len(rows):
                 newest = int(rows.times.max())

@@ -8,7 +8,7 @@ from typing import Any
 
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.progress import clock_time, short
-from watersmeet.spark.dataframe import OBSERVED
+from watersmeet.spark.dataframe import FIRST, OBSERVED
 
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 
@@ -74,7 +74,7 @@ class Tally:
 
 def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batch:
     rows = progress.observedMetrics or {}
-    counts = _counts(rows.get(observed))
+    counts = _with_first_stages(rows, observed)
     answer = _counts(rows.get(ANSWER))
     metrics = Metrics(
         rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
@@ -88,6 +88,17 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         },
     )  # fmt: skip
     return Batch(int(progress.batchId), (progress.durationMs or {}).get("triggerExecution", 0) / 1000, metrics)
+
+
+def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
+    """The numbers of a query. Where joins run in stages of their own, rows come in and may be late there."""
+    counts = _counts(rows.get(observed))
+    firsts = [_counts(row) for name, row in rows.items() if name.startswith(observed + FIRST)]
+    if not firsts:
+        return counts
+    outside = {name: sum(first.get(name, 0) for first in firsts) for name in ("rows_in", "late_rows")}
+    added = {name: counts.get(name, 0) + sum(first.get(name, 0) for first in firsts) for name in firsts[0]}
+    return {**added, **outside, "results": counts.get("results", 0)}
 
 
 def _counts(row: Any) -> dict[str, int]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Boundary, Range, Window
+from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
+from watersmeet.model.windows import Boundary, Range, Until, Window
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.contract import Rows
@@ -48,7 +48,8 @@ class Lifetimes:
     @property
     def in_turn(self) -> bool:
         """Whether rows die in the order they were born."""
-        return not (isinstance(self.window, RowsWindow) and self.window.partition_by)
+        apart = isinstance(self.window, RowsWindow) and bool(self.window.partition_by)
+        return not apart and not isinstance(self.window, Until)
 
     def of(self, rows: Rows) -> Lives:
         if self._counting is not None:
@@ -56,7 +57,19 @@ class Lifetimes:
             return Lives(rows, counted.times, counted.serials, counted.pushed_out, counted.pushed_out_at)
         serials = np.arange(self._next_serial, self._next_serial + len(rows))
         self._next_serial += len(rows)
-        return Lives(rows, death_times(rows.times, self.window, self.extra_us), serials)
+        deaths = self._first_end(rows) if isinstance(self.window, Until) else None
+        if deaths is None:
+            deaths = death_times(rows.times, self.window, self.extra_us)
+        return Lives(rows, deaths, serials)
+
+    def _first_end(self, rows: Rows) -> Int64s:
+        assert isinstance(self.window, Until)
+        ends = [
+            times_of(normalize_time_column(rows.data.column(name))) + (size_us + self.extra_us)
+            for name, size_us in self.window.ends
+        ]
+        first: Int64s = np.minimum.reduce(ends)
+        return first
 
 
 def death_times(times: Int64s, window: Window | None, extra_us: int) -> Int64s:

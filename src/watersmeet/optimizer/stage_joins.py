@@ -1,0 +1,101 @@
+"""A query in two stages: its joins first, each cut by its own key, then what is made of their combinations.
+
+A combination carries the times of its members, so the second stage knows how long it lasts; it enters as a row of
+one stream, which can be cut by another key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from watersmeet.model.catalog import Stream
+from watersmeet.model.windows import Range, Until
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, columns_of
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    TopK,
+    View,
+    schema_of,
+)
+from watersmeet.plan.options import Options
+
+BIRTH = "__birth"
+
+
+@dataclass
+class Staged:
+    """The joins by the names that the second stage knows them under, and the second stage."""
+
+    plan: Plan
+    joins: dict[str, Plan] = field(default_factory=dict)
+
+
+def stage_joins(plan: Plan) -> Staged | None:
+    """The plan with its joins taken out, or None if there is none that can be."""
+    staged = Staged(plan)
+    root = _without_joins(plan.root, staged)
+    return Staged(replace(plan, root=root), staged.joins) if staged.joins else None
+
+
+def _without_joins(node: Node, staged: Staged) -> Node:
+    match node:
+        case Project(child=Join() as join) if _is_apart(join):
+            taken = _take_out(join, [e for _, e in node.columns], staged)
+            return Project(taken.join, tuple((column, taken.over(e)) for column, e in node.columns))
+        case Project(child=GroupBy(child=Join() as join) as grouped) if _is_apart(join):
+            asked = [*grouped.keys, *(e for _, e in node.columns), *([grouped.having] if grouped.having else [])]
+            taken = _take_out(join, asked, staged)
+            keys = tuple(taken.over(key) for key in grouped.keys)
+            having = None if grouped.having is None else taken.over(grouped.having)
+            columns = tuple((column, taken.over(e)) for column, e in node.columns)
+            return Project(GroupBy(taken.join, keys, having), columns)
+        case Distinct() | TopK() | Changes():
+            return replace(node, child=_without_joins(node.child, staged))
+        case SetOperation(left=left, right=right):
+            return replace(node, left=_without_joins(left, staged), right=_without_joins(right, staged))
+    return node
+
+
+def _is_apart(join: Join) -> bool:
+    """Several streams, each with a window in time: then a combination's end is known when it begins."""
+    plain = not any(isinstance(one.relation, Derived | View) for one in join.inputs)
+    return plain and len(join.streams) > 1 and all(isinstance(one.window, Range) for one in join.streams)
+
+
+@dataclass(frozen=True)
+class _TakenOut:
+    """A join as the second stage sees it: a stream of combinations, whose columns have other names."""
+
+    join: Join
+    columns: dict[Column, Column]
+
+    def over(self, expression: Expression) -> Expression:
+        """The expression over the rows of the first stage."""
+        match expression:
+            case Column():
+                return self.columns[expression]
+            case Call() | Aggregate():
+                return replace(expression, args=tuple(self.over(arg) for arg in expression.args))
+        return expression
+
+
+def _take_out(join: Join, asked: list[Expression], staged: Staged) -> _TakenOut:
+    name = f"join_{len(staged.joins) + 1}"
+    used = sorted({c for e in asked for c in columns_of(e)}, key=lambda c: (c.stream, c.name))
+    times = [Column(one.alias, one.time, one.schema.field(one.time).type) for one in join.streams if one.time]
+    carried = {c: Column(name, f"c{i}", c.type) for i, c in enumerate(dict.fromkeys([*used, *times]))}
+    first = Project(join, (*((new.name, old) for old, new in carried.items()), (BIRTH, EventTime())))
+    staged.joins[name] = Plan(first, Options(boundary=join.boundary))
+    sizes = [one.window.size_us for one in join.streams if isinstance(one.window, Range)]
+    ends = tuple((carried[time].name, size) for time, size in zip(times, sizes, strict=True))
+    stream = Stream(name, schema_of(first), BIRTH)
+    return _TakenOut(Join((Input(name, stream, Until(ends)),), boundary=join.boundary), carried)
