@@ -15,6 +15,7 @@ from watersmeet.operators.continuous.distinct import Distinct as DistinctNode
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne
 from watersmeet.operators.continuous.group_by import GroupBy as GroupByNode
+from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.pipeline import Continuous, Leaf
@@ -41,6 +42,7 @@ from watersmeet.plan.nodes import (
     View,
 )
 from watersmeet.plan.nodes import Node as PlanNode
+from watersmeet.plan.pipeline import pipeline_of
 
 LoadTable = Callable[[pa.RecordBatch], None]
 JoinBuilder = Callable[[Project], tuple[Operator, list[tuple[Table, LoadTable]]]]
@@ -70,6 +72,7 @@ class Builder:
     def __init__(self, plan: Plan, build_join: JoinBuilder) -> None:
         self.plan = plan
         self.build_join = build_join
+        self.strategy = pipeline_of(plan)
         self.inputs = Inputs()
 
     def build(self) -> Continuous:
@@ -88,7 +91,7 @@ class Builder:
         return inside if self.plan.kind == "rows" else Net(inside)
 
     def _trigger(self) -> Trigger:
-        return AtNextInput() if self.plan.options.pipeline == "ita" else Timely()
+        return AtNextInput() if self.strategy == "ita" else Timely()
 
     def _node(self, node: PlanNode, trigger: Callable[[], Trigger], outer_us: int) -> Node:
         """outer_us: for how long the answer's past matters to what stands around it."""
@@ -140,15 +143,25 @@ class Builder:
         outer_us: int,
         *,
         ordered: bool = False,
+        numbered: bool = False,
     ) -> Node:
+        """ordered: FIRST or LAST goes by the order of combinations. numbered: rows that leave must say which."""
         sources = {
             one.alias: self._source(one, join, [e for _, e in columns], outer_us)
             for one in join.inputs
             if not isinstance(one.relation, Table)
         }
+        negative = self.strategy == "nta"
         if len(join.inputs) == 1:
-            return FromOne(sources[join.inputs[0].alias], join.predicates, columns, trigger())
-        made = FromMany(join, sources, columns, trigger(), optimize, ordered=ordered)
+            only = join.inputs[0]
+            read = _columns_read(only, join, [e for _, e in columns])
+            schema = pa.schema([field for field in only.schema if field.name in read])
+            return FromOne(sources[only.alias], schema, join.predicates, columns, trigger(), negative=negative)
+        made: FromMany
+        if negative and not ordered and not numbered and all(isinstance(i.window, Range) for i in join.streams):
+            made = NegativeJoin(join, sources, columns, trigger(), optimize)
+        else:
+            made = FromMany(join, sources, columns, trigger(), optimize, ordered=ordered)
         for one in join.inputs:
             if isinstance(one.relation, Table):
                 self.inputs.tables.append((one.relation, _loader(made, one.alias)))
@@ -161,6 +174,8 @@ class Builder:
                 columns = _columns_read(one, join, outputs)
                 self.inputs.add(one.alias, stream, _leaf(source.waiting, columns, one.window, outer_us))
                 return source
+            case View(plan=Project(child=Join() as inside, columns=columns)):
+                return ViewSource(self._from(inside, columns, Timely, outer_us, numbered=True))
             case View(plan=inner):
                 return ViewSource(self._node(inner, Timely, outer_us))
             case Derived(plan=Changes() as changes, time=time):

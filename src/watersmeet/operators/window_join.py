@@ -154,10 +154,23 @@ class WindowJoin:
             if alias in self.stores:
                 self.counters.expired_rows += self.stores[alias].expire(self.cutoff_us(alias, watermarks))
 
+    def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """The combinations of some rows with what is stored, without storing them."""
+        rows, codes, _ = self._admit(alias, rows)
+        yield from self._found(alias, rows, codes, None)
+
     def _join_and_store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
         rows, codes, deaths = self._admit(alias, rows, deaths)
         if len(rows) == 0:
             return
+        yield from self._found(alias, rows, codes, deaths)
+        started = perf_counter()
+        self._store(alias, rows, codes, deaths)
+        self.counters.kernel_seconds += perf_counter() - started
+
+    def _found(
+        self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
+    ) -> Iterator[pa.RecordBatch]:
         program = self.programs[alias]
         probing = {code: codes[code] for code in self.probing[alias]}
         pieces = program.run(rows.times, deaths.times if deaths else None, probing, self.stores, OUTPUT_ROWS)
@@ -166,11 +179,8 @@ class WindowJoin:
             numbers = next(pieces, None)
             self.counters.kernel_seconds += perf_counter() - started
             if numbers is None:
-                break
+                return
             yield from self._results(program, numbers, rows)
-        started = perf_counter()
-        self._store(alias, rows, codes, deaths)
-        self.counters.kernel_seconds += perf_counter() - started
 
     def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
         found = Combinations(program.visits, numbers, rows, self.stores, self.inputs, self.code_positions)

@@ -153,9 +153,8 @@ class FromMany:
     def _born(self, found: pa.RecordBatch, lives: Mapping[str, Lives]) -> Born:
         births = _int64s(found.column(BIRTH))
         deaths = np.full(births.size, FOREVER_US, np.int64)
-        for one in self.ranged:
-            times = _int64s(found.column(f"__time_{one.alias}"))
-            deaths = np.minimum(deaths, death_times(times, one.window, self.extra_us))
+        for place in range(len(self.ranged)):
+            deaths = np.minimum(deaths, self._ends(found, place))
         serials = {alias: _int64s(found.column(f"__serial_{alias}")) for alias in self.numbered}
         for alias in self.announced:
             if alias in lives:
@@ -167,6 +166,11 @@ class FromMany:
         # By birth, and among combinations of one instant by their members, the first input's before the others'.
         by_birth = np.lexsort([*reversed(serials.values()), births])
         return replace(born.take(by_birth), order=order)
+
+    def _ends(self, found: pa.RecordBatch, place: int) -> Int64s:
+        """When the members of one input leave their window."""
+        one = self.ranged[place]
+        return death_times(_int64s(found.column(f"__time_{one.alias}")), one.window, self.extra_us)
 
 
 def _known_deaths(serials: Int64s, lives: Lives) -> Int64s:

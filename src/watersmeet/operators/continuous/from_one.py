@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.continuous.delta import Delta, no_changes
+from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
 from watersmeet.operators.continuous.expiry import (
     AnnouncedDeaths,
     Born,
@@ -21,33 +22,43 @@ from watersmeet.operators.continuous.lives import Lives
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
+from watersmeet.operators.contract import Positions
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.plan.expressions import Expression
+from watersmeet.plan.expressions import Column, Expression
 
 ONLY = ""
+BORN = pa.field("__born", pa.int64())
 
 
 class FromOne:
-    """The rows of one input that satisfy the predicates, as the columns asked for, while they live."""
+    """The rows of one input that satisfy the predicates, as the columns asked for, while they live.
+
+    Rows are held until they die: by default only those chosen, as the columns asked for. With `negative` all rows are,
+    as they came; when they die they are chosen once more (negative tuples).
+    """
 
     netted = False
 
     def __init__(
         self,
         source: Source,
+        schema: pa.Schema,
         predicates: Sequence[Expression],
         columns: Sequence[tuple[str, Expression]],
         trigger: Trigger,
+        *,
+        negative: bool = False,
     ) -> None:
+        """schema: the columns of the input that are read."""
         self.source = source
         self.predicates = list(predicates)
         self.columns = list(columns)
         self.trigger = trigger
+        self.negative = negative
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
+        self.held = schema.append(BORN) if negative else self.schema
         self.expiry: Expiry = (
-            AnnouncedDeaths(self.schema, [ONLY])
-            if source.announced
-            else KnownDeaths(self.schema, in_turn=source.in_turn)
+            AnnouncedDeaths(self.held, [ONLY]) if source.announced else KnownDeaths(self.held, in_turn=source.in_turn)
         )
         self._next = 0
         self.complete = BEGINNING_US
@@ -71,28 +82,45 @@ class FromOne:
         until = min(until, self.source.complete)
         entered = no_changes(self.schema)
         if lives is not None:
+            if lives.killed.size:
+                self.expiry.kill(ONLY, lives.killed, lives.killed_at)
             born = self._born(lives)
-            self.expiry.kill(ONLY, lives.killed, lives.killed_at) if lives.killed.size else None
-            self.expiry.enter(born)
-            entered = entering(born)
+            entered, kept = self._chosen(entering(born), born.births)
+            self.expiry.enter(self._as_held(born, entered, kept))
         self.complete = self.trigger.reach(until, entered)
-        left = self.trigger.noticed(self.expiry.leave(self.complete), entered)
-        return entered_and_left(entered, left)
+        left = self.expiry.leave(self.complete)
+        if self.negative:
+            left, _ = self._chosen(left, left.data.column(BORN.name).to_numpy(zero_copy_only=False))
+        return entered_and_left(entered, self.trigger.noticed(left, entered))
+
+    def _as_held(self, born: Born, entered: Delta, kept: Positions | None) -> Born:
+        if self.negative:
+            columns = [*(born.data.column(name) for name in self.held.names[:-1]), pa.array(born.births)]
+            return replace(born, data=pa.RecordBatch.from_arrays(columns, schema=self.held))
+        return replace(born if kept is None else born.take(kept), data=entered.data)
 
     def _born(self, lives: Lives) -> Born:
-        rows, deaths, serials = lives.rows, lives.deaths, lives.serials
-        order = np.arange(self._next, self._next + len(rows))
-        self._next += len(rows)
-        data, births = rows.data, rows.times
-        keep = deaths > births
+        """The rows that live at all, numbered."""
+        order = np.arange(self._next, self._next + len(lives.rows))
+        self._next += len(lives.rows)
+        born = Born(lives.rows.data, lives.rows.times, lives.deaths, order, {ONLY: lives.serials})
+        living = lives.deaths > lives.rows.times
+        return born if bool(living.all()) else born.take(np.flatnonzero(living))
+
+    def _chosen(self, delta: Delta, births: Int64s) -> tuple[Delta, Positions | None]:
+        """The changes of rows that satisfy the predicates, as the columns asked for; and which rows, if not all."""
+        data, times = delta.data, pa.array(births, pa.timestamp("us"))
+        passed = np.ones(len(delta), np.bool_)
         for predicate in self.predicates:
-            times = pa.array(births, pa.timestamp("us"))
-            keep &= evaluate_predicate(predicate, lambda c: data.column(c.name), data.num_rows, times)
-        if not bool(keep.all()):
-            kept = np.flatnonzero(keep)
-            data, births, deaths, serials = data.take(pa.array(kept)), births[kept], deaths[kept], serials[kept]
-            order = order[kept]
-        times = pa.array(births, pa.timestamp("us"))
-        arrays = [evaluate(e, lambda c: data.column(c.name), data.num_rows, times) for _, e in self.columns]
-        chosen = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return Born(chosen, births, deaths, order, {ONLY: serials})
+            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, times)
+        kept = None
+        if not bool(passed.all()):
+            kept = np.flatnonzero(passed)
+            delta, times = delta.take(kept), times.take(pa.array(kept))
+            data = delta.data
+        arrays = [evaluate(e, _lookup(data), data.num_rows, times) for _, e in self.columns]
+        return delta.with_data(pa.RecordBatch.from_arrays(arrays, schema=self.schema)), kept
+
+
+def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
+    return lambda column: data.column(column.name)

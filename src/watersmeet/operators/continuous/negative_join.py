@@ -1,0 +1,92 @@
+"""W-JOIN under negative tuples: no result is kept; when a row expires, what it was joined with is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.continuous.delta import Delta, Int64s, in_order, joined, no_changes
+from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_and_left, entering
+from watersmeet.operators.continuous.from_many import FromMany
+from watersmeet.operators.continuous.lives import death_times
+from watersmeet.operators.continuous.sources import Source
+from watersmeet.operators.continuous.triggers import Trigger
+from watersmeet.operators.contract import Rows
+from watersmeet.plan.expressions import Expression, columns_of
+from watersmeet.plan.nodes import Join
+from watersmeet.plan.strategy import JoinStrategy
+
+
+class NegativeJoin(FromMany):
+    """Every stream has a window in time. The rows of each are held until they leave it; then each is joined once more,
+    and the combinations of which it is the first to leave are withdrawn. Rows that are withdrawn have no numbers."""
+
+    def __init__(
+        self,
+        join: Join,
+        sources: Mapping[str, Source],
+        columns: Sequence[tuple[str, Expression]],
+        trigger: Trigger,
+        optimize: Callable[[Join], JoinStrategy],
+    ) -> None:
+        super().__init__(join, sources, columns, trigger, optimize)
+        assert not self.announced
+        asked = [*(e for _, e in columns), *join.predicates]
+        self.held: dict[str, KnownDeaths] = {}
+        for one in self.ranged:
+            read = {c.name for e in asked for c in columns_of(e) if c.stream == one.alias} | {one.time}
+            fields = [field for field in one.schema if field.name in read]
+            self.held[one.alias] = KnownDeaths(pa.schema(fields), in_turn=True)
+
+    @property
+    def held_rows(self) -> int:
+        return self.join.window_rows + sum(held.held for held in self.held.values())
+
+    @property
+    def nbytes(self) -> int:
+        return self.join.state_bytes + sum(held.nbytes for held in self.held.values())
+
+    def next_event(self) -> int:
+        return min(held.next_death() for held in self.held.values())
+
+    def take(self, until: int) -> Delta:
+        lives = self._taken(until)
+        found = list(self._combinations(lives))
+        for alias, one in lives.items():
+            data = one.rows.data.select(self.held[alias].schema.names)
+            self.held[alias].enter(Born(data, one.rows.times, one.deaths, one.serials, {}))
+        entered = entering(self._born(pa.concat_batches(found), lives)) if found else no_changes(self.schema)
+        self.complete = self.trigger.reach(until, entered)
+        left = self._withdrawn(self.complete)
+        self._forget(self.complete - 1)  # rows that leave at that very instant are still to be withdrawn
+        return entered_and_left(entered, self.trigger.noticed(left, entered))
+
+    def _forget(self, until: int) -> None:
+        for _ in self.join.advance(dict.fromkeys(self.join.windows.streams, until)):
+            raise AssertionError("a join gives no results when time passes")
+
+    def _withdrawn(self, until: int) -> Delta:
+        parts: list[pa.RecordBatch] = []
+        instants: list[Int64s] = []
+        for place, one in enumerate(self.ranged):
+            gone = self.held[one.alias].leave(until)
+            if len(gone) == 0:
+                continue
+            times = gone.instants - (death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0])
+            for batch in self.join.probe(one.alias, Rows(gone.data, times)):
+                first, deaths = self._first_to_leave(batch)
+                mine = np.flatnonzero(first == place)
+                parts.append(batch.select(self.schema.names).take(pa.array(mine)))
+                instants.append(deaths[mine])
+        if not parts:
+            return no_changes(self.schema)
+        data, at = joined(parts, self.schema), np.concatenate(instants)
+        signs = np.full(at.size, -1, np.int64)
+        return Delta(data, at, signs, np.full(at.size, -1, np.int64)).take(in_order(at, signs))
+
+    def _first_to_leave(self, found: pa.RecordBatch) -> tuple[Int64s, Int64s]:
+        """Which member of each combination leaves first, the earlier in FROM if several do at once, and when."""
+        ends = np.stack([self._ends(found, place) for place in range(len(self.ranged))])
+        return ends.argmin(axis=0), ends.min(axis=0)

@@ -1,0 +1,24 @@
+"""How a continuous query notices that rows have expired: which of the three strategies it runs by."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from watersmeet.plan.nodes import Plan, inputs_below
+
+Pipeline = Literal["ita", "tpa", "nta"]
+WORDS: dict[Pipeline, str] = {
+    "ita": "input triggered: what has expired is noticed at the next input",
+    "tpa": "time probing: operators hold rows with their ends and follow the time",
+    "nta": "negative tuples: windows send each row once more when it leaves",
+}
+
+
+def pipeline_of(plan: Plan) -> Pipeline:
+    """The strategy asked for. By itself: time probing, which holds the results of joins, for one window; negative
+    tuples, which hold only the windows, for several."""
+    chosen = plan.options.pipeline
+    if chosen != "auto":
+        return chosen  # type: ignore[return-value]
+    windows = [one for one in inputs_below(plan.root) if one.window is not None]
+    return "tpa" if len(windows) <= 1 else "nta"
