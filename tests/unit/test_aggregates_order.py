@@ -122,7 +122,7 @@ def check_tree(tree: Tree) -> int:
 
 
 def add(tree: Tree, keys: list[tuple[int, int]]) -> None:
-    rows = np.array([(g, c, 1, 10 * c) for g, c in keys], np.int64).reshape(-1, 4)
+    rows = np.array([(g, c, 1, -c) for g, c in keys], np.int64).reshape(-1, 4)
     at = np.zeros(2, np.int64)
     while insert_all(rows, at, tree.nodes, tree.state) == NEEDS_ROOM:
         tree.nodes = np.concatenate([tree.nodes, np.zeros_like(tree.nodes)])
@@ -153,7 +153,7 @@ def test_a_tree_that_fills_and_empties_stays_in_order(pattern: str) -> None:
             plain_keys.pop(bisect_left(plain_keys, key))
         assert check_tree(tree) == len(plain_keys)
         for position in rng.integers(0, len(plain_keys), 50):
-            assert id_at(tree.nodes, tree.state, position) == 10 * plain_keys[position][1]
+            assert id_at(tree.nodes, tree.state, position) == -plain_keys[position][1]
         for key in [keys[i] for i in rng.integers(0, count, 50)]:
             assert rows_before(tree.nodes, tree.state, *key) == bisect_left(plain_keys, key)
     entries = [((int(g), int(c)), int(w)) for g, c, w, _ in tree.entries()]

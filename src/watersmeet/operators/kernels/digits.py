@@ -162,7 +162,7 @@ def nearest_double(digits, top, exponent, inexact, negative):
     kept = bits >> dropped
     rest = bits & ((np.int64(1) << dropped) - 1)
     half = np.int64(1) << (dropped - 1)
-    if rest > half or (rest == half and (sticky or kept & 1)):
+    if rest > half or (rest == half and (sticky or (kept & 1) != 0)):
         kept += 1
     if leading >= -1022:  # the highest bit of `kept` adds the missing one to the exponent
         kept += np.int64(leading + 1022) << 52
