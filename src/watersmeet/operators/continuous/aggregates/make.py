@@ -11,7 +11,7 @@ from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.distinct import Distinct
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
 from watersmeet.operators.continuous.aggregates.percentiles import Percentile
-from watersmeet.operators.continuous.aggregates.sums import ExactSum, IntegerSum, Variance
+from watersmeet.operators.continuous.aggregates.sums import DecimalSum, ExactMean, FloatSum, IntegerSum, Variance
 from watersmeet.plan.expressions import Aggregate
 
 SAME_IF_DISTINCT = ("min", "max", "first", "last")
@@ -26,10 +26,8 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
     if pa.types.is_null(aggregate.args[0].type):
         return Nothing(aggregate)
     match aggregate.function:
-        case "sum":
-            return IntegerSum(aggregate) if pa.types.is_integer(aggregate.type) else ExactSum(aggregate)
-        case "avg":
-            return ExactSum(aggregate)
+        case "sum" | "avg":
+            return _make_sum(aggregate)
         case "variance" | "stddev":
             return Variance(aggregate)
         case "median" | "percentile":
@@ -37,3 +35,12 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
         case "min" | "max" | "first" | "last":
             return Extreme(aggregate, fifo=fifo)
     raise ValueError(f"there is no aggregate {aggregate.function}")
+
+
+def _make_sum(aggregate: Aggregate) -> Aggregator:
+    argument = aggregate.args[0].type
+    if pa.types.is_floating(argument):
+        return FloatSum(aggregate)
+    if aggregate.function == "avg":
+        return ExactMean(aggregate)
+    return DecimalSum(aggregate) if pa.types.is_decimal(argument) else IntegerSum(aggregate)
