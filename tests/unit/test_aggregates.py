@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.histories import aggregated, history, plain, run, same
+from tests.unit.histories import History, aggregated, history, plain, run, same
 from watersmeet.errors import DataError
 from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
 from watersmeet.plan.expressions import Aggregate, Column
@@ -266,6 +266,61 @@ def test_slices_of_columns_are_read_from_their_offset() -> None:
             aggregator = make_aggregator(aggregated(function, data_type), fifo=False)
             aggregator.grow(1)
             same(aggregator.apply(one, values, np.array([0])).to_pylist(), [PLAIN[function]([value])])
+
+
+ALL = [("count", "ints"), ("sum", "any floats"), ("avg", "decimals"), ("stddev", "extreme floats"), ("max", "words"),
+       ("first", "long decimals"), ("median", "floats")]  # fmt: skip
+
+
+@pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize(("function", "kind"), ALL)
+def test_a_restart_from_the_rows_that_are_in_changes_no_digit(function: str, kind: str, fifo: bool) -> None:
+    """One aggregator has seen all of the past, another only the rows still in; from then on both say the same."""
+    data_type, make = ORDERED[kind]
+    aggregate = aggregated(function, data_type)
+    past = history(some(make, 300, 5), groups=8, window=70, fifo=fifo, seed=5)
+    cells = past.cells()
+    middle = int(cells[cells.size // 2])
+    came = dict(zip(past.rows[:middle].tolist(), past.groups[:middle].tolist(), strict=True))
+    balance = np.bincount(past.rows[:middle], past.diffs[:middle], len(past.values))
+    live = np.flatnonzero(balance > 0)
+    live = live[np.argsort([came[row] for row in live.tolist()], kind="stable")]
+    groups = np.array([came[row] for row in live.tolist()])
+    start = np.zeros(live.size, np.int64)
+    short = History(
+        *(
+            np.concatenate([new, old[middle:]])
+            for new, old in (
+                (start - 1, past.instants),
+                (groups, past.groups),
+                (start + 1, past.diffs),
+                (live, past.rows),
+            )
+        ),
+        past.values,
+    )
+    expected = run(aggregate, past, fifo=fifo)[int(cells.size // 2) + 1 :]
+    same(run(aggregate, short, fifo=fifo)[np.unique(groups).size :], expected)
+
+
+@pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize(("function", "kind"), [*ALL, ("sum", "ints"), ("variance", "decimals"), ("last", "booleans")])
+def test_no_changes_and_changes_of_nothing_change_nothing(function: str, kind: str, fifo: bool) -> None:
+    data_type, make = ORDERED[kind]
+    value = make(np.random.default_rng(1))
+    for distinct in (False, True):
+        aggregate = aggregated(function, data_type, distinct=distinct)
+        aggregator = make_aggregator(aggregate, fifo=fifo)
+        aggregator.grow(1)
+        nothing = np.empty(0, np.int64)
+        assert len(aggregator.apply(Cells(nothing, nothing, nothing), pa.array([], data_type), nothing)) == 0
+        cells = Cells(np.zeros(4, np.int64), np.array([-1, 0, 1, 1]), np.array([4]))
+        values = pa.array([value, make(np.random.default_rng(2)), value, value], data_type)
+        once = aggregator.apply(cells, values, np.array([1, 9, 1, 2])).to_pylist()
+        fresh = make_aggregator(aggregate, fifo=fifo)
+        fresh.grow(1)
+        one = Cells(np.zeros(1, np.int64), np.array([1]), np.array([1]))
+        same(once, fresh.apply(one, values[:1], np.array([2])).to_pylist())
 
 
 def test_memory_follows_the_rows_that_are_in() -> None:

@@ -16,7 +16,8 @@ import pytest
 
 from tests.unit.histories import aggregated, history, plain, run, same
 from watersmeet.operators.continuous.aggregates import make_aggregator
-from watersmeet.operators.continuous.aggregates.dictionary import Dictionary, even_labels, labels_between
+from watersmeet.operators.continuous.aggregates.dictionary import Dictionary
+from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.continuous.top_k import TopKWindow
 from watersmeet.operators.kernels.ordered import (
@@ -183,6 +184,7 @@ def test_labels_are_in_the_order_of_values_even_where_room_is_used_up() -> None:
             known = dict(zip(old, renaming(np.array([known[word] for word in old])).tolist(), strict=True))
         known |= dict(zip(fresh, labels.tolist(), strict=True))
         assert sorted(known, key=known.__getitem__) == sorted(known)
+        words.tidy()
     assert renamings
     codes = np.array(list(known.values()))
     assert words.decode(codes, np.ones(codes.size, np.bool_)).to_pylist() == list(known)
@@ -193,11 +195,12 @@ def test_labels_are_strictly_between_their_neighbours() -> None:
     labels = even_labels(50)
     for _ in range(30):
         before = np.sort(rng.integers(0, labels.size + 1, 20))
-        fresh = labels_between(labels, before)
+        bounds = np.concatenate([[-LIMIT], labels, [LIMIT]])
+        fresh = labels_between(bounds[before], bounds[before + 1])
         assert fresh is not None
         labels = np.insert(labels, before, fresh)
         assert (np.diff(labels) > 0).all()
-    assert labels_between(np.array([0, 1]), np.array([1])) is None
+    assert labels_between(np.array([0]), np.array([1])) is None
 
 
 @pytest.mark.parametrize("fifo", [True, False])
