@@ -1,7 +1,7 @@
 """Aggregates of a sliding window on one core: one aggregate, 1,000 groups, a window of 100,000 rows.
 
 A row is two changes, one when it comes and one when it leaves. Changes are sorted by (instant, group) as the operator
-gives them. Seconds are those of the processor, inside `apply` only. "together" rows share an instant, so cells are larger.
+gives them. Seconds are those of the processor, inside `apply` only. Rows "together" share an instant.
 """
 
 from __future__ import annotations

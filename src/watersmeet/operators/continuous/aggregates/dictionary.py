@@ -117,17 +117,19 @@ class Dictionary:
         return labels, renaming
 
     def decode(self, codes: Int64s, valid: Mask) -> pa.Array:
-        """The values of labels, run by run."""
-        where: Int64s = np.full(codes.size, -1, np.int64)
-        pieces, taken = [], 0
+        """The values of labels, run by run; the same few labels mostly come again and again."""
+        labels, inverse = np.unique(codes[valid], return_inverse=True)
+        where = np.empty(labels.size, np.int64)
+        pieces, taken = [pa.array([], pa.large_binary())], 0
         for run in self._runs:
-            places = np.minimum(np.searchsorted(run.labels, codes), run.labels.size - 1)
-            here = np.flatnonzero(valid & (run.labels[places] == codes))
+            places = np.minimum(np.searchsorted(run.labels, labels), run.labels.size - 1)
+            here = np.flatnonzero(run.labels[places] == labels)
             pieces.append(run.values.take(pa.array(places[here])))
             where[here] = np.arange(taken, taken + here.size)
             taken += here.size
-        values = pa.concat_arrays(pieces) if pieces else pa.array([], pa.large_binary())
-        return from_bytes(values.take(pa.array(where, mask=~valid)), self._type)
+        indices = np.zeros(codes.size, np.int64)
+        indices[valid] = where[inverse]
+        return from_bytes(pa.concat_arrays(pieces).take(pa.array(indices, mask=~valid)), self._type)
 
     def tidy(self) -> None:
         """Merge runs of similar size, or all if most values have no row; none of their labels may be in use then."""
