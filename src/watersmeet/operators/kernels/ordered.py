@@ -28,6 +28,10 @@ NODE_FIELDS = KIDS + FANOUT
 ROOT, HEIGHT, FREED, USED, SPARE, TOTAL = range(6)
 STATE_FIELDS = 6
 
+# firsts[g]: the smallest key of a group, which is not known if it is stale
+FIRST_KEY, FIRST_PAYLOAD, STALE = range(3)
+FIRST_FIELDS = 3
+
 # at: where a kernel stands that stopped for want of nodes
 AT_CHANGE, AT_CELL = range(2)
 
@@ -352,7 +356,19 @@ def enter_cell(groups, live, end, keys, payloads, counts, nodes, state, path, at
 
 
 @njit(cache=True)
-def first_in_order(groups, live, ends, keys, payloads, counts, nodes, state, at, out, valid):
+def follow_first(live, start, end, keys, payloads, firsts, g):
+    """Keep up the smallest key of a group through changes; when it leaves it must be looked up again."""
+    for i in range(start, end):
+        if firsts[g, STALE]:
+            return
+        if live[i] > 0 and keys[i] < firsts[g, FIRST_KEY]:
+            firsts[g, FIRST_KEY], firsts[g, FIRST_PAYLOAD] = keys[i], payloads[i]
+        elif live[i] < 0 and keys[i] == firsts[g, FIRST_KEY]:
+            firsts[g, STALE] = 1
+
+
+@njit(cache=True)
+def first_in_order(groups, live, ends, keys, payloads, counts, firsts, nodes, state, at, out, valid):
     """out[c] = the payload of the row with the smallest key of the cell's group."""
     path = np.empty((MAX_HEIGHT, 2), np.int64)
     for c in range(at[AT_CELL], len(ends)):
@@ -360,11 +376,18 @@ def first_in_order(groups, live, ends, keys, payloads, counts, nodes, state, at,
         ended = enter_cell(groups, live, ends[c], keys, payloads, counts, nodes, state, path, at)
         if ended != DONE:
             return ended
-        group = groups[ends[c] - 1]
-        valid[c] = counts[group] > 0
-        if valid[c]:
-            leaf, p = first_of_group(nodes, state, group)
-            out[c] = nodes[leaf, KIDS + p]
+        start = ends[c - 1] if c > 0 else np.int64(0)
+        g = groups[start]
+        follow_first(live, start, ends[c], keys, payloads, firsts, g)
+        valid[c] = counts[g] > 0
+        if not valid[c]:
+            firsts[g, STALE] = 1
+            continue
+        if firsts[g, STALE]:
+            leaf, p = first_of_group(nodes, state, g)
+            firsts[g, FIRST_KEY], firsts[g, FIRST_PAYLOAD] = nodes[leaf, CODES + p], nodes[leaf, KIDS + p]
+            firsts[g, STALE] = 0
+        out[c] = firsts[g, FIRST_PAYLOAD]
     return DONE
 
 

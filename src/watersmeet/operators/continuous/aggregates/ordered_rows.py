@@ -13,9 +13,11 @@ from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, f
 from watersmeet.operators.kernels.cells import additions_first
 from watersmeet.operators.kernels.ordered import (
     FANOUT,
+    FIRST_FIELDS,
     NEEDS_ROOM,
     NODE_FIELDS,
     NOT_THERE,
+    STALE,
     STATE_FIELDS,
     USED,
     entries,
@@ -63,12 +65,14 @@ class OrderedRows:
     def __init__(self) -> None:
         self._tree = Tree()
         self._counts: Int64s = np.zeros(0, np.int64)
+        self._firsts: Int64s = np.zeros((0, FIRST_FIELDS), np.int64)
 
     def first(self, changes: Cells, lives: Int64s, keys: Int64s, payloads: Int64s) -> tuple[Int64s, Mask]:
         """The payload of the row with the smallest key, after each cell."""
         out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
         groups, lives, keys, payloads = in_turn(changes, lives, changes.groups, lives, keys, payloads)
-        self._tree.run(first_in_order, (groups, lives, changes.ends, keys, payloads, self._counts), (out, valid))
+        before = groups, lives, changes.ends, keys, payloads, self._counts, self._firsts
+        self._tree.run(first_in_order, before, (out, valid))
         return out, valid
 
     def around(self, changes: Cells, lives: Int64s, keys: Int64s, share: float) -> tuple[Int64s, Int64s, Int64s]:
@@ -85,13 +89,16 @@ class OrderedRows:
         if key is not None:
             rows[:, 1] = key(rows[:, 3])
         self._tree = self._tree.rebuilt(rows)
+        self._firsts[:, STALE] = 1
 
     def grow(self, groups: int) -> None:
-        self._counts = grown(self._counts, groups)
+        known = len(self._counts)
+        self._counts, self._firsts = grown(self._counts, groups), grown(self._firsts, groups)
+        self._firsts[known:, STALE] = 1
 
     @property
     def nbytes(self) -> int:
-        return self._tree.nodes.nbytes + self._counts.nbytes
+        return self._tree.nodes.nbytes + self._counts.nbytes + self._firsts.nbytes
 
 
 def in_turn(changes: Cells, lives: Int64s, *arrays: Int64s) -> tuple[Int64s, ...]:
