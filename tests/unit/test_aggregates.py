@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.histories import History, aggregated, history, plain, run, same
-from watersmeet.errors import DataError
+from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
 from watersmeet.plan.expressions import Aggregate, Column
 
@@ -59,6 +59,7 @@ ORDERED: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
     **MAKERS,
     "words": (pa.string(), word),
     "many words": (pa.large_string(), lambda rng: f"name {int(rng.integers(10**6))}"),
+    "word views": (pa.string_view(), word),
     "bytes": (pa.binary(), lambda rng: rng.bytes(int(rng.integers(0, 3)))),
     "fixed bytes": (pa.binary(3), lambda rng: rng.bytes(3)),
     "booleans": (pa.bool_(), lambda rng: bool(rng.random() < 0.5)),
@@ -341,6 +342,13 @@ def test_memory_follows_the_rows_that_are_in() -> None:
                 aggregator.apply(cells, values, rows)
             sizes.append(aggregator.nbytes)
         assert sizes[1] <= 1.5 * sizes[0]
+
+
+@pytest.mark.parametrize(("function", "distinct"), [("first", False), ("last", False), ("count", True)])
+@pytest.mark.parametrize("data_type", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.decimal256(50, 0)])
+def test_values_without_an_order_are_refused(function: str, distinct: bool, data_type: pa.DataType) -> None:
+    with pytest.raises(UnsupportedError, match=rf"{function.upper()}\(.*s\.x\) does not work on values of type "):
+        make_aggregator(aggregated(function, data_type, distinct=distinct), fifo=True)
 
 
 def test_an_unknown_aggregate_is_refused() -> None:
