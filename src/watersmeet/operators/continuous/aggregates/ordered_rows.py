@@ -41,7 +41,7 @@ class Tree:
         """Call kernel(*before, nodes, state, at, *after), again and again with more nodes until it is through."""
         at = np.zeros(2, np.int64)
         while (ended := kernel(*before, self.nodes, self.state, at, *after)) == NEEDS_ROOM:
-            self._grow()
+            self.nodes = grown(self.nodes, self.nodes.shape[0] + FIRST_NODES, by=0.25)
         if ended == NOT_THERE:
             raise AssertionError("a row left that had not come")
 
@@ -55,15 +55,8 @@ class Tree:
         tree = Tree()
         at = np.zeros(2, np.int64)
         while insert_all(rows, at, tree.nodes, tree.state) == NEEDS_ROOM:
-            tree._grow()
+            tree.nodes = grown(tree.nodes, tree.nodes.shape[0] + FIRST_NODES, by=0.25)
         return tree
-
-    def _grow(self) -> None:
-        """A quarter more nodes."""
-        size = self.nodes.shape[0]
-        larger = np.zeros((size + size // 4 + FIRST_NODES, NODE_FIELDS), np.int64)
-        larger[:size] = self.nodes
-        self.nodes = larger
 
 
 class OrderedRows:
