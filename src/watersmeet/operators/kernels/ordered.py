@@ -392,29 +392,56 @@ def first_in_order(groups, live, ends, keys, payloads, counts, firsts, nodes, st
 
 
 @njit(cache=True)
-def quantiles(groups, live, ends, codes, share, counts, nodes, state, at, low, high, sizes):
-    """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size."""
+def add_rows(sums, group, diff):
+    """Note in a Fenwick tree over the sizes of groups that one has changed; sums[0] is not used."""
+    i = group + 1
+    while i < len(sums):
+        sums[i] += diff
+        i += i & -i
+
+
+@njit(cache=True)
+def rows_in_groups_before(sums, group):
+    """How many rows the groups with smaller numbers have."""
+    count = np.int64(0)
+    i = group
+    while i > 0:
+        count += sums[i]
+        i &= i - 1
+    return count
+
+
+@njit(cache=True)
+def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, low, high, sizes):
+    """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size.
+
+    `sums` is a Fenwick tree over `counts`: it says where a group starts without a walk through the tree of rows.
+    """
     path = np.empty((MAX_HEIGHT, 2), np.int64)
     for c in range(at[AT_CELL], len(ends)):
         at[AT_CELL] = c
         ended = enter_cell(groups, live, ends[c], codes, codes, counts, nodes, state, path, at)
         if ended != DONE:
             return ended
-        group = groups[ends[c] - 1]
+        start = ends[c - 1] if c > 0 else np.int64(0)
+        group = groups[start]
+        more = live[start : ends[c]].sum()
+        if more:
+            add_rows(sums, group, more)
         n = counts[group]
         sizes[c] = n
         if n == 0:
             continue
         place = (n - 1) * share
         floor = np.int64(np.floor(place))
-        position = rows_before(nodes, state, group, INT64_MIN) + floor
-        leaf, p, more = row_at(nodes, state, position)
+        position = rows_in_groups_before(sums, group) + floor
+        leaf, p, after = row_at(nodes, state, position)
         low[c] = high[c] = nodes[leaf, CODES + p]
-        if place > floor and more == 0:
+        if place > floor and after == 0:
             if p + 1 < nodes[leaf, SIZE]:
                 high[c] = nodes[leaf, CODES + p + 1]
             else:
-                leaf, p, more = row_at(nodes, state, position + 1)
+                leaf, p, after = row_at(nodes, state, position + 1)
                 high[c] = nodes[leaf, CODES + p]
     return DONE
 

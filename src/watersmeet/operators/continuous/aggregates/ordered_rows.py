@@ -23,7 +23,6 @@ from watersmeet.operators.kernels.ordered import (
     entries,
     first_in_order,
     insert_all,
-    quantiles,
 )
 
 FIRST_NODES = 8
@@ -58,9 +57,17 @@ class Tree:
             tree.nodes = grown(tree.nodes, tree.nodes.shape[0] + FIRST_NODES, by=0.25)
         return tree
 
+    def renamed(self, payload: Callable[[Int64s], Int64s], key: Callable[[Int64s], Int64s] | None) -> Tree:
+        """A tree with other payloads, and other codes in the same order if codes are made from payloads."""
+        rows = self.entries()
+        rows[:, 3] = payload(rows[:, 3])
+        if key is not None:
+            rows[:, 1] = key(rows[:, 3])
+        return self.rebuilt(rows)
+
 
 class OrderedRows:
-    """Rows by (group, key) with how many rows each group has."""
+    """The first row of every group, looked up only when it may have changed."""
 
     def __init__(self) -> None:
         self._tree = Tree()
@@ -75,20 +82,9 @@ class OrderedRows:
         self._tree.run(first_in_order, before, (out, valid))
         return out, valid
 
-    def around(self, changes: Cells, lives: Int64s, keys: Int64s, share: float) -> tuple[Int64s, Int64s, Int64s]:
-        """The keys of the rows on both sides of a quantile, and the number of rows, after each cell."""
-        low, high, sizes = (np.zeros(len(changes), np.int64) for _ in range(3))
-        groups, lives, keys = in_turn(changes, lives, changes.groups, lives, keys)
-        self._tree.run(quantiles, (groups, lives, changes.ends, keys, share, self._counts), (low, high, sizes))
-        return low, high, sizes
-
     def rename(self, payload: Callable[[Int64s], Int64s], key: Callable[[Int64s], Int64s] | None) -> None:
         """Change all payloads, and the keys too if they are made from payloads; their order stays."""
-        rows = self._tree.entries()
-        rows[:, 3] = payload(rows[:, 3])
-        if key is not None:
-            rows[:, 1] = key(rows[:, 3])
-        self._tree = self._tree.rebuilt(rows)
+        self._tree = self._tree.renamed(payload, key)
         self._firsts[:, STALE] = 1
 
     def grow(self, groups: int) -> None:
