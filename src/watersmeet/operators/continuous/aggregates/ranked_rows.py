@@ -48,6 +48,7 @@ def fenwick(counts: Int64s) -> Int64s:
     >>> fenwick(np.array([1, 2, 3, 4])).tolist()
     [0, 1, 3, 3, 10]
     """
-    totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    totals: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     places = np.arange(totals.size)
-    return totals - totals[places - (places & -places)]
+    sums: Int64s = totals - totals[places - (places & -places)]
+    return sums
