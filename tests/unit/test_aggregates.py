@@ -216,6 +216,26 @@ def test_float_sums_equal_fsum(seed: int) -> None:
     same(run(aggregated("sum", pa.float64()), past, fifo=True), plain(past, lambda v: math.fsum(v) if v else None))
 
 
+LARGEST = 1.7976931348623157e308
+TIES = [
+    [2.0**53, 1.0], [2.0**53, 1.0, 5e-324], [2.0**53, 1.0, -5e-324], [2.0**53 + 2, 1.0], [2.0**53 + 2, 1.0, -5e-324],
+    [-(2.0**53), -1.0], [-(2.0**53), -1.0, -5e-324], [2.0**106, 2.0**53, 2.0**-1000], [1.0, 2.0**-53], [1.0, 2.0**-54],
+    [LARGEST, 2.0**969], [LARGEST, 2.0**970], [LARGEST, 2.0**970, -5e-324], [-LARGEST, -(2.0**970)],
+    [5e-324, 5e-324], [5e-324, 0.0], [5e-324, 0.0, 0.0], [1.5e-323, 0.0], [2.0**-1022, -5e-324],
+    [2.0**-1022, 5e-324, 0.0], [1e308, 1e308, -1e308], [LARGEST] * 3,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "variance"])
+def test_halves_are_rounded_to_even_and_a_little_more_is_not_forgotten(function: str) -> None:
+    for values in TIES:
+        aggregator = make_aggregator(aggregated(function, pa.float64()), fifo=False)
+        aggregator.grow(1)
+        count = len(values)
+        together = Cells(np.zeros(count, np.int64), np.ones(count, np.int64), np.array([count]))
+        same(aggregator.apply(together, pa.array(values), np.arange(count)).to_pylist(), [PLAIN[function](values)])
+
+
 def test_what_left_is_gone_without_a_trace() -> None:
     """1e16 + 1 - 1e16 is 1, and an infinity that left leaves a number."""
     adder = make_aggregator(aggregated("sum", pa.float64()), fifo=False)

@@ -1,7 +1,7 @@
 """Exact numbers as rows of 32-bit digits, lowest first, each kept in an int64 so that sums need no carries.
 
 A row of digits d and an exponent e mean the number sum(d[j] * 2**(32 j)) * 2**e. Adding up numbers adds up their
-digits; the digits may go negative and far beyond 32 bits (2**31 numbers fit) until `settle` brings them in order.
+digits; the digits may go negative and far beyond 32 bits (2**28 numbers fit) until `settle` brings them in order.
 Results are rounded once: the nearest double, ties to even.
 """
 
@@ -15,7 +15,6 @@ from watersmeet.operators.kernels.bits import bit_length
 # how a value is given: one word, except for decimals, which have two
 INTEGER, UNSIGNED, DECIMAL, FLOAT = range(4)
 
-DIGIT_BITS = 32
 MASK = np.int64(0xFFFFFFFF)
 FLOAT_DIGITS = 3
 LOWEST_FLOAT_EXPONENT = -1074
