@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 EFFORT ?= 20
-BENCHMARKS ?= start joins small_batches memory spark_joins
+BENCHMARKS ?= start joins aggregates small_batches memory spark_joins
 
 .PHONY: demo test check format bench soak golden clean
 

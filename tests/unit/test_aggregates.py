@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.histories import aggregated, history, plain, run, same
-from watersmeet.errors import DataError
+from tests.unit.histories import History, aggregated, history, plain, run, same
+from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
 from watersmeet.plan.expressions import Aggregate, Column
 
@@ -59,6 +59,7 @@ ORDERED: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
     **MAKERS,
     "words": (pa.string(), word),
     "many words": (pa.large_string(), lambda rng: f"name {int(rng.integers(10**6))}"),
+    "word views": (pa.string_view(), word),
     "bytes": (pa.binary(), lambda rng: rng.bytes(int(rng.integers(0, 3)))),
     "fixed bytes": (pa.binary(3), lambda rng: rng.bytes(3)),
     "booleans": (pa.bool_(), lambda rng: bool(rng.random() < 0.5)),
@@ -215,6 +216,26 @@ def test_float_sums_equal_fsum(seed: int) -> None:
     same(run(aggregated("sum", pa.float64()), past, fifo=True), plain(past, lambda v: math.fsum(v) if v else None))
 
 
+LARGEST = 1.7976931348623157e308
+TIES = [
+    [2.0**53, 1.0], [2.0**53, 1.0, 5e-324], [2.0**53, 1.0, -5e-324], [2.0**53 + 2, 1.0], [2.0**53 + 2, 1.0, -5e-324],
+    [-(2.0**53), -1.0], [-(2.0**53), -1.0, -5e-324], [2.0**106, 2.0**53, 2.0**-1000], [1.0, 2.0**-53], [1.0, 2.0**-54],
+    [LARGEST, 2.0**969], [LARGEST, 2.0**970], [LARGEST, 2.0**970, -5e-324], [-LARGEST, -(2.0**970)],
+    [5e-324, 5e-324], [5e-324, 0.0], [5e-324, 0.0, 0.0], [1.5e-323, 0.0], [2.0**-1022, -5e-324],
+    [2.0**-1022, 5e-324, 0.0], [1e308, 1e308, -1e308], [LARGEST] * 3,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "variance"])
+def test_halves_are_rounded_to_even_and_a_little_more_is_not_forgotten(function: str) -> None:
+    for values in TIES:
+        aggregator = make_aggregator(aggregated(function, pa.float64()), fifo=False)
+        aggregator.grow(1)
+        count = len(values)
+        together = Cells(np.zeros(count, np.int64), np.ones(count, np.int64), np.array([count]))
+        same(aggregator.apply(together, pa.array(values), np.arange(count)).to_pylist(), [PLAIN[function](values)])
+
+
 def test_what_left_is_gone_without_a_trace() -> None:
     """1e16 + 1 - 1e16 is 1, and an infinity that left leaves a number."""
     adder = make_aggregator(aggregated("sum", pa.float64()), fifo=False)
@@ -268,6 +289,61 @@ def test_slices_of_columns_are_read_from_their_offset() -> None:
             same(aggregator.apply(one, values, np.array([0])).to_pylist(), [PLAIN[function]([value])])
 
 
+ALL = [("count", "ints"), ("sum", "any floats"), ("avg", "decimals"), ("stddev", "extreme floats"), ("max", "words"),
+       ("first", "long decimals"), ("median", "floats")]  # fmt: skip
+
+
+@pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize(("function", "kind"), ALL)
+def test_a_restart_from_the_rows_that_are_in_changes_no_digit(function: str, kind: str, fifo: bool) -> None:
+    """One aggregator has seen all of the past, another only the rows still in; from then on both say the same."""
+    data_type, make = ORDERED[kind]
+    aggregate = aggregated(function, data_type)
+    past = history(some(make, 300, 5), groups=8, window=70, fifo=fifo, seed=5)
+    cells = past.cells()
+    middle = int(cells[cells.size // 2])
+    came = dict(zip(past.rows[:middle].tolist(), past.groups[:middle].tolist(), strict=True))
+    balance = np.bincount(past.rows[:middle], past.diffs[:middle], len(past.values))
+    live = np.flatnonzero(balance > 0)
+    live = live[np.argsort([came[row] for row in live.tolist()], kind="stable")]
+    groups = np.array([came[row] for row in live.tolist()])
+    start = np.zeros(live.size, np.int64)
+    short = History(
+        *(
+            np.concatenate([new, old[middle:]])
+            for new, old in (
+                (start - 1, past.instants),
+                (groups, past.groups),
+                (start + 1, past.diffs),
+                (live, past.rows),
+            )
+        ),
+        past.values,
+    )
+    expected = run(aggregate, past, fifo=fifo)[int(cells.size // 2) + 1 :]
+    same(run(aggregate, short, fifo=fifo)[np.unique(groups).size :], expected)
+
+
+@pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize(("function", "kind"), [*ALL, ("sum", "ints"), ("variance", "decimals"), ("last", "booleans")])
+def test_no_changes_and_changes_of_nothing_change_nothing(function: str, kind: str, fifo: bool) -> None:
+    data_type, make = ORDERED[kind]
+    value = make(np.random.default_rng(1))
+    for distinct in (False, True):
+        aggregate = aggregated(function, data_type, distinct=distinct)
+        aggregator = make_aggregator(aggregate, fifo=fifo)
+        aggregator.grow(1)
+        nothing = np.empty(0, np.int64)
+        assert len(aggregator.apply(Cells(nothing, nothing, nothing), pa.array([], data_type), nothing)) == 0
+        cells = Cells(np.zeros(4, np.int64), np.array([-1, 0, 1, 1]), np.array([4]))
+        values = pa.array([value, make(np.random.default_rng(2)), value, value], data_type)
+        once = aggregator.apply(cells, values, np.array([1, 9, 1, 2])).to_pylist()
+        fresh = make_aggregator(aggregate, fifo=fifo)
+        fresh.grow(1)
+        one = Cells(np.zeros(1, np.int64), np.array([1]), np.array([1]))
+        same(once, fresh.apply(one, values[:1], np.array([2])).to_pylist())
+
+
 def test_memory_follows_the_rows_that_are_in() -> None:
     """Ten times the rows in the same window need no more room."""
     for function, data_type in (("min", pa.string()), ("first", pa.int64()), ("median", pa.int64())):
@@ -286,6 +362,13 @@ def test_memory_follows_the_rows_that_are_in() -> None:
                 aggregator.apply(cells, values, rows)
             sizes.append(aggregator.nbytes)
         assert sizes[1] <= 1.5 * sizes[0]
+
+
+@pytest.mark.parametrize(("function", "distinct"), [("first", False), ("last", False), ("count", True)])
+@pytest.mark.parametrize("data_type", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.decimal256(50, 0)])
+def test_values_without_an_order_are_refused(function: str, distinct: bool, data_type: pa.DataType) -> None:
+    with pytest.raises(UnsupportedError, match=rf"{function.upper()}\(.*s\.x\) does not work on values of type "):
+        make_aggregator(aggregated(function, data_type, distinct=distinct), fifo=True)
 
 
 def test_an_unknown_aggregate_is_refused() -> None:

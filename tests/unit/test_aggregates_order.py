@@ -16,7 +16,8 @@ import pytest
 
 from tests.unit.histories import aggregated, history, plain, run, same
 from watersmeet.operators.continuous.aggregates import make_aggregator
-from watersmeet.operators.continuous.aggregates.dictionary import Dictionary, even_labels, labels_between
+from watersmeet.operators.continuous.aggregates.dictionary import Dictionary
+from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.continuous.top_k_window import TopKWindow
 from watersmeet.operators.kernels.ordered import (
@@ -122,7 +123,7 @@ def check_tree(tree: Tree) -> int:
 
 
 def add(tree: Tree, keys: list[tuple[int, int]]) -> None:
-    rows = np.array([(g, c, 1, 10 * c) for g, c in keys], np.int64).reshape(-1, 4)
+    rows = np.array([(g, c, 1, -c) for g, c in keys], np.int64).reshape(-1, 4)
     at = np.zeros(2, np.int64)
     while insert_all(rows, at, tree.nodes, tree.state) == NEEDS_ROOM:
         tree.nodes = np.concatenate([tree.nodes, np.zeros_like(tree.nodes)])
@@ -153,7 +154,7 @@ def test_a_tree_that_fills_and_empties_stays_in_order(pattern: str) -> None:
             plain_keys.pop(bisect_left(plain_keys, key))
         assert check_tree(tree) == len(plain_keys)
         for position in rng.integers(0, len(plain_keys), 50):
-            assert id_at(tree.nodes, tree.state, position) == 10 * plain_keys[position][1]
+            assert id_at(tree.nodes, tree.state, position) == -plain_keys[position][1]
         for key in [keys[i] for i in rng.integers(0, count, 50)]:
             assert rows_before(tree.nodes, tree.state, *key) == bisect_left(plain_keys, key)
     entries = [((int(g), int(c)), int(w)) for g, c, w, _ in tree.entries()]
@@ -183,6 +184,7 @@ def test_labels_are_in_the_order_of_values_even_where_room_is_used_up() -> None:
             known = dict(zip(old, renaming(np.array([known[word] for word in old])).tolist(), strict=True))
         known |= dict(zip(fresh, labels.tolist(), strict=True))
         assert sorted(known, key=known.__getitem__) == sorted(known)
+        words.tidy()
     assert renamings
     codes = np.array(list(known.values()))
     assert words.decode(codes, np.ones(codes.size, np.bool_)).to_pylist() == list(known)
@@ -193,11 +195,12 @@ def test_labels_are_strictly_between_their_neighbours() -> None:
     labels = even_labels(50)
     for _ in range(30):
         before = np.sort(rng.integers(0, labels.size + 1, 20))
-        fresh = labels_between(labels, before)
+        bounds = np.concatenate([[-LIMIT], labels, [LIMIT]])
+        fresh = labels_between(bounds[before], bounds[before + 1])
         assert fresh is not None
         labels = np.insert(labels, before, fresh)
         assert (np.diff(labels) > 0).all()
-    assert labels_between(np.array([0, 1]), np.array([1])) is None
+    assert labels_between(np.array([0]), np.array([1])) is None
 
 
 @pytest.mark.parametrize("fifo", [True, False])

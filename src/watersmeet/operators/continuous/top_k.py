@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.copies import Copies
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
-from watersmeet.operators.continuous.labels import even_labels, labels_between
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
@@ -96,7 +96,9 @@ class TopK:
         is_new = np.zeros(self.ids.room, np.bool_)
         is_new[new] = True
         fresh = np.flatnonzero(is_new[order])
-        labels = labels_between(self.ranks[order[~is_new[order]]], fresh - np.arange(fresh.size))
+        bounds = np.concatenate([[-LIMIT], self.ranks[order[~is_new[order]]], [LIMIT]])
+        before = fresh - np.arange(fresh.size)  # how many known rows stand before each new one
+        labels = labels_between(bounds[before], bounds[before + 1])
         if labels is not None:
             self.ranks[order[fresh]] = labels
             return

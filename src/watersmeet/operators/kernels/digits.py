@@ -1,7 +1,7 @@
 """Exact numbers as rows of 32-bit digits, lowest first, each kept in an int64 so that sums need no carries.
 
 A row of digits d and an exponent e mean the number sum(d[j] * 2**(32 j)) * 2**e. Adding up numbers adds up their
-digits; the digits may go negative and far beyond 32 bits (2**31 numbers fit) until `settle` brings them in order.
+digits; the digits may go negative and far beyond 32 bits (2**28 numbers fit) until `settle` brings them in order.
 Results are rounded once: the nearest double, ties to even.
 """
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from watersmeet.operators.kernels.bits import bit_length
+
 # how a value is given: one word, except for decimals, which have two
 INTEGER, UNSIGNED, DECIMAL, FLOAT = range(4)
 
-DIGIT_BITS = 32
 MASK = np.int64(0xFFFFFFFF)
 FLOAT_DIGITS = 3
 LOWEST_FLOAT_EXPONENT = -1074
@@ -37,18 +38,27 @@ def float_place(bits):
 
 
 @njit(cache=True, inline="always")
-def split_float(bits, digits):
-    """The digits of a finite double; returns the place of the first one."""
+def split_float(bits):
+    """The place of the first digit of a finite double, and its three digits."""
     place = float_place(bits)
     mantissa = bits & FRACTION
     if float_exponent(bits):
         mantissa |= FRACTION + 1
     shift = place & 31
-    digits[0] = (mantissa << shift) & MASK
     rest = mantissa >> (32 - shift)
-    digits[1] = rest & MASK
-    digits[2] = rest >> 32
-    return place >> 5
+    return place >> 5, (mantissa << shift) & MASK, rest & MASK, rest >> 32
+
+
+@njit(cache=True, inline="always")
+def add_words(words, i, count, unsigned, rows, g, d):
+    """Add d times value i, a two's complement of `count` words, to row g."""
+    for k in range(count):
+        word = words[count * i + k]
+        rows[g, 2 * k] += d * (word & MASK)
+        high = word >> 32
+        if unsigned or k + 1 < count:
+            high &= MASK
+        rows[g, 2 * k + 1] += d * high
 
 
 @njit(cache=True, inline="always")
@@ -64,8 +74,8 @@ def split_whole(low, high, digits):
 def split(kind, words, i, digits):
     """Value i as digits: how many, the place of the first, and the sign. Floats must be finite."""
     if kind == FLOAT:
-        bits = words[i]
-        return FLOAT_DIGITS, split_float(bits, digits), -1 if bits < 0 else 1
+        place, digits[0], digits[1], digits[2] = split_float(words[i])
+        return FLOAT_DIGITS, place, -1 if words[i] < 0 else 1
     if kind == DECIMAL:
         low, high = words[2 * i], words[2 * i + 1]
         if high >= 0:
@@ -80,53 +90,45 @@ def split(kind, words, i, digits):
 
 
 @njit(cache=True)
-def settle(row, width, digits):
-    """Bring `width` digits in order as a magnitude of width + 2 digits; its highest place (-1: zero) and the sign."""
+def settle(rows, g, digits, low):
+    """Bring the digits of row g in order, as a magnitude at digits[low:] with zeros below and two digits more.
+
+    Returns the highest place that is not zero (-1: none) and whether the number is negative.
+    """
+    width = rows.shape[1]
+    for j in range(low):
+        digits[j] = 0
     carry = np.int64(0)
     top = -1
     for j in range(width):
-        total = row[j] + carry
+        total = rows[g, j] + carry
         digit = total & MASK
-        digits[j] = digit
+        digits[low + j] = digit
         carry = total >> 32
         if digit:
-            top = j
+            top = low + j
+    end = low + width
+    digits[end] = carry & MASK
+    digits[end + 1] = (carry >> 32) & MASK
     if carry < 0:
-        return settle_negative(digits, width, carry)
-    digits[width] = carry & MASK
-    digits[width + 1] = carry >> 32
+        return complement(digits, low, end + 2), True
     if carry:
-        top = width + 1 if digits[width + 1] else width
+        top = end + 1 if digits[end + 1] else end
     return top, False
 
 
 @njit(cache=True)
-def settle_negative(digits, width, carry):
-    """The magnitude of what came out as a complement."""
-    digits[width] = carry & MASK
-    digits[width + 1] = (carry >> 32) & MASK
+def complement(digits, low, end):
+    """Turn a negative number into its magnitude; its highest place."""
     top = -1
     borrow = np.int64(1)
-    for j in range(width + 2):
+    for j in range(low, end):
         total = (digits[j] ^ MASK) + borrow
         digits[j] = total & MASK
         borrow = total >> 32
         if digits[j]:
             top = j
-    return top, True
-
-
-@njit(cache=True)
-def bit_length(digit):
-    """How many bits a digit has."""
-    length = 0
-    while digit >= 256:
-        digit >>= 8
-        length += 8
-    while digit:
-        digit >>= 1
-        length += 1
-    return length
+    return top
 
 
 @njit(cache=True)
@@ -162,7 +164,7 @@ def nearest_double(digits, top, exponent, inexact, negative):
     kept = bits >> dropped
     rest = bits & ((np.int64(1) << dropped) - 1)
     half = np.int64(1) << (dropped - 1)
-    if rest > half or (rest == half and (sticky or kept & 1)):
+    if rest > half or (rest == half and (sticky or (kept & 1) != 0)):
         kept += 1
     if leading >= -1022:  # the highest bit of `kept` adds the missing one to the exponent
         kept += np.int64(leading + 1022) << 52
@@ -170,48 +172,35 @@ def nearest_double(digits, top, exponent, inexact, negative):
 
 
 @njit(cache=True)
-def nearest_quotient(digits, top, exponent, divisors, count, work, negative):
-    """The bits of the double nearest to a magnitude divided by the first `count` divisors, each below 2**31.
+def nearest_quotient(digits, top, exponent, divisors, negative):
+    """The bits of the double nearest to a magnitude divided by all divisors, each below 2**31; uses up the digits.
 
-    Dividing by one after the other and rounding down each time is dividing by their product and rounding down;
-    only whether something was left over matters beyond the digits that are kept.
+    Dividing by one after the other and rounding down each time is dividing by their product and rounding down; only
+    whether something was left over matters below the digits that are kept. There must be room_below(divisors) of them.
     """
     if top < 0:
         return np.int64(0)
-    if count == 0:
-        return nearest_double(digits, top, exponent, False, negative)
-    length = count + 4
+    bottom = top - room_below(divisors)
     inexact = False
-    for j in range(top - length, -1, -1):
-        if digits[j]:
-            inexact = True
-            break
-    for k in range(length):
-        work[length - 1 - k] = digits[top - k] if top >= k else np.int64(0)
-    highest = length - 1
-    for d in range(count):
-        rest = np.int64(0)
-        for j in range(highest, -1, -1):
-            part = (rest << 32) | work[j]
-            work[j] = part // divisors[d]
-            rest = part - work[j] * divisors[d]
+    for j in range(bottom):
+        inexact |= digits[j] != 0
+    for divisor in divisors:
+        rest = np.uint64(0)
+        for j in range(top, bottom - 1, -1):
+            part = (rest << np.uint64(32)) | np.uint64(digits[j])
+            quotient = part // np.uint64(divisor)
+            digits[j] = np.int64(quotient)
+            rest = part - quotient * np.uint64(divisor)
         inexact |= rest != 0
-        while work[highest] == 0:
-            highest -= 1
-    return nearest_double(work, highest, exponent + 32 * (top - length + 1), inexact, negative)
+        while digits[top] == 0:
+            top -= 1
+    return nearest_double(digits, top, exponent, inexact, negative)
 
 
-@njit(cache=True)
-def as_int64(digits, top, negative):
-    """A magnitude as int64, and whether it fits."""
-    if top > 1:
-        return np.int64(0), False
-    low = digits[0] if top >= 0 else np.int64(0)
-    high = digits[1] if top >= 1 else np.int64(0)
-    value = (high << 32) | low
-    if value < 0:  # at least 2**63
-        return value, negative and value == SIGN
-    return -value if negative else value, True
+@njit(cache=True, inline="always")
+def room_below(divisors):
+    """How many digits below the highest a division needs: one may be lost to each divisor, and three are looked at."""
+    return len(divisors) + 3
 
 
 @njit(cache=True)
@@ -238,11 +227,11 @@ def as_decimal(digits, top, negative, words, i):
 @njit(cache=True)
 def decimals_to_doubles(words, divisors, out):
     """The double nearest to every decimal; `divisors` multiply to the power of ten of its scale."""
-    digits = np.empty(8, np.int64)
-    work = np.empty(len(divisors) + 8, np.int64)
+    low = room_below(divisors)
+    digits = np.empty(low + 8, np.int64)
+    row = np.empty((1, 4), np.int64)
     for i in range(len(out)):
-        count, _, sign = split(DECIMAL, words, i, digits)
-        top = count - 1
-        while top >= 0 and digits[top] == 0:
-            top -= 1
-        out[i] = nearest_quotient(digits, top, 0, divisors, len(divisors), work, sign < 0)
+        row[:] = 0
+        add_words(words, i, 2, False, row, 0, 1)
+        top, negative = settle(row, 0, digits, low)
+        out[i] = nearest_quotient(digits, top, -32 * low, divisors, negative)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -45,6 +46,19 @@ def store64(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
         builder.store(args[2], builder.gep(pointer, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def move64(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+    """Copy int64s from one address to another; the two may overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(64).as_pointer()
+        to, since = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
+        cgutils.raw_memmove(builder, to, since, args[2], 8)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen

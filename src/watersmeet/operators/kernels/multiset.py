@@ -40,7 +40,8 @@ def clear_slot(table, slot):
     while table[slot, COUNT]:
         start = home(table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2], mask)
         if ((slot - start) & mask) >= ((slot - hole) & mask):
-            table[hole] = table[slot]
+            for field in range(SLOT_FIELDS):
+                table[hole, field] = table[slot, field]
             hole = slot
         slot = (slot + 1) & mask
     table[hole, COUNT] = 0
@@ -94,7 +95,8 @@ def move_values(table, target):
     for slot in range(len(table)):
         if table[slot, COUNT]:
             to = slot_of(target, table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2])
-            target[to] = table[slot]
+            for field in range(SLOT_FIELDS):
+                target[to, field] = table[slot, field]
 
 
 @njit(cache=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from watersmeet.operators.kernels.memory import load64, move64
+
 FANOUT = 64
 LOW, MERGED = FANOUT // 4, FANOUT * 3 // 4
 MAX_HEIGHT = 16
@@ -25,6 +27,10 @@ NODE_FIELDS = KIDS + FANOUT
 # state: freed nodes are linked through KIDS, FREED is the first of them + 1
 ROOT, HEIGHT, FREED, USED, SPARE, TOTAL = range(6)
 STATE_FIELDS = 6
+
+# firsts[g]: the smallest key of a group, which is not known if it is stale
+FIRST_KEY, FIRST_PAYLOAD, STALE = range(3)
+FIRST_FIELDS = 3
 
 # at: where a kernel stands that stopped for want of nodes
 AT_CHANGE, AT_CELL = range(2)
@@ -61,32 +67,35 @@ def has_room(nodes, state):
     return len(nodes) - state[USED] + state[SPARE] > state[HEIGHT] + 2
 
 
+@njit(cache=True, inline="always")
+def fields_of(nodes, node):
+    """The address of a node."""
+    return np.int64(nodes.ctypes.data) + 8 * NODE_FIELDS * node
+
+
 @njit(cache=True)
 def child_of(nodes, node, group, code):
-    """The entry of an inner node under which a key lies."""
-    low, high = np.int64(1), nodes[node, SIZE]
-    while low < high:
-        middle = (low + high) >> 1
-        g = nodes[node, GROUPS + middle]
-        if g < group or (g == group and nodes[node, CODES + middle] <= code):
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
+    """The entry of an inner node under which a key lies.
+
+    Counting all keys that are not above it is faster than halving: it needs no guesses, and loads are not waited for.
+    """
+    fields = fields_of(nodes, node)
+    count = np.int64(0)
+    for k in range(1, load64(fields, SIZE)):
+        g, c = load64(fields, GROUPS + k), load64(fields, CODES + k)
+        count += (g < group) | ((g == group) & (c <= code))
+    return count
 
 
 @njit(cache=True)
 def place_of(nodes, leaf, group, code):
     """The first entry of a leaf whose key is not below the given one."""
-    low, high = np.int64(0), nodes[leaf, SIZE]
-    while low < high:
-        middle = (low + high) >> 1
-        g = nodes[leaf, GROUPS + middle]
-        if g < group or (g == group and nodes[leaf, CODES + middle] < code):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    fields = fields_of(nodes, leaf)
+    count = np.int64(0)
+    for k in range(load64(fields, SIZE)):
+        g, c = load64(fields, GROUPS + k), load64(fields, CODES + k)
+        count += (g < group) | ((g == group) & (c < code))
+    return count
 
 
 @njit(cache=True, inline="always")
@@ -97,18 +106,18 @@ def is_at(nodes, leaf, p, group, code):
 @njit(cache=True)
 def copy_entries(nodes, source, first, last, target, at):
     """Entries first..last-1 of one node to another, from place `at` on."""
+    to, since = fields_of(nodes, target), fields_of(nodes, source)
     for field in (GROUPS, CODES, WEIGHTS, KIDS):
-        for k in range(last - first):
-            nodes[target, field + at + k] = nodes[source, field + first + k]
+        move64(to + 8 * (field + at), since + 8 * (field + first), last - first)
 
 
 @njit(cache=True)
 def put_in(nodes, node, p, group, code, weight, kid):
     """A new entry before entry p; there must be room."""
     size = nodes[node, SIZE]
+    fields = fields_of(nodes, node)
     for field in (GROUPS, CODES, WEIGHTS, KIDS):
-        for k in range(field + size, field + p, -1):
-            nodes[node, k] = nodes[node, k - 1]
+        move64(fields + 8 * (field + p + 1), fields + 8 * (field + p), size - p)
     nodes[node, GROUPS + p] = group
     nodes[node, CODES + p] = code
     nodes[node, WEIGHTS + p] = weight
@@ -119,9 +128,9 @@ def put_in(nodes, node, p, group, code, weight, kid):
 @njit(cache=True)
 def take_out(nodes, node, p):
     size = nodes[node, SIZE]
+    fields = fields_of(nodes, node)
     for field in (GROUPS, CODES, WEIGHTS, KIDS):
-        for k in range(field + p, field + size - 1):
-            nodes[node, k] = nodes[node, k + 1]
+        move64(fields + 8 * (field + p), fields + 8 * (field + p + 1), size - 1 - p)
     nodes[node, SIZE] = size - 1
 
 
@@ -245,18 +254,25 @@ def merge(nodes, state, parent, i, leaves):
 
 
 @njit(cache=True)
+def weight_of_first(nodes, node, count):
+    """How many rows the first entries of a node stand for."""
+    fields = fields_of(nodes, node)
+    weight = np.int64(0)
+    for k in range(count):
+        weight += load64(fields, WEIGHTS + k)
+    return weight
+
+
+@njit(cache=True)
 def rows_before(nodes, state, group, code):
     """How many rows have a smaller key."""
     node = state[ROOT]
     count = np.int64(0)
     for _ in range(state[HEIGHT]):
         i = child_of(nodes, node, group, code)
-        for k in range(WEIGHTS, WEIGHTS + i):
-            count += nodes[node, k]
+        count += weight_of_first(nodes, node, i)
         node = nodes[node, KIDS + i]
-    for k in range(WEIGHTS, WEIGHTS + place_of(nodes, node, group, code)):
-        count += nodes[node, k]
-    return count
+    return count + weight_of_first(nodes, node, place_of(nodes, node, group, code))
 
 
 @njit(cache=True)
@@ -340,7 +356,19 @@ def enter_cell(groups, live, end, keys, payloads, counts, nodes, state, path, at
 
 
 @njit(cache=True)
-def first_in_order(groups, live, ends, keys, payloads, counts, nodes, state, at, out, valid):
+def follow_first(live, start, end, keys, payloads, firsts, g):
+    """Keep up the smallest key of a group through changes; when it leaves it must be looked up again."""
+    for i in range(start, end):
+        if firsts[g, STALE]:
+            return
+        if live[i] > 0 and keys[i] < firsts[g, FIRST_KEY]:
+            firsts[g, FIRST_KEY], firsts[g, FIRST_PAYLOAD] = keys[i], payloads[i]
+        elif live[i] < 0 and keys[i] == firsts[g, FIRST_KEY]:
+            firsts[g, STALE] = 1
+
+
+@njit(cache=True)
+def first_in_order(groups, live, ends, keys, payloads, counts, firsts, nodes, state, at, out, valid):
     """out[c] = the payload of the row with the smallest key of the cell's group."""
     path = np.empty((MAX_HEIGHT, 2), np.int64)
     for c in range(at[AT_CELL], len(ends)):
@@ -348,38 +376,72 @@ def first_in_order(groups, live, ends, keys, payloads, counts, nodes, state, at,
         ended = enter_cell(groups, live, ends[c], keys, payloads, counts, nodes, state, path, at)
         if ended != DONE:
             return ended
-        group = groups[ends[c] - 1]
-        valid[c] = counts[group] > 0
-        if valid[c]:
-            leaf, p = first_of_group(nodes, state, group)
-            out[c] = nodes[leaf, KIDS + p]
+        start = ends[c - 1] if c > 0 else np.int64(0)
+        g = groups[start]
+        follow_first(live, start, ends[c], keys, payloads, firsts, g)
+        valid[c] = counts[g] > 0
+        if not valid[c]:
+            firsts[g, STALE] = 1
+            continue
+        if firsts[g, STALE]:
+            leaf, p = first_of_group(nodes, state, g)
+            firsts[g, FIRST_KEY], firsts[g, FIRST_PAYLOAD] = nodes[leaf, CODES + p], nodes[leaf, KIDS + p]
+            firsts[g, STALE] = 0
+        out[c] = firsts[g, FIRST_PAYLOAD]
     return DONE
 
 
 @njit(cache=True)
-def quantiles(groups, live, ends, codes, share, counts, nodes, state, at, low, high, sizes):
-    """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size."""
+def add_rows(sums, group, diff):
+    """Note in a Fenwick tree over the sizes of groups that one has changed; sums[0] is not used."""
+    i = group + 1
+    while i < len(sums):
+        sums[i] += diff
+        i += i & -i
+
+
+@njit(cache=True)
+def rows_in_groups_before(sums, group):
+    """How many rows the groups with smaller numbers have."""
+    count = np.int64(0)
+    i = group
+    while i > 0:
+        count += sums[i]
+        i &= i - 1
+    return count
+
+
+@njit(cache=True)
+def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, low, high, sizes):
+    """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size.
+
+    `sums` is a Fenwick tree over `counts`: it says where a group starts without a walk through the tree of rows.
+    """
     path = np.empty((MAX_HEIGHT, 2), np.int64)
     for c in range(at[AT_CELL], len(ends)):
         at[AT_CELL] = c
         ended = enter_cell(groups, live, ends[c], codes, codes, counts, nodes, state, path, at)
         if ended != DONE:
             return ended
-        group = groups[ends[c] - 1]
+        start = ends[c - 1] if c > 0 else np.int64(0)
+        group = groups[start]
+        more = live[start : ends[c]].sum()
+        if more:
+            add_rows(sums, group, more)
         n = counts[group]
         sizes[c] = n
         if n == 0:
             continue
         place = (n - 1) * share
         floor = np.int64(np.floor(place))
-        position = rows_before(nodes, state, group, INT64_MIN) + floor
-        leaf, p, more = row_at(nodes, state, position)
+        position = rows_in_groups_before(sums, group) + floor
+        leaf, p, after = row_at(nodes, state, position)
         low[c] = high[c] = nodes[leaf, CODES + p]
-        if place > floor and more == 0:
+        if place > floor and after == 0:
             if p + 1 < nodes[leaf, SIZE]:
                 high[c] = nodes[leaf, CODES + p + 1]
             else:
-                leaf, p, more = row_at(nodes, state, position + 1)
+                leaf, p, after = row_at(nodes, state, position + 1)
                 high[c] = nodes[leaf, CODES + p]
     return DONE
 

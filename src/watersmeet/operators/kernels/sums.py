@@ -10,25 +10,27 @@ import numpy as np
 from numba import njit
 
 from watersmeet.operators.kernels.digits import (
+    DECIMAL,
     FLOAT,
     FLOAT_DIGITS,
     INFINITY,
+    LOWEST_FLOAT_EXPONENT,
     MASK,
     NOT_A_NUMBER,
     SIGN,
     SPECIAL,
+    UNSIGNED,
+    add_words,
     as_decimal,
-    as_int64,
     float_exponent,
     float_place,
+    nearest_double,
     nearest_quotient,
+    room_below,
     settle,
     split,
     split_float,
 )
-
-# what comes out of a sum
-AS_INTEGER, AS_DECIMAL, AS_DOUBLE, AS_MEAN = range(4)
 
 # specials[g]: values that no sum can hold, counted apart so that they can leave again
 NANS, POSITIVE, NEGATIVE = range(3)
@@ -112,102 +114,117 @@ def special_total(specials, g):
 
 
 @njit(cache=True)
-def sum_exactly(kind, words, groups, live, ends, base, exponent, counts, sums, specials, form, divisors, out, valid):
-    """Sums and means of any numbers. Digit 0 of `sums` is digit `base` of the numbers, whose lowest bit is 2**exponent.
+def sum_floats(words, groups, live, ends, base, counts, sums, specials, mean, out, valid):
+    """Sums or means of doubles, as bits of doubles. Digit 0 of `sums` is digit `base` of the doubles."""
+    divisors = np.ones(1, np.int64)
+    low = room_below(divisors) if mean else 0
+    digits = np.empty(low + sums.shape[1] + 2, np.int64)
+    exponent = LOWEST_FLOAT_EXPONENT + 32 * (base - low)
+    start = 0
+    for c in range(len(ends)):
+        end = ends[c]
+        g = groups[start]
+        n = counts[g]
+        for i in range(start, end):
+            d, bits = live[i], words[i]
+            n += d
+            if float_exponent(bits) == SPECIAL:
+                note_special(bits, d, specials, g)
+            elif d != 0 and bits & ~SIGN:
+                place, first, second, third = split_float(bits)
+                at = place - base
+                d = -d if bits < 0 else d
+                sums[g, at] += d * first
+                sums[g, at + 1] += d * second
+                sums[g, at + 2] += d * third
+        counts[g] = n
+        start = end
+        valid[c] = n > 0
+        special = special_total(specials, g)
+        if special:
+            out[c] = special
+        elif n > 0:
+            top, negative = settle(sums, g, digits, low)
+            if mean:
+                divisors[0] = n
+                out[c] = nearest_quotient(digits, top, exponent, divisors, negative)
+            else:
+                out[c] = nearest_double(digits, top, exponent, False, negative)
 
-    `divisors` scale decimals down; its entry 0 is free, for the count. Returns the first cell whose sum does not fit
-    its type, or NEVER.
-    """
-    width = sums.shape[1]
-    digits = np.empty(width + 8, np.int64)
-    parts = np.empty(4, np.int64)
-    work = np.empty(len(divisors) + 8, np.int64)
-    lowest = exponent + 32 * base
-    divide = len(divisors) if form == AS_MEAN else 0
+
+@njit(cache=True)
+def sum_decimals(words, groups, live, ends, counts, sums, out, valid):
+    """Sums of 128-bit decimals, as such; the first cell whose sum has more than 38 digits, or NEVER."""
+    digits = np.empty(sums.shape[1] + 2, np.int64)
     start = 0
     for c in range(len(ends)):
         end = ends[c]
         g = groups[start]
         for i in range(start, end):
-            d = live[i]
-            if d == 0:
-                continue
-            counts[g] += d
-            if kind == FLOAT:
-                bits = words[i]
-                if float_exponent(bits) == SPECIAL:
-                    note_special(bits, d, specials, g)
-                    continue
-                if bits & ~SIGN == 0:
-                    continue
-                at = split_float(bits, parts) - base
-                d = -d if bits < 0 else d
-                sums[g, at] += d * parts[0]
-                sums[g, at + 1] += d * parts[1]
-                sums[g, at + 2] += d * parts[2]
-            else:
-                count, _, sign = split(kind, words, i, parts)
-                for j in range(count):
-                    sums[g, j] += d * sign * parts[j]
+            counts[g] += live[i]
+            add_words(words, i, 2, False, sums, g, live[i])
         start = end
-        n = counts[g]
-        valid[c] = n > 0
-        if n == 0:
-            continue
-        if kind == FLOAT:
-            special = special_total(specials, g)
-            if special:
-                out[c] = special
-                continue
-        top, negative = settle(sums[g], width, digits)
-        if form == AS_INTEGER:
-            out[c], fits = as_int64(digits, top, negative)
-            if not fits:
-                return np.int64(c)
-        elif form == AS_DECIMAL:
-            if not as_decimal(digits, top, negative, out, c):
-                return np.int64(c)
-        else:
-            divisors[0] = n
-            out[c] = nearest_quotient(digits, top, lowest, divisors, divide, work, negative)
+        valid[c] = counts[g] > 0
+        top, negative = settle(sums, g, digits, 0)
+        if not as_decimal(digits, top, negative, out, c):
+            return np.int64(c)
     return NEVER
 
 
 @njit(cache=True)
-def add_square(row, at, parts, count, d):
-    """Add d times the square of a few digits to a row, from place `at` on."""
-    for a in range(count):
-        for b in range(count):
-            product = parts[a] * parts[b]
-            row[at + a + b] += d * (product & MASK)
-            row[at + a + b + 1] += d * ((product >> 32) & MASK)
+def mean_exactly(kind, words, groups, live, ends, counts, sums, divisors, out, valid):
+    """Means of integers or decimals, as bits of doubles; entry 0 of `divisors` is free, for the count."""
+    low = room_below(divisors)
+    digits = np.empty(low + sums.shape[1] + 2, np.int64)
+    size = 2 if kind == DECIMAL else 1
+    start = 0
+    for c in range(len(ends)):
+        end = ends[c]
+        g = groups[start]
+        for i in range(start, end):
+            counts[g] += live[i]
+            add_words(words, i, size, kind == UNSIGNED, sums, g, live[i])
+        start = end
+        n = counts[g]
+        valid[c] = n > 0
+        if n > 0:
+            divisors[0] = n
+            top, negative = settle(sums, g, digits, low)
+            out[c] = nearest_quotient(digits, top, -32 * low, divisors, negative)
 
 
 @njit(cache=True)
-def spread(squares, sums, n, digits, scratch):
-    """n * (sum of squares) - (sum)**2 as a magnitude in `digits`, with the highest place.
+def add_square(rows, g, at, parts, count, d):
+    """Add d times the square of a few digits to row g, from place `at` on."""
+    for a in range(count):
+        for b in range(count):
+            product = parts[a] * parts[b]
+            rows[g, at + a + b] += d * (product & MASK)
+            rows[g, at + a + b + 1] += d * ((product >> 32) & MASK)
+
+
+@njit(cache=True)
+def spread(squares, sums, g, n, digits, low, scratch):
+    """n * (sum of squares) - (sum)**2 as a magnitude at digits[low:]; its highest place.
 
     `squares` is twice as wide as `sums` and starts at twice its place. The difference is never negative.
     """
-    width = len(sums)
-    wide = len(squares)
-    top, _ = settle(squares, wide, digits)
-    for j in range(wide + 6):
-        scratch[j] = 0
+    top, _ = settle(squares, g, digits, 0)
+    scratch[:] = 0
     for j in range(top + 1):
         product = digits[j] * n
-        scratch[j] += product & MASK
-        scratch[j + 1] += product >> 32
-    top, _ = settle(sums, width, digits)
+        scratch[0, j] += product & MASK
+        scratch[0, j + 1] += product >> 32
+    top, _ = settle(sums, g, digits, 0)
     first = 0
     while first <= top and digits[first] == 0:
         first += 1
     for a in range(first, top + 1):
         for b in range(first, top + 1):
             product = digits[a] * digits[b]
-            scratch[a + b] -= product & MASK
-            scratch[a + b + 1] -= (product >> 32) & MASK
-    return settle(scratch, wide + 6, digits)[0]
+            scratch[0, a + b] -= product & MASK
+            scratch[0, a + b + 1] -= (product >> 32) & MASK
+    return settle(scratch, 0, digits, low)[0]
 
 
 @njit(cache=True)
@@ -219,11 +236,11 @@ def vary_exactly(
     Entries 0 and 1 of `divisors` are free, for n and n - 1.
     """
     wide = squares.shape[1]
-    digits = np.empty(wide + 12, np.int64)
-    scratch = np.empty(wide + 12, np.int64)
+    low = room_below(divisors)
+    digits = np.empty(low + wide + 8, np.int64)
+    scratch = np.empty((1, wide + 6), np.int64)
     parts = np.empty(4, np.int64)
-    work = np.empty(len(divisors) + 8, np.int64)
-    lowest = 2 * (exponent + 32 * base)
+    lowest = 2 * (exponent + 32 * base) - 32 * low
     start = 0
     for c in range(len(ends)):
         end = ends[c]
@@ -244,7 +261,7 @@ def vary_exactly(
             at -= base
             for j in range(count):
                 sums[g, at + j] += d * sign * parts[j]
-            add_square(squares[g], 2 * at, parts, count, d)
+            add_square(squares, g, 2 * at, parts, count, d)
         start = end
         n = counts[g]
         valid[c] = n > 1
@@ -254,5 +271,5 @@ def vary_exactly(
             out[c] = NOT_A_NUMBER
             continue
         divisors[0], divisors[1] = n, n - 1
-        top = spread(squares[g], sums[g], n, digits, scratch)
-        out[c] = nearest_quotient(digits, top, lowest, divisors, len(divisors), work, False)
+        top = spread(squares, sums, g, n, digits, low, scratch)
+        out[c] = nearest_quotient(digits, top, lowest, divisors, False)

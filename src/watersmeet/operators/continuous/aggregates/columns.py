@@ -59,10 +59,10 @@ def to_doubles(values: pa.Array) -> npt.NDArray[np.float64]:
     return doubles
 
 
-def grown(array: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64]:
-    """The array with room for at least so many rows, zeros where there was nothing; room is doubled."""
+def grown(array: Int64s, rows: int, by: float = 1.0) -> Int64s:
+    """The array with room for at least so many rows, or `by` more than it has; zeros where there was nothing."""
     if rows <= array.shape[0]:
         return array
-    larger = np.zeros((max(rows, 2 * array.shape[0]), *array.shape[1:]), np.int64)
+    larger = np.zeros((max(rows, int((1 + by) * array.shape[0])), *array.shape[1:]), np.int64)
     larger[: array.shape[0]] = array
     return larger

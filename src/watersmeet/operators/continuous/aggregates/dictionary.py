@@ -1,12 +1,14 @@
 """A sorted dictionary of text, bytes or long decimals: every value has a label, an int64 in the order of the values.
 
-Labels lie apart, so that new values find room between old ones; if the room between two is used up, all labels are
-given anew, evenly. A value is forgotten once no row has it.
+New values find room between the labels of old ones; if it is used up, all labels are given anew. Values lie in a few
+sorted runs, merged as they grow, so that a small batch does not move a large dictionary. A value that no row has any
+more is forgotten when its run is merged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,73 +17,130 @@ import pyarrow.compute as pc
 
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
+from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between, renamed
 from watersmeet.operators.continuous.aggregates.ordered_bytes import from_bytes, slices, to_bytes
-from watersmeet.operators.continuous.labels import even_labels, labels_between
 from watersmeet.operators.kernels.sorted_bytes import find_sorted
 
 FEW = 1024
 
 
+@dataclass
+class Run:
+    """Values in order, with their labels and how many rows have each."""
+
+    values: pa.Array
+    labels: Int64s
+    rows: Int64s
+
+    def find(self, wanted: pa.Array) -> tuple[Int64s, Mask]:
+        """The places of sorted values, or where they would stand, and which are there."""
+        places, found = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.bool_)
+        find_sorted(*slices(self.values), *slices(wanted), places, found)
+        return places, found
+
+    def used(self) -> Run:
+        """Without the values that no row has."""
+        used = self.rows > 0
+        return self if used.all() else Run(self.values.filter(pa.array(used)), self.labels[used], self.rows[used])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes) + self.labels.nbytes + self.rows.nbytes
+
+
+def merged(runs: list[Run]) -> Run:
+    labels = np.concatenate([run.labels for run in runs])
+    order = np.argsort(labels, kind="stable")
+    values = pa.concat_arrays([run.values for run in runs]).take(pa.array(order))
+    return Run(values, labels[order], np.concatenate([run.rows for run in runs])[order])
+
+
 class Dictionary:
-    """The distinct values that rows have, in order, with their labels and how many rows have each."""
+    """The distinct values that rows have."""
 
     def __init__(self, data_type: pa.DataType) -> None:
         self._type = data_type
-        self._values = pa.array([], pa.large_binary())
-        self._labels: Int64s = np.empty(0, np.int64)
-        self._rows: Int64s = np.empty(0, np.int64)
+        self._runs: list[Run] = []
 
     def enter(self, values: pa.Array, lives: Int64s) -> tuple[Int64s, Callable[[Int64s], Int64s] | None]:
         """The labels of a batch; if labels were given anew, the function from the old ones to the new."""
         encoded = to_bytes(values).dictionary_encode()
-        if not len(encoded.dictionary):
+        size = len(encoded.dictionary)
+        if not size:
             return frozen(np.zeros(len(values), np.int64)), None
         order = pc.sort_indices(encoded.dictionary)
-        places, renaming = self._place(encoded.dictionary.take(order))
-        place_of = np.empty_like(places)
-        place_of[order.to_numpy(zero_copy_only=False)] = places
-        batch = place_of[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
-        self._rows += np.bincount(batch, weights=lives, minlength=self._rows.size).astype(np.int64)
-        return frozen(self._labels[batch]), renaming
+        rank = np.empty(size, np.int64)
+        rank[order.to_numpy(zero_copy_only=False)] = np.arange(size)
+        batch = rank[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        rows = np.bincount(batch, weights=lives, minlength=size).astype(np.int64)
+        labels, renaming = self._label(encoded.dictionary.take(order), rows)
+        return frozen(labels[batch]), renaming
 
-    def _place(self, distinct: pa.Array) -> tuple[Int64s, Callable[[Int64s], Int64s] | None]:
-        """Where sorted values stand in the dictionary, once those that are new have been put in."""
-        places = np.empty(len(distinct), np.int64)
-        found = np.empty(len(distinct), np.bool_)
-        find_sorted(*slices(self._values), *slices(distinct), places, found)
-        if found.all():
-            return places, None
-        renaming = self._put_in(distinct.filter(pa.array(~found)), places[~found])
-        return places + np.cumsum(~found) - ~found, renaming
+    def _label(self, distinct: pa.Array, rows: Int64s) -> tuple[Int64s, Callable[[Int64s], Int64s] | None]:
+        """The labels of sorted values, which so many more rows have; those that are new are put in."""
+        size = len(distinct)
+        labels, known = np.empty(size, np.int64), np.zeros(size, np.bool_)
+        low, high = np.full(size, -LIMIT, np.int64), np.full(size, LIMIT, np.int64)
+        for run in self._runs:
+            places, found = run.find(distinct)
+            low = np.maximum(low, np.where(places > 0, run.labels[places - 1], -LIMIT))
+            last = run.labels.size - 1
+            high = np.minimum(high, np.where(places <= last, run.labels[np.minimum(places, last)], LIMIT))
+            labels[found] = run.labels[places[found]]
+            run.rows[places[found]] += rows[found]
+            known |= found
+        if known.all():
+            return labels, None
+        fresh = ~known
+        made = labels_between(low[fresh], high[fresh])
+        new = distinct.filter(pa.array(fresh))
+        if made is not None:
+            self._runs.append(Run(new, made, rows[fresh]))
+            labels[fresh] = made
+            return labels, None
+        return self._relabel(labels, fresh, new, low[fresh], rows[fresh])
 
-    def _put_in(self, fresh: pa.Array, before: Int64s) -> Callable[[Int64s], Int64s] | None:
-        size = len(self._values)
-        order = np.insert(np.arange(size), before, np.arange(size, size + len(fresh)))
-        self._values = pa.concat_arrays([self._values, fresh]).take(pa.array(order))
-        self._rows = np.insert(self._rows, before, 0)
-        labels = labels_between(self._labels, before)
-        if labels is not None:
-            self._labels = np.insert(self._labels, before, labels)
-            return None
-        old, self._labels = self._labels, even_labels(len(self._values))
-        return partial(renamed, old, self._labels[order < size])
+    def _relabel(
+        self, labels: Int64s, fresh: Mask, new: pa.Array, after: Int64s, rows: Int64s
+    ) -> tuple[Int64s, Callable[[Int64s], Int64s]]:
+        """Give all labels anew; `new` values come right after the labels `after`."""
+        old = merged(self._runs)
+        order = np.argsort(np.concatenate([old.labels, after]), kind="stable")  # a label before what comes after it
+        values = pa.concat_arrays([old.values, new]).take(pa.array(order))
+        even = even_labels(order.size)
+        self._runs = [Run(values, even, np.concatenate([old.rows, rows])[order])]
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        renaming = partial(renamed, old.labels, even[place[: len(old.values)]])
+        labels = renaming(labels)
+        labels[fresh] = even[place[len(old.values) :]]
+        return labels, renaming
 
     def decode(self, codes: Int64s, valid: Mask) -> pa.Array:
-        places = np.searchsorted(self._labels, np.where(valid, codes, 0))
-        return from_bytes(self._values.take(pa.array(places, mask=~valid)), self._type)
+        """The values of labels, run by run; the same few labels mostly come again and again."""
+        labels, inverse = np.unique(codes[valid], return_inverse=True)
+        where = np.empty(labels.size, np.int64)
+        pieces, taken = [pa.array([], pa.large_binary())], 0
+        for run in self._runs:
+            places = np.minimum(np.searchsorted(run.labels, labels), run.labels.size - 1)
+            here = np.flatnonzero(run.labels[places] == labels)
+            pieces.append(run.values.take(pa.array(places[here])))
+            where[here] = np.arange(taken, taken + here.size)
+            taken += here.size
+        indices = np.zeros(codes.size, np.int64)
+        indices[valid] = where[inverse]
+        return from_bytes(pa.concat_arrays(pieces).take(pa.array(indices, mask=~valid)), self._type)
 
     def tidy(self) -> None:
-        """Forget values without rows, as soon as they are the greater part."""
-        used = self._rows > 0
-        if self._rows.size > FEW and 2 * np.count_nonzero(used) < self._rows.size:
-            self._values = self._values.filter(pa.array(used))
-            self._labels, self._rows = self._labels[used], self._rows[used]
+        """Merge runs of similar size, or all if most values have no row; none of their labels may be in use then."""
+        runs = self._runs
+        size, used = sum(run.rows.size for run in runs), sum(int(np.count_nonzero(run.rows)) for run in runs)
+        if size > FEW and 2 * used < size:
+            runs = [merged([run.used() for run in runs])]
+        while len(runs) > 1 and runs[-2].rows.size <= 2 * runs[-1].rows.size:
+            runs = [*runs[:-2], merged([runs[-2].used(), runs[-1].used()])]
+        self._runs = [run for run in runs if run.rows.size]
 
     @property
     def nbytes(self) -> int:
-        return int(self._values.nbytes) + self._labels.nbytes + self._rows.nbytes
-
-
-def renamed(old: Int64s, new: Int64s, labels: Int64s) -> Int64s:
-    """The new names of labels; what was no label becomes anything."""
-    return new[np.minimum(np.searchsorted(old, labels), new.size - 1)]
+        return sum(run.nbytes for run in self._runs)

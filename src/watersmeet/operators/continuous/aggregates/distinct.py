@@ -38,8 +38,8 @@ class Distinct:
         return self._inner.apply(Cells(changes.groups, once, changes.ends), values, order)
 
     def _make_room(self, coming: int) -> None:
-        """At most half of the slots are used, and not for long less than a sixteenth."""
-        slots = 1 << max(MIN_SLOTS.bit_length() - 1, (2 * (self._values + coming)).bit_length())
+        """At most two thirds of the slots are used, and not for long very few of them."""
+        slots = max(MIN_SLOTS, 1 << (3 * (self._values + coming) // 2).bit_length())
         if not slots <= self._table.shape[0] <= 8 * slots:
             table = np.zeros((slots, SLOT_FIELDS), np.int64)
             move_values(self._table, table)

@@ -13,15 +13,16 @@ from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, f
 from watersmeet.operators.kernels.cells import additions_first
 from watersmeet.operators.kernels.ordered import (
     FANOUT,
+    FIRST_FIELDS,
     NEEDS_ROOM,
     NODE_FIELDS,
     NOT_THERE,
+    STALE,
     STATE_FIELDS,
     USED,
     entries,
     first_in_order,
     insert_all,
-    quantiles,
 )
 
 FIRST_NODES = 8
@@ -39,7 +40,7 @@ class Tree:
         """Call kernel(*before, nodes, state, at, *after), again and again with more nodes until it is through."""
         at = np.zeros(2, np.int64)
         while (ended := kernel(*before, self.nodes, self.state, at, *after)) == NEEDS_ROOM:
-            self.nodes = grown(self.nodes, self.nodes.shape[0] + 1)
+            self.nodes = grown(self.nodes, self.nodes.shape[0] + FIRST_NODES, by=0.25)
         if ended == NOT_THERE:
             raise AssertionError("a row left that had not come")
 
@@ -53,45 +54,47 @@ class Tree:
         tree = Tree()
         at = np.zeros(2, np.int64)
         while insert_all(rows, at, tree.nodes, tree.state) == NEEDS_ROOM:
-            tree.nodes = grown(tree.nodes, tree.nodes.shape[0] + 1)
+            tree.nodes = grown(tree.nodes, tree.nodes.shape[0] + FIRST_NODES, by=0.25)
         return tree
+
+    def renamed(self, payload: Callable[[Int64s], Int64s], key: Callable[[Int64s], Int64s] | None) -> Tree:
+        """A tree with other payloads, and other codes in the same order if codes are made from payloads."""
+        rows = self.entries()
+        rows[:, 3] = payload(rows[:, 3])
+        if key is not None:
+            rows[:, 1] = key(rows[:, 3])
+        return self.rebuilt(rows)
 
 
 class OrderedRows:
-    """Rows by (group, key) with how many rows each group has."""
+    """The first row of every group, looked up only when it may have changed."""
 
     def __init__(self) -> None:
         self._tree = Tree()
         self._counts: Int64s = np.zeros(0, np.int64)
+        self._firsts: Int64s = np.zeros((0, FIRST_FIELDS), np.int64)
 
     def first(self, changes: Cells, lives: Int64s, keys: Int64s, payloads: Int64s) -> tuple[Int64s, Mask]:
         """The payload of the row with the smallest key, after each cell."""
         out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
         groups, lives, keys, payloads = in_turn(changes, lives, changes.groups, lives, keys, payloads)
-        self._tree.run(first_in_order, (groups, lives, changes.ends, keys, payloads, self._counts), (out, valid))
+        before = groups, lives, changes.ends, keys, payloads, self._counts, self._firsts
+        self._tree.run(first_in_order, before, (out, valid))
         return out, valid
-
-    def around(self, changes: Cells, lives: Int64s, keys: Int64s, share: float) -> tuple[Int64s, Int64s, Int64s]:
-        """The keys of the rows on both sides of a quantile, and the number of rows, after each cell."""
-        low, high, sizes = (np.zeros(len(changes), np.int64) for _ in range(3))
-        groups, lives, keys = in_turn(changes, lives, changes.groups, lives, keys)
-        self._tree.run(quantiles, (groups, lives, changes.ends, keys, share, self._counts), (low, high, sizes))
-        return low, high, sizes
 
     def rename(self, payload: Callable[[Int64s], Int64s], key: Callable[[Int64s], Int64s] | None) -> None:
         """Change all payloads, and the keys too if they are made from payloads; their order stays."""
-        rows = self._tree.entries()
-        rows[:, 3] = payload(rows[:, 3])
-        if key is not None:
-            rows[:, 1] = key(rows[:, 3])
-        self._tree = self._tree.rebuilt(rows)
+        self._tree = self._tree.renamed(payload, key)
+        self._firsts[:, STALE] = 1
 
     def grow(self, groups: int) -> None:
-        self._counts = grown(self._counts, groups)
+        known = len(self._counts)
+        self._counts, self._firsts = grown(self._counts, groups), grown(self._firsts, groups)
+        self._firsts[known:, STALE] = 1
 
     @property
     def nbytes(self) -> int:
-        return self._tree.nodes.nbytes + self._counts.nbytes
+        return self._tree.nodes.nbytes + self._counts.nbytes + self._firsts.nbytes
 
 
 def in_turn(changes: Cells, lives: Int64s, *arrays: Int64s) -> tuple[Int64s, ...]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from watersmeet.operators.continuous.aggregates.coding import coding_of
 from watersmeet.operators.continuous.aggregates.columns import column, live, to_doubles
 from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
-from watersmeet.operators.continuous.aggregates.ordered_rows import OrderedRows
+from watersmeet.operators.continuous.aggregates.ranked_rows import RankedRows
 from watersmeet.plan.expressions import Aggregate, Expression, Literal, to_text
 
 
@@ -21,13 +21,13 @@ class Percentile:
     def __init__(self, aggregate: Aggregate) -> None:
         self._share = 0.5 if aggregate.function == "median" else share_of(aggregate.args[1])
         self._coding = coding_of(aggregate.args[0].type)
-        self._rows = OrderedRows()
+        self._rows = RankedRows()
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         lives = live(changes, values)
         codes, renaming = self._coding.enter(values, lives)
         if renaming is not None:
-            self._rows.rename(renaming, lambda renamed: renamed)
+            self._rows.rename(renaming)
         low, high, sizes = self._rows.around(changes, lives, codes, self._share)
         valid = sizes > 0
         below = to_doubles(self._coding.decode(low, valid))

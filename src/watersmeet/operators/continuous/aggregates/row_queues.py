@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class RowQueues:
     def first(self, changes: Cells, lives: Int64s, keys: Int64s, payloads: Int64s) -> tuple[Int64s, Mask]:
         """The payload of the row with the smallest key, after each cell."""
         coming = int(np.count_nonzero(lives > 0))
-        self._nodes = grown(self._nodes, int(self._room[USED] - self._room[SPARE]) + coming)
+        self._nodes = grown(self._nodes, int(self._room[USED] - self._room[SPARE]) + coming, by=0.25)
         out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
         first_in_queues(
             changes.groups, lives, changes.ends, keys, payloads, self._queues, self._nodes, self._room, out, valid
@@ -50,4 +51,11 @@ class RowQueues:
 
     @property
     def nbytes(self) -> int:
-        return self._queues.nbytes + self._nodes.nbytes
+        return self._queues.nbytes + self._used().nbytes
+
+    def _used(self) -> Int64s:
+        """Without the nodes that were kept ready and never used."""
+        return self._nodes[: self._room[USED]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_nodes": self._used()}

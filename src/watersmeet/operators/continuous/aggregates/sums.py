@@ -13,12 +13,11 @@ from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
 from watersmeet.operators.continuous.aggregates.numbers import Numbers, Totals
 from watersmeet.operators.kernels.digits import FLOAT, UNSIGNED
 from watersmeet.operators.kernels.sums import (
-    AS_DECIMAL,
-    AS_DOUBLE,
-    AS_MEAN,
     NEVER,
     float_range,
-    sum_exactly,
+    mean_exactly,
+    sum_decimals,
+    sum_floats,
     sum_integers,
     vary_exactly,
 )
@@ -77,29 +76,57 @@ class _Moments:
         return self._counts.nbytes + self._specials.nbytes + self._sums.rows.nbytes
 
 
-class ExactSum(_Moments):
-    """SUM of doubles (the nearest double; infinite beyond the largest) and decimals, and AVG of any numbers."""
+class FloatSum(_Moments):
+    """SUM and AVG of doubles: the double nearest to the exact sum or mean; a sum beyond the largest is infinite."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._text = to_text(aggregate)
-        self._type = aggregate.type
-        decimal = pa.types.is_decimal(aggregate.type)
-        self._form = AS_MEAN if aggregate.function == "avg" else AS_DECIMAL if decimal else AS_DOUBLE
-        self._divisors = np.array([1, *powers_of_ten(self._numbers.scale)], np.int64)
+        self._mean = aggregate.function == "avg"
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         words, lives = self._numbers.words(values), live(changes, values)
         self._cover(words, lives)
-        out = np.zeros(len(changes) * (2 if self._form == AS_DECIMAL else 1), np.int64)
-        valid = np.empty(len(changes), np.bool_)
-        overflow = sum_exactly(
-            self._numbers.kind, words, changes.groups, lives, changes.ends, self._sums.base, self._numbers.exponent,
-            self._counts, self._sums.rows, self._specials, self._form, self._divisors, out, valid,
+        out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
+        sum_floats(
+            words, changes.groups, lives, changes.ends, self._sums.base, self._counts, self._sums.rows,
+            self._specials, self._mean, out, valid,
+        )  # fmt: skip
+        return column(pa.float64(), out, valid)
+
+
+class DecimalSum(_Moments):
+    """SUM of decimals, which must fit 38 digits whenever it is read."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self._type = aggregate.type
+        self._text = to_text(aggregate)
+
+    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
+        out, valid = np.zeros(2 * len(changes), np.int64), np.empty(len(changes), np.bool_)
+        overflow = sum_decimals(
+            self._numbers.words(values), changes.groups, live(changes, values), changes.ends, self._counts,
+            self._sums.rows, out, valid,
         )  # fmt: skip
         if overflow != NEVER:
             raise too_large(self._text, "the 38 digits of a decimal", "DOUBLE")
         return column(self._type, out, valid)
+
+
+class ExactMean(_Moments):
+    """AVG of integers and decimals: the double nearest to the exact mean."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self._divisors = np.array([1, *powers_of_ten(self._numbers.scale)], np.int64)
+
+    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
+        out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
+        mean_exactly(
+            self._numbers.kind, self._numbers.words(values), changes.groups, live(changes, values), changes.ends,
+            self._counts, self._sums.rows, self._divisors, out, valid,
+        )  # fmt: skip
+        return column(pa.float64(), out, valid)
 
 
 class Variance(_Moments):
