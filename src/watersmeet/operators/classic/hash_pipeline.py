@@ -70,7 +70,7 @@ class HashPipeline(Pipeline):
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None:
         kernel.held(plan, address(self._tables), self.plan.inputs, now_us, totals)
 
-    def _lower_to_held(self, plan: int, oldest: Int64s) -> None:
+    def _lower_to_held(self, oldest: Int64s) -> None:
         if self.plan.table[pipeline.COUNTED]:
             kernel.oldest_members(address(self._tables), self.plan.inputs, oldest)
 
@@ -120,9 +120,7 @@ class XJoin(HashPipelineJoin):
         purge_every: int = 10_000,
         output_rows: int = OUTPUT_ROWS,
     ) -> None:
-        super().__init__(
-            description, order=order, buckets=buckets, sweep_every=purge_every, output_rows=output_rows
-        )
+        super().__init__(description, order=order, buckets=buckets, sweep_every=purge_every, output_rows=output_rows)
         for one in self.pipelines:
             one.plan.table[pipeline.LAZY] = one.plan.table[pipeline.PURGE_ALL] = 1
 

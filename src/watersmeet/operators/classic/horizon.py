@@ -28,6 +28,8 @@ class Horizon:
 
 
 def addresses(arrivals: Arrivals) -> tuple[int, int, int]:
+    if len(arrivals) == 0:
+        return 0, 0, 0
     return address(arrivals.streams), address(arrivals.serials), address(arrivals.times)
 
 

@@ -88,6 +88,7 @@ class MergeJoin:
 
     def finish(self, shelf: Int64s) -> Iterator[Int64s]:
         self._state[nested.CLOCK] = nested.ENDED
+        self._state[nested.GOING] = 1
         return self._run(NO_ARRIVALS, shelf, quietly=False)
 
     def oldest_needed(self, place: int) -> int:

@@ -44,8 +44,9 @@ class NestedPipeline(Pipeline):
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None:
         pipeline_join.held(plan, address(self._nodes), self.plan.inputs, now_us, totals)
 
-    def _lower_to_held(self, plan: int, oldest: Int64s) -> None:
-        pipeline_join.oldest_members(plan, address(self._nodes), self.plan.inputs, oldest)
+    def _lower_to_held(self, oldest: Int64s) -> None:
+        counted = bool(self.plan.table[pipeline.COUNTED])
+        pipeline_join.oldest_members(address(self._nodes), self.plan.inputs, counted, oldest)
 
 
 class PipelineJoin(Pipelines):

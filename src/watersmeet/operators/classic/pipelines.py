@@ -13,7 +13,6 @@ from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import Horizon, addresses
 from watersmeet.operators.classic.pipeline_plan import PipelinePlan
 from watersmeet.operators.kernels import pipeline as kernel
-from watersmeet.operators.kernels.memory import address
 from watersmeet.operators.kernels.nested import NEVER, UNREAD
 from watersmeet.operators.kernels.turns import alternate
 
@@ -51,9 +50,12 @@ class Pipeline(ABC):
         return totals
 
     def oldest_held(self) -> Int64s:
-        """The smallest serial held of each input, by place; NEVER if none is."""
+        """The smallest serial of each input, by place, that may be looked up to find an entry dead; NEVER if none is.
+
+        What time decides lies in the entries themselves, unlike rows that are not copied and deaths that may change.
+        """
         oldest = np.full(self.plan.inputs, NEVER, np.int64)
-        self._lower_to_held(address(self.plan.table), oldest)
+        self._lower_to_held(oldest)
         return oldest[self.plan.positions]
 
     @abstractmethod
@@ -66,7 +68,7 @@ class Pipeline(ABC):
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None: ...
 
     @abstractmethod
-    def _lower_to_held(self, plan: int, oldest: Int64s) -> None: ...
+    def _lower_to_held(self, oldest: Int64s) -> None: ...
 
 
 class Pipelines:
@@ -111,7 +113,6 @@ class Pipelines:
         return Work(*map(int, np.concatenate([counts, held])))
 
     def _follow(self, arrivals: Arrivals, shelf: Int64s) -> None:
-        """What dead entries are decided by lies in them, except deaths in ROWS windows and rows not copied at all."""
         self._horizon.follow(arrivals, shelf)
         self._oldest_held = np.min([pipeline.oldest_held() for pipeline in self.pipelines], axis=0)
 

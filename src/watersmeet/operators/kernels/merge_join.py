@@ -32,6 +32,7 @@ from watersmeet.operators.kernels.nested import (
     DROP_HEADS,
     ENDED,
     FITTING,
+    GOING,
     HEADS_ONLY,
     INPUTS,
     JOINED,
@@ -118,9 +119,10 @@ def restart_at(state, i):
 @njit(cache=True)
 def wait_for(plan, buffers, state, i, counts, trace):
     """Input i has no head. If time is known to have moved on, heads that its next row cannot reach may go."""
-    if load64(plan, CLOCKED) or load64(state, CLOCK) == ENDED:
-        if drop_unreachable(plan, buffers, state, i, load64(state, CLOCK), counts, trace):
-            restart_at(state, i)
+    clock = load64(state, CLOCK)
+    moves_on = load64(plan, CLOCKED) or clock == ENDED
+    if moves_on and drop_unreachable(plan, buffers, state, i, clock, counts, trace):
+        restart_at(state, i)
 
 
 @njit(cache=True)
@@ -217,10 +219,10 @@ def is_past(plan, buffers, state):
     clock = load64(state, CLOCK)
     if (load64(plan, CLOCKED) or clock == ENDED) and clock > load64(state, ADMIT_UNTIL):
         return True
+    known = 0
     for i in range(load64(plan, INPUTS)):
-        if load64(buffers, JOINED + i) == load64(buffers, ARRIVED + i):
-            return False
-    return True
+        known += load64(buffers, JOINED + i) < load64(buffers, ARRIVED + i)
+    return known == load64(plan, INPUTS)
 
 
 @njit(cache=True)
@@ -265,17 +267,22 @@ def run(plan, buffers, state, counts, trace, quietly, out, count):
 def merge_join(streams, serials, times, arrivals, plan, buffers, state, counts, trace, quietly, out):
     """Fill `out[input, i]` with serials of combinations; returns the outcome and how many.
 
-    Resumable as w_join.w_join. Without arrivals it goes on as far as CLOCK allows: to the end, if that is ENDED.
+    Resumable as w_join.w_join. GOING is set while there is something to do; without arrivals, as far as CLOCK allows.
     """
     count, outcome = 0, WAITS
     at = load64(state, AT_ARRIVAL)
     while True:
-        outcome, count = run(plan, buffers, state, counts, trace, quietly, out, count)
-        if outcome != WAITS or at == arrivals:
+        if load64(state, GOING):
+            outcome, count = run(plan, buffers, state, counts, trace, quietly, out, count)
+            if outcome != WAITS:
+                break
+            store64(state, GOING, 0)
+        if at == arrivals:
             break
         i, t = load64(streams, at), load64(times, at)
         take_in(buffers, i, load64(serials, at), t)
         store64(state, CLOCK, t)
+        store64(state, GOING, 1)
         counts[INSERTED] += 1
         at += 1
     store64(state, AT_ARRIVAL, at)

@@ -79,10 +79,10 @@ def is_out_right(plan, state, k, t, dies):
 @njit(cache=True)
 def any_dead(plan, k, members, last):
     """Whether a member of an m-tuple of node k has left its window by the time of the last row on the right."""
+    dies = NEVER
     for u in range(k):
-        if death_of(plan, u, load64(members, u)) <= last:
-            return True
-    return False
+        dies = min(dies, death_of(plan, u, load64(members, u)))
+    return dies <= last
 
 
 @njit(cache=True)

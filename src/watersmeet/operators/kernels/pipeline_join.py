@@ -61,6 +61,7 @@ NODE_FIELDS = 5
 # an m-tuple
 PERIOD_LOW, PERIOD_HIGH, MEMBERS = range(3)
 
+
 @njit(cache=True)
 def node_field(nodes, k, field):
     return load64(nodes, NODE_FIELDS * k + field)
@@ -276,12 +277,12 @@ def held(plan, nodes, inputs, now, totals):
 
 
 @njit(cache=True)
-def oldest_members(plan, nodes, inputs, oldest):
-    """Lower each position's oldest serial to the smallest one that a buffer still holds."""
+def oldest_members(nodes, inputs, partial, oldest):
+    """Lower each position's oldest serial to that of its right buffer and, if asked, of the m-tuples."""
     for k in range(1, inputs):
-        base, width = node_field(nodes, k, LEFT), MEMBERS + k
-        for i in range(node_field(nodes, k, LEFT_COUNT)):
-            for u in range(k):
-                oldest[u] = min(oldest[u], load64(base + 8 * width * i, MEMBERS + u))
         if node_field(nodes, k, RIGHT_TAIL) < node_field(nodes, k, RIGHT_HEAD):
             oldest[k] = min(oldest[k], node_field(nodes, k, RIGHT_TAIL))
+        base, width = node_field(nodes, k, LEFT), MEMBERS + k
+        for i in range(node_field(nodes, k, LEFT_COUNT) if partial else 0):
+            for u in range(k):
+                oldest[u] = min(oldest[u], load64(base + 8 * width * i, MEMBERS + u))
