@@ -36,6 +36,7 @@ class Case:
     times: tuple[Int64s, ...]
     codes: tuple[Int64s, ...]
     rows: tuple[int | None, ...] = ()  # the size of each ROWS window
+    partitioned: bool = False  # whether these count for each value of the first code
 
     @property
     def inputs(self) -> int:
@@ -50,11 +51,13 @@ class Case:
         return tuple(i for i, size in enumerate(self.rows) if size)
 
     def deaths(self, i: int) -> Int64s:
-        """The time of the n-th row after each."""
+        """The time of the n-th row after each, or of the n-th with the same first code."""
         deaths = np.full(self.times[i].size, FOREVER_US, np.int64)
         size = self.rows[i] if self.rows else None
-        if size and self.times[i].size > size:
-            deaths[:-size] = self.times[i][size:]
+        keys = self.codes[i][0] if self.partitioned else np.zeros(deaths.size)
+        for key in set(keys.tolist()) if size else ():
+            mine = np.flatnonzero(keys == key)
+            deaths[mine[:-size]] = self.times[i][mine[size:]]
         return deaths
 
     def answer(self) -> Answer:

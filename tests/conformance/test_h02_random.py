@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.h02_cases import FORMS, Random, Rng, cuts_of, random_case
+from tests.conformance.h02_cases import FORMS, WITHOUT_END, Random, Rng, cuts_of, random_case
 from tests.conformance.h02_harness import (
     Answer,
     Case,
@@ -97,7 +97,15 @@ def test_answers_do_not_depend_on_the_interleaving_of_streams(form: str) -> None
             check(name, random, make, order, expected, seed)
 
 
-@pytest.mark.parametrize("form", FORMS)
+def test_streams_without_windows_between_them() -> None:
+    for seed in range(5_000, 5_000 + SEEDS):
+        random = random_case(seed, "islands", keyed=True)
+        expected = random.case.answer()
+        for name, make in COUNTING.items():
+            check(name, random, make, shuffled(random.case, random.rng), expected, seed)
+
+
+@pytest.mark.parametrize("form", FORMS | WITHOUT_END)
 def test_windows_that_count_rows(form: str) -> None:
     for seed in range(2_000, 2_000 + SEEDS):
         random = random_case(seed, form, keyed=True, counted=True)
@@ -129,12 +137,19 @@ def interrupted(
     found = feed(first, shelf, before)
     if all_rows:
         shelf = Shelf(case)
-    else:
-        oldest = np.array([first.oldest_needed(i) for i in range(case.inputs)])
-        kept = before.serials >= oldest[before.streams]
-        before = Arrivals(before.streams[kept], before.serials[kept], before.times[kept])
+    elif cut:
+        before = still_needed(case, before, first)
     second.take_back(before, shelf.table)
     return found + feed(second, shelf, after) + finish(second, shelf)
+
+
+def still_needed(case: Case, arrivals: Arrivals, algorithm: Algorithm) -> Arrivals:
+    """The rows that the algorithm asks for and that are not too old for the time reached, as a log would hold them."""
+    oldest = np.array([algorithm.oldest_needed(i) for i in range(case.inputs)])
+    reach = np.array(case.description.reach_us)
+    kept = arrivals.serials >= oldest[arrivals.streams]
+    kept &= arrivals.times + reach[arrivals.streams] >= arrivals.times[-1]
+    return Arrivals(arrivals.streams[kept], arrivals.serials[kept], arrivals.times[kept])
 
 
 @pytest.mark.parametrize("name", {**ALGORITHMS, **KEYED})

@@ -73,10 +73,8 @@ class Description:
 
 
 def shelf_codes(strategy: JoinStrategy, stream: str) -> tuple[Code, ...]:
-    """The codes of an input that the algorithms compare: those stored anyway, then what only a new row is asked for."""
-    compared = [code for one in strategy.equalities for code in (one.left, one.right)]
-    compared += [code for one in strategy.comparisons for code in (one.own, one.bound)]
-    return tuple(dict.fromkeys([*strategy.stored_codes(stream), *(c for c in compared if c.stream == stream)]))
+    """The codes of an input that the algorithms compare: those of stored rows, then those that only new rows need."""
+    return tuple(dict.fromkeys((*strategy.stored_codes(stream), *strategy.probing_codes(stream))))
 
 
 def describe(strategy: JoinStrategy, codes: Mapping[str, Sequence[Code]] | None = None) -> Description:

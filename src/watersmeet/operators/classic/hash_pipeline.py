@@ -27,14 +27,17 @@ class HashPipeline(Pipeline):
         self.buckets = buckets
         self._tables = np.zeros((2 * plan.inputs, kernel.TABLE_FIELDS), np.int64)
         self._tables[:, kernel.FREE] = -1
-        nothing = np.empty((0, 0), np.int64)
+        nothing: Int64s = np.empty((0, 0), np.int64)
         self._arenas = [nothing] * (2 * plan.inputs)
         self._heads = [nothing] * (2 * plan.inputs)
-        self._probed = [nothing] * (2 * plan.inputs)
         for buffer in range(2, 2 * plan.inputs):
             self._give_room(buffer, FIRST_ROOM)
             self._give_buckets(buffer, buckets or FIRST_ROOM)
         self.state[pipeline.EPOCH] = 1
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (*self._arenas, *self._heads))
 
     def _width(self, buffer: int) -> int:
         k, side = divmod(buffer, 2)
@@ -49,11 +52,9 @@ class HashPipeline(Pipeline):
         self._tables[buffer, kernel.ROOM] = room
 
     def _give_buckets(self, buffer: int, buckets: int) -> None:
-        self._heads[buffer] = np.full(buckets, -1, np.int64)
-        self._probed[buffer] = np.zeros(buckets, np.int64)
+        self._heads[buffer] = np.zeros((buckets, kernel.HEAD_FIELDS), np.int64)
         table = self._tables[buffer]
-        table[kernel.HEADS], table[kernel.PROBED] = address(self._heads[buffer]), address(self._probed[buffer])
-        table[kernel.BUCKETS] = buckets
+        table[kernel.HEADS], table[kernel.BUCKETS] = address(self._heads[buffer]), buckets
         kernel.relink(address(table), self._width(buffer))
 
     def _grow(self, buffer: int) -> None:

@@ -26,6 +26,10 @@ class NestedPipeline(Pipeline):
         for k in range(1, plan.inputs):
             self._give_room(k, FIRST_ROOM)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(left.nbytes for left in self._lefts)
+
     def _give_room(self, k: int, room: int) -> None:
         held, width = self._lefts[k], pipeline_join.MEMBERS + k
         self._lefts[k] = np.empty((room, width), np.int64)

@@ -58,6 +58,10 @@ class Pipeline(ABC):
         self._lower_to_held(oldest)
         return oldest[self.plan.positions]
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int: ...
+
     @abstractmethod
     def _step(self, columns: tuple[int, int, int], arrivals: int, plan: int, out: Int64s) -> tuple[int, int]: ...
 
@@ -106,6 +110,10 @@ class Pipelines:
 
     def oldest_needed(self, place: int) -> int:
         return min(self._horizon.oldest(place), int(self._oldest_held[place]))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(pipeline.nbytes for pipeline in self.pipelines)
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
         counts = sum(pipeline.counts for pipeline in self.pipelines)

@@ -70,9 +70,13 @@ from watersmeet.operators.kernels.pipeline import (
 )
 
 # tables[2 * k + side]
-ARENA, COUNT, ROOM, FREE, HEADS, BUCKETS, PROBED = range(7)
-TABLE_FIELDS = 7
+ARENA, COUNT, ROOM, FREE, HEADS, BUCKETS = range(6)
+TABLE_FIELDS = 6
 LEFT, RIGHT = range(2)
+
+# heads[bucket]: the newest entry, and the epoch in which a probe last came by
+NEWEST_ENTRY, PROBED = range(2)
+HEAD_FIELDS = 2
 
 # an entry; a right row has its time as ENTRY_LOW, a free entry -1 as its first member
 NEXT, KEY, ENTRY_LOW, ENTRY_HIGH, MEMBERS = range(5)
@@ -97,6 +101,11 @@ def entry_at(table, width, slot):
 def bucket_of(key, buckets):
     """Any number of buckets up to 2**31: the upper half of the hash, scaled."""
     return np.int64(((np.uint64(key) >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
+
+
+@njit(cache=True)
+def head_of(table, bucket):
+    return load64(table, HEADS) + 8 * HEAD_FIELDS * bucket
 
 
 @njit(cache=True)
@@ -130,9 +139,9 @@ def new_entry(table, width, key, low, high):
             return 0
         store64(table, COUNT, slot + 1)
     entry = entry_at(table, width, slot)
-    heads, bucket = load64(table, HEADS), bucket_of(key, load64(table, BUCKETS))
-    store64(entry, NEXT, load64(heads, bucket))
-    store64(heads, bucket, slot)
+    head = head_of(table, bucket_of(key, load64(table, BUCKETS)))
+    store64(entry, NEXT, load64(head, NEWEST_ENTRY))
+    store64(head, NEWEST_ENTRY, slot)
     store64(entry, KEY, key)
     store64(entry, ENTRY_LOW, low)
     store64(entry, ENTRY_HIGH, high)
@@ -145,7 +154,7 @@ def delete(table, width, bucket, previous, slot):
     entry = entry_at(table, width, slot)
     following = load64(entry, NEXT)
     if previous < 0:
-        store64(load64(table, HEADS), bucket, following)
+        store64(head_of(table, bucket), NEWEST_ENTRY, following)
     else:
         store64(entry_at(table, width, previous), NEXT, following)
     store64(entry, NEXT, load64(table, FREE))
@@ -165,10 +174,10 @@ def is_out(plan, state, k, side, entry):
 @njit(cache=True)
 def start_probe(tables, state, k, side, key):
     table = table_of(tables, k, side)
-    bucket = bucket_of(key, load64(table, BUCKETS))
-    store64(load64(table, PROBED), bucket, load64(state, EPOCH))
+    head = head_of(table, bucket_of(key, load64(table, BUCKETS)))
+    store64(head, PROBED, load64(state, EPOCH))
     store64(state, HASH + k, key)
-    store64(state, CURSOR + k, load64(load64(table, HEADS), bucket))
+    store64(state, CURSOR + k, load64(head, NEWEST_ENTRY))
     store64(state, PREVIOUS + k, -1)
 
 
@@ -290,9 +299,10 @@ def sweep(plan, tables, state, k, side, counts):
     table, width = table_of(tables, k, side), width_of(k, side)
     everything, epoch = load64(plan, PURGE_ALL), load64(state, EPOCH)
     for bucket in range(load64(table, BUCKETS)):
-        if not everything and load64(load64(table, PROBED), bucket) == epoch:
+        head = head_of(table, bucket)
+        if not everything and load64(head, PROBED) == epoch:
             continue
-        previous, slot = np.int64(-1), load64(load64(table, HEADS), bucket)
+        previous, slot = np.int64(-1), load64(head, NEWEST_ENTRY)
         while slot >= 0:
             entry = entry_at(table, width, slot)
             following = load64(entry, NEXT)
@@ -347,15 +357,15 @@ def hash_pipeline(streams, serials, times, arrivals, plan, tables, state, counts
 @njit(cache=True)
 def relink(table, width):
     """Chain all entries anew after the number of buckets changed."""
-    heads, buckets = load64(table, HEADS), load64(table, BUCKETS)
+    buckets = load64(table, BUCKETS)
     for bucket in range(buckets):
-        store64(heads, bucket, -1)
+        store64(head_of(table, bucket), NEWEST_ENTRY, -1)
     for slot in range(load64(table, COUNT)):
         entry = entry_at(table, width, slot)
         if load64(entry, MEMBERS) >= 0:
-            bucket = bucket_of(load64(entry, KEY), buckets)
-            store64(entry, NEXT, load64(heads, bucket))
-            store64(heads, bucket, slot)
+            head = head_of(table, bucket_of(load64(entry, KEY), buckets))
+            store64(entry, NEXT, load64(head, NEWEST_ENTRY))
+            store64(head, NEWEST_ENTRY, slot)
 
 
 @njit(cache=True)

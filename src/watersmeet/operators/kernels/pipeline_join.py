@@ -9,6 +9,7 @@ kernel stops when its output is full or a buffer must grow, and resumes where it
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from watersmeet.operators.classic.contract import (
@@ -21,7 +22,19 @@ from watersmeet.operators.classic.contract import (
     WINDOW_COMPARISONS,
 )
 from watersmeet.operators.kernels.memory import load64, store64
-from watersmeet.operators.kernels.nested import NEVER, SERIAL, TIME, bind, fits
+from watersmeet.operators.kernels.nested import (
+    BOUND_CODES,
+    BOUND_INPUT,
+    EQUAL,
+    NEVER,
+    OPERATOR,
+    OWN_CODES,
+    SERIAL,
+    TEST_FIELDS,
+    TIME,
+    bind,
+    fits,
+)
 from watersmeet.operators.kernels.pipeline import (
     AT_ARRIVAL,
     BASE,
@@ -104,6 +117,25 @@ def keep_left(nodes, state, k, counts):
 
 
 @njit(cache=True)
+def first_key(tests, first, past):
+    """If the first test of a node is an equality, which decides most candidates: own codes, bound codes and input."""
+    test = tests + 8 * TEST_FIELDS * first
+    if past > first and load64(test, OPERATOR) == EQUAL:
+        return True, load64(test, OWN_CODES), load64(test, BOUND_CODES), load64(test, BOUND_INPUT)
+    return False, np.int64(0), np.int64(0), np.int64(0)
+
+
+@njit(cache=True)
+def count_scan(counts, scanned, deleted, attributes):
+    """Every candidate is first asked whether it can go, and if not whether it lies in the period."""
+    counts[SCANNED] += scanned
+    counts[INVALIDATION_COMPARISONS] += scanned
+    counts[INVALIDATED] += deleted
+    counts[WINDOW_COMPARISONS] += scanned - deleted
+    counts[ATTRIBUTE_COMPARISONS] += attributes
+
+
+@njit(cache=True)
 def next_right(plan, nodes, state, k, counts):
     """Bind the next right row of node k that matches the members bound; False if there is none left.
 
@@ -114,30 +146,23 @@ def next_right(plan, nodes, state, k, counts):
     low, high = load64(state, LOW + k), load64(state, HIGH + k)
     p, head = load64(state, CURSOR + k), node_field(nodes, k, RIGHT_HEAD)
     tail = node_field(nodes, k, RIGHT_TAIL)
-    start = p
-    scanned = attributes = windows = 0
+    keyed, own_codes, bound_codes, bound = first_key(tests, first, past)
+    key = load64(bound_codes, load64(state, SERIAL + bound)) if keyed else np.int64(0)
+    start, deleted, inside = p, 0, 0
     found = False
     while p < head and not found:
         t = load64(times, p)
-        scanned += 1
-        if p == tail and is_out_right(plan, state, k, t, death_of(plan, k, p)):
-            tail += 1
-        else:
-            windows += 1
-            if low <= t <= high:
-                attributes += 1
-                if fits(tests, first, past, p, state):
-                    bind(state, k, p, t)
-                    found = True
+        if p == tail + deleted and is_out_right(plan, state, k, t, death_of(plan, k, p)):
+            deleted += 1
+        elif low <= t <= high:
+            inside += 1
+            found = (not keyed or load64(own_codes, p) == key) and fits(tests, first, past, p, state)
         p += 1
+    if found:
+        bind(state, k, p - 1, load64(times, p - 1))
     store64(state, CURSOR + k, p)
-    counts[INVALIDATED] += tail - node_field(nodes, k, RIGHT_TAIL)
-    set_node(nodes, k, RIGHT_TAIL, tail)
-    counts[SCANNED] += p - start
-    counts[INVALIDATION_COMPARISONS] += scanned
-    counts[WINDOW_COMPARISONS] += windows
-    if past > first:
-        counts[ATTRIBUTE_COMPARISONS] += attributes
+    set_node(nodes, k, RIGHT_TAIL, tail + deleted)
+    count_scan(counts, p - start, deleted, inside if past > first else 0)
     return found
 
 
@@ -149,7 +174,9 @@ def next_left(plan, nodes, state, k, counts):
     base, width = node_field(nodes, k, LEFT), MEMBERS + k
     read, write, stop = load64(state, READ), load64(state, WRITE), node_field(nodes, k, LEFT_COUNT)
     simple = load64(plan, COUNTED) == 0 and load64(plan, UNSIGNED) == 0
-    start, attributes, deleted = read, 0, read - write
+    keyed, own_codes, bound_codes, bound = first_key(tests, first, past)
+    key = load64(own_codes, serial) if keyed else np.int64(0)
+    start, inside, deleted_before = read, 0, read - write
     found = False
     while read < stop and not found:
         entry = base + 8 * width * read
@@ -163,23 +190,18 @@ def next_left(plan, nodes, state, k, counts):
                 store64(moved, field, load64(entry, field))
         write += 1
         if low <= t <= high:
-            attributes += 1
-            for u in range(k):
-                store64(state, SERIAL + u, load64(entry, MEMBERS + u))
-            found = fits(tests, first, past, serial, state)
+            inside += 1
+            if not keyed or load64(bound_codes, load64(entry, MEMBERS + bound)) == key:
+                for u in range(k):
+                    store64(state, SERIAL + u, load64(entry, MEMBERS + u))
+                found = fits(tests, first, past, serial, state)
     if found:
         bind_members(plan, state, k, base + 8 * width * (write - 1) + 8 * MEMBERS)
     else:
         set_node(nodes, k, LEFT_COUNT, write)
     store64(state, READ, read)
     store64(state, WRITE, write)
-    deleted = read - write - deleted
-    counts[INVALIDATED] += deleted
-    counts[SCANNED] += read - start
-    counts[INVALIDATION_COMPARISONS] += read - start
-    counts[WINDOW_COMPARISONS] += read - start - deleted
-    if past > first:
-        counts[ATTRIBUTE_COMPARISONS] += attributes
+    count_scan(counts, read - start, read - write - deleted_before, inside if past > first else 0)
     return found
 
 
