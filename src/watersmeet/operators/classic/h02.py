@@ -16,7 +16,8 @@ from watersmeet.operators.classic.ripple import RippleJoin
 from watersmeet.operators.classic.w_join import WJoin
 
 Name = Literal["w_join", "nlw", "hw", "merge", "ripple", "xjoin"]
-CLASSES = {
+Class = type[WJoin] | type[PipelineJoin] | type[HashPipelineJoin] | type[MergeJoin]
+CLASSES: dict[Name, Class] = {
     "w_join": WJoin,
     "nlw": PipelineJoin,
     "hw": HashPipelineJoin,

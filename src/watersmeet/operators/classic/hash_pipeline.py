@@ -8,8 +8,9 @@ import numpy as np
 
 from watersmeet.operators.classic.contract import Int64s
 from watersmeet.operators.classic.description import Description
+from watersmeet.operators.classic.output import OUTPUT_ROWS
 from watersmeet.operators.classic.pipeline_plan import PipelinePlan
-from watersmeet.operators.classic.pipelines import OUTPUT_ROWS, Pipeline, Pipelines, Turns, pipeline_refusal
+from watersmeet.operators.classic.pipelines import Pipeline, Pipelines, Turns, pipeline_refusal
 from watersmeet.operators.kernels import hash_pipeline as kernel
 from watersmeet.operators.kernels import pipeline
 from watersmeet.operators.kernels.memory import address
@@ -48,20 +49,23 @@ class HashPipeline(Pipeline):
         arena = np.empty((room, width), np.int64)
         arena[: len(held)] = held.reshape(len(held), width)
         self._arenas[buffer] = arena
-        self._tables[buffer, kernel.ARENA] = address(arena)
         self._tables[buffer, kernel.ROOM] = room
 
     def _give_buckets(self, buffer: int, buckets: int) -> None:
-        self._heads[buffer] = np.zeros((buckets, kernel.HEAD_FIELDS), np.int64)
-        table = self._tables[buffer]
-        table[kernel.HEADS], table[kernel.BUCKETS] = address(self._heads[buffer]), buckets
-        kernel.relink(address(table), self._width(buffer))
+        self._heads[buffer] = np.full((buckets, kernel.HEAD_FIELDS), -1, np.int64)
+        self._tables[buffer, kernel.BUCKETS] = buckets
 
     def _grow(self, buffer: int) -> None:
         room = 2 * len(self._arenas[buffer])
         self._give_room(buffer, room)
         if self.buckets is None:
             self._give_buckets(buffer, room)
+        self._aim()
+        kernel.relink(address(self._tables[buffer]), self._width(buffer))
+
+    def _aim(self) -> None:
+        self._tables[2:, kernel.ARENA] = [address(arena) for arena in self._arenas[2:]]
+        self._tables[2:, kernel.HEADS] = [address(heads) for heads in self._heads[2:]]
 
     def _step(self, columns: tuple[int, int, int], arrivals: int, plan: int, out: Int64s) -> tuple[int, int]:
         tables = (plan, address(self._tables), address(self.state))

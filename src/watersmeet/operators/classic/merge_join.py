@@ -12,8 +12,9 @@ from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import addresses, empty_buffers
 from watersmeet.operators.classic.nested_plan import NestedPlan
+from watersmeet.operators.classic.output import OUTPUT_ROWS, Output
 from watersmeet.operators.classic.periods import Windows, is_exact, merge_windows
-from watersmeet.operators.classic.w_join import OUTPUT_ROWS, as_work, held_rows
+from watersmeet.operators.classic.w_join import as_work, held_rows
 from watersmeet.operators.kernels import merge_join as kernel
 from watersmeet.operators.kernels import nested
 from watersmeet.operators.kernels.memory import address
@@ -64,7 +65,7 @@ class MergeJoin:
         self._state = np.zeros(nested.STATE_SIZE, np.int64)
         self._state[nested.CLOCK] = nested.UNREAD
         self._trace = np.zeros((trace_rows, 5), np.int64)
-        self._out = np.empty((description.inputs, output_rows), np.int64)
+        self._out = Output(description.inputs, output_rows)
 
     @staticmethod
     def refusal(description: Description) -> str | None:
@@ -111,10 +112,10 @@ class MergeJoin:
         while True:
             tables = (plan, address(self._buffers), address(self._state))
             outcome, count = kernel.merge_join(
-                *columns, len(arrivals), *tables, self.counts, self._trace, quietly, self._out
+                *columns, len(arrivals), *tables, self.counts, self._trace, quietly, self._out.table
             )
             if count:
-                yield self._out[:, :count]
+                yield self._out.table[:, :count]
             if outcome == kernel.WAITS:
                 return
             if outcome == kernel.IS_LOST:

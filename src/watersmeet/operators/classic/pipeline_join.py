@@ -8,8 +8,9 @@ import numpy as np
 
 from watersmeet.operators.classic.contract import Int64s
 from watersmeet.operators.classic.description import Description
+from watersmeet.operators.classic.output import OUTPUT_ROWS
 from watersmeet.operators.classic.pipeline_plan import PipelinePlan
-from watersmeet.operators.classic.pipelines import OUTPUT_ROWS, Pipeline, Pipelines, Turns, pipeline_refusal
+from watersmeet.operators.classic.pipelines import Pipeline, Pipelines, Turns, pipeline_refusal
 from watersmeet.operators.kernels import pipeline, pipeline_join
 from watersmeet.operators.kernels.memory import address
 
@@ -34,11 +35,14 @@ class NestedPipeline(Pipeline):
         held, width = self._lefts[k], pipeline_join.MEMBERS + k
         self._lefts[k] = np.empty((room, width), np.int64)
         self._lefts[k][: len(held)] = held.reshape(len(held), width)
-        self._nodes[k, pipeline_join.LEFT] = address(self._lefts[k])
         self._nodes[k, pipeline_join.LEFT_ROOM] = room
 
     def _grow(self, buffer: int) -> None:
         self._give_room(buffer, 2 * len(self._lefts[buffer]))
+        self._aim()
+
+    def _aim(self) -> None:
+        self._nodes[1:, pipeline_join.LEFT] = [address(left) for left in self._lefts[1:]]
 
     def _step(self, columns: tuple[int, int, int], arrivals: int, plan: int, out: Int64s) -> tuple[int, int]:
         tables = (plan, address(self._nodes), address(self.state))

@@ -11,12 +11,11 @@ import numpy as np
 from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import Horizon, addresses
+from watersmeet.operators.classic.output import Output
 from watersmeet.operators.classic.pipeline_plan import PipelinePlan
 from watersmeet.operators.kernels import pipeline as kernel
 from watersmeet.operators.kernels.nested import NEVER, UNREAD
 from watersmeet.operators.kernels.turns import alternate
-
-OUTPUT_ROWS = 1 << 14
 
 Turns = Literal["arrival", "alternate"]
 
@@ -29,23 +28,25 @@ class Pipeline(ABC):
         self.counts = np.zeros(COUNTS, np.int64)
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.LAST : kernel.LAST + plan.inputs] = UNREAD
-        self._out = np.empty((plan.inputs, output_rows), np.int64)
+        self._out = Output(plan.inputs, output_rows)
 
     def run(self, arrivals: Arrivals, shelf: Int64s, *, quietly: bool = False) -> Iterator[Int64s]:
         """Feed the arrivals; with `quietly` nothing is found, but partial combinations are kept as ever."""
         self.plan.table[kernel.QUIETLY] = quietly
         self.state[kernel.AT_ARRIVAL] = 0
         plan = self.plan.aim(shelf)
+        self._aim()
         while self.state[kernel.AT_ARRIVAL] < len(arrivals):
-            outcome, count = self._step(addresses(arrivals), len(arrivals), plan, self._out)
+            outcome, count = self._step(addresses(arrivals), len(arrivals), plan, self._out.table)
             if count:
-                yield self._out[:, :count]
+                yield self._out.table[:, :count]
             if outcome == kernel.MUST_GROW:
                 self._grow(int(self.state[kernel.GROWING]))
 
     def held(self, now_us: int, shelf: Int64s) -> Int64s:
         """How many rows and partial combinations are held: live ones and stale ones."""
         totals = np.zeros(2, np.int64)
+        self._aim()
         self._count_held(self.plan.aim(shelf), now_us, totals)
         return totals
 
@@ -55,12 +56,17 @@ class Pipeline(ABC):
         What time decides lies in the entries themselves, unlike rows that are not copied and deaths that may change.
         """
         oldest = np.full(self.plan.inputs, NEVER, np.int64)
+        self._aim()
         self._lower_to_held(oldest)
         return oldest[self.plan.positions]
 
     @property
     @abstractmethod
     def nbytes(self) -> int: ...
+
+    @abstractmethod
+    def _aim(self) -> None:
+        """Write down where the buffers lie: a saved pipeline finds them elsewhere."""
 
     @abstractmethod
     def _step(self, columns: tuple[int, int, int], arrivals: int, plan: int, out: Int64s) -> tuple[int, int]: ...

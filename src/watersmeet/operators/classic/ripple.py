@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from watersmeet.operators.classic.description import Description
-from watersmeet.operators.classic.w_join import OUTPUT_ROWS, WJoin
+from watersmeet.operators.classic.output import OUTPUT_ROWS
+from watersmeet.operators.classic.w_join import WJoin
 
 PURGE_EVERY = 10_000
 

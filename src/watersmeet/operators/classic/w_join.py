@@ -13,11 +13,10 @@ from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import addresses, empty_buffers
 from watersmeet.operators.classic.nested_plan import NestedPlan
+from watersmeet.operators.classic.output import OUTPUT_ROWS, Output
 from watersmeet.operators.kernels import nested, removal
 from watersmeet.operators.kernels import w_join as kernel
 from watersmeet.operators.kernels.memory import address
-
-OUTPUT_ROWS = 1 << 14
 
 
 class WJoin:
@@ -36,7 +35,7 @@ class WJoin:
         self._plan.table[nested.UNSIGNED] = unsigned
         self._buffers = empty_buffers(description)
         self._state = np.zeros(nested.STATE_SIZE, np.int64)
-        self._out = np.empty((description.inputs, output_rows), np.int64)
+        self._out = Output(description.inputs, output_rows)
 
     @staticmethod
     def refusal(description: Description) -> str | None:
@@ -49,9 +48,9 @@ class WJoin:
         self._state[nested.AT_ARRIVAL] = 0
         while self._state[nested.AT_ARRIVAL] < len(arrivals):
             tables = (plan, address(self._buffers), address(self._state))
-            count = kernel.w_join(*columns, len(arrivals), *tables, self.counts, self._out)
+            count = kernel.w_join(*columns, len(arrivals), *tables, self.counts, self._out.table)
             if count:
-                yield self._out[:, :count]
+                yield self._out.table[:, :count]
 
     def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
         tables = (self._plan.aim(shelf), address(self._buffers), address(self._state))
