@@ -15,6 +15,8 @@ from tests.conformance.test_h02_random import ALGORITHMS, KEYED
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
 from watersmeet.operators.classic.contract import Arrivals, Work
+from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
+from watersmeet.operators.classic.merge_join import MergeJoin
 from watersmeet.operators.classic.pipeline_join import PipelineJoin
 from watersmeet.operators.classic.w_join import WJoin
 from watersmeet.operators.kernels.turns import alternate
@@ -205,6 +207,17 @@ def test_live_rows_are_those_that_an_arrival_now_could_match() -> None:
     feed(algorithm, shelf, arrivals_of(case, [0, 0, 0, 1]))
     held = [(work.live_held, work.stale_held) for work in (algorithm.work(now, shelf.table) for now in (5, 6, 9, 10))]
     assert held == [(3, 0), (2, 1), (2, 1), (1, 2)]  # b went as a came to 9
+
+
+@pytest.mark.parametrize("join", [WJoin, PipelineJoin, HashPipelineJoin, MergeJoin])
+def test_occupancy_is_known_for_each_stream(join: type[WJoin]) -> None:
+    case = simple_case(single_window("abc", 5, "closed"), times=[[0, 4, 9], [1], []])
+    algorithm, shelf = join(case.description), Shelf(case)
+    feed(algorithm, shelf, arrivals_of(case, [0, 1, 0, 0]))
+    live, stale = algorithm.occupancy(9, shelf.table)
+    # pipelines met the row of b and deleted it, the scheme waits for c, and the merge knows the time
+    held = {WJoin: [1, 1, 0], PipelineJoin: [1, 0, 0], HashPipelineJoin: [1, 0, 0], MergeJoin: [0, 0, 0]}
+    assert (live.tolist(), stale.tolist()) == ([2, 0, 0], held[join])
 
 
 @pytest.mark.parametrize("name", {**ALGORITHMS, **KEYED})

@@ -12,9 +12,9 @@ from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import addresses, empty_buffers
 from watersmeet.operators.classic.nested_plan import NestedPlan
-from watersmeet.operators.classic.output import OUTPUT_ROWS, Output
+from watersmeet.operators.classic.output import OUTPUT_ROWS, Output, as_work
 from watersmeet.operators.classic.periods import Windows, is_exact, merge_windows
-from watersmeet.operators.classic.w_join import as_work, held_rows
+from watersmeet.operators.classic.w_join import held_rows
 from watersmeet.operators.kernels import merge_join as kernel
 from watersmeet.operators.kernels import nested
 from watersmeet.operators.kernels.memory import address
@@ -96,8 +96,15 @@ class MergeJoin:
         return int(self._buffers[nested.TAIL + place])
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
-        held = held_rows(self.description, self._plan, self._buffers, nested.ARRIVED, now_us, shelf)
-        return as_work(self.counts, held)
+        return as_work(self.counts, self._held(now_us, shelf))
+
+    def occupancy(self, now_us: int, shelf: Int64s) -> tuple[Int64s, Int64s]:
+        """Rows held per input, with those that wait to be looked at: live and stale."""
+        live, stale = self._held(now_us, shelf)
+        return live, stale
+
+    def _held(self, now_us: int, shelf: Int64s) -> Int64s:
+        return held_rows(self.description, self._plan, self._buffers, nested.ARRIVED, now_us, shelf)
 
     @property
     def trace(self) -> list[tuple[str, int, int, int, int]]:

@@ -1,16 +1,16 @@
-"""Room for a piece of combinations, one row of serials per input."""
+"""What an algorithm gives: room for pieces of combinations, and its counts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from watersmeet.operators.classic.contract import Int64s
+from watersmeet.operators.classic.contract import Int64s, Work
 
 OUTPUT_ROWS = 1 << 14
 
 
 class Output:
-    """Made when first used; a saved algorithm leaves it behind."""
+    """Room for a piece, one row of serials per input; made when first used, and left behind when saved."""
 
     def __init__(self, inputs: int, rows: int = OUTPUT_ROWS) -> None:
         self._shape = inputs, rows
@@ -24,3 +24,8 @@ class Output:
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_table": None}
+
+
+def as_work(counts: Int64s, held: Int64s) -> Work:
+    """Counts by their positions, and what is held: live ones and stale ones, in as many columns as there may be."""
+    return Work(*map(int, counts), *map(int, held.sum(axis=1)))

@@ -11,7 +11,7 @@ import numpy as np
 from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import Horizon, addresses
-from watersmeet.operators.classic.output import Output
+from watersmeet.operators.classic.output import Output, as_work
 from watersmeet.operators.classic.pipeline_plan import PipelinePlan
 from watersmeet.operators.kernels import pipeline as kernel
 from watersmeet.operators.kernels.nested import NEVER, UNREAD
@@ -44,11 +44,11 @@ class Pipeline(ABC):
                 self._grow(int(self.state[kernel.GROWING]))
 
     def held(self, now_us: int, shelf: Int64s) -> Int64s:
-        """How many rows and partial combinations are held: live ones and stale ones."""
-        totals = np.zeros(2, np.int64)
+        """How many rows of each input are held, and behind them partial combinations: live ones and stale ones."""
+        totals = np.zeros((2, self.plan.inputs + 1), np.int64)
         self._aim()
         self._count_held(self.plan.aim(shelf), now_us, totals)
-        return totals
+        return totals[:, [*self.plan.positions, self.plan.inputs]]
 
     def oldest_held(self) -> Int64s:
         """The smallest serial of each input, by place, that may be looked up to find an entry dead; NEVER if none is.
@@ -122,9 +122,17 @@ class Pipelines:
         return sum(pipeline.nbytes for pipeline in self.pipelines)
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
-        counts = sum(pipeline.counts for pipeline in self.pipelines)
-        held = sum(pipeline.held(now_us, shelf) for pipeline in self.pipelines)
-        return Work(*map(int, np.concatenate([counts, held])))
+        counts = np.sum([pipeline.counts for pipeline in self.pipelines], axis=0)
+        return as_work(counts, self._held(now_us, shelf))
+
+    def occupancy(self, now_us: int, shelf: Int64s) -> tuple[Int64s, Int64s]:
+        """Rows held per input, live and stale, without the partial combinations; in all pipelines together."""
+        live, stale = self._held(now_us, shelf)[:, :-1]
+        return live, stale
+
+    def _held(self, now_us: int, shelf: Int64s) -> Int64s:
+        held: Int64s = np.sum([pipeline.held(now_us, shelf) for pipeline in self.pipelines], axis=0)
+        return held
 
     def _follow(self, arrivals: Arrivals, shelf: Int64s) -> None:
         self._horizon.follow(arrivals, shelf)

@@ -13,7 +13,7 @@ from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.horizon import addresses, empty_buffers
 from watersmeet.operators.classic.nested_plan import NestedPlan
-from watersmeet.operators.classic.output import OUTPUT_ROWS, Output
+from watersmeet.operators.classic.output import OUTPUT_ROWS, Output, as_work
 from watersmeet.operators.kernels import nested, removal
 from watersmeet.operators.kernels import w_join as kernel
 from watersmeet.operators.kernels.memory import address
@@ -63,19 +63,22 @@ class WJoin:
         return int(self._buffers[nested.TAIL + place])
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
-        held = held_rows(self.description, self._plan, self._buffers, nested.JOINED, now_us, shelf)
-        return as_work(self.counts, held)
+        return as_work(self.counts, self._held(now_us, shelf))
+
+    def occupancy(self, now_us: int, shelf: Int64s) -> tuple[Int64s, Int64s]:
+        """Rows held per input: live and stale."""
+        live, stale = self._held(now_us, shelf)
+        return live, stale
+
+    def _held(self, now_us: int, shelf: Int64s) -> Int64s:
+        return held_rows(self.description, self._plan, self._buffers, nested.JOINED, now_us, shelf)
 
 
 def held_rows(
     description: Description, plan: NestedPlan, buffers: Int64s, past: int, now_us: int, shelf: Int64s
 ) -> Int64s:
-    """How many rows are held from the tails up to `past`: live ones and stale ones."""
-    totals = np.zeros(2, np.int64)
+    """How many rows of each input are held from the tails up to `past`: live ones and stale ones."""
+    totals = np.zeros((2, description.inputs), np.int64)
     reach_us = np.array(description.reach_us, np.int64)
     removal.held(plan.aim(shelf), address(buffers), past, reach_us, now_us, totals)
     return totals
-
-
-def as_work(counts: Int64s, held: Int64s) -> Work:
-    return Work(*map(int, counts), *map(int, held))

@@ -370,7 +370,8 @@ def relink(table, width):
 
 @njit(cache=True)
 def held(plan, tables, inputs, now, totals):
-    """Add up the rows and m-tuples held: those that a row arriving now could still match, and the others."""
+    """Add up the rows held, by position, and behind them the m-tuples: what a row arriving now could still match, and
+    the others."""
     for k in range(1, inputs):
         reach = -NEVER
         for u in range(k):
@@ -387,7 +388,8 @@ def held(plan, tables, inputs, now, totals):
                     live = now <= load64(entry, ENTRY_HIGH)
                     if live and load64(plan, COUNTED):
                         live = not any_dead(plan, k, entry + 8 * MEMBERS, now)
-                totals[0 if live else 1] += 1
+                column = k if side == RIGHT else (0 if k == 1 else inputs)
+                totals[0 if live else 1, column] += 1
 
 
 @njit(cache=True)

@@ -281,7 +281,8 @@ def pipeline_join(streams, serials, times, arrivals, plan, nodes, state, counts,
 
 @njit(cache=True)
 def held(plan, nodes, inputs, now, totals):
-    """Add up the rows and m-tuples held: those that a row arriving now could still match, and the others."""
+    """Add up the rows held, by position, and behind them the m-tuples: what a row arriving now could still match, and
+    the others."""
     for k in range(1, inputs):
         base, width = node_field(nodes, k, LEFT), MEMBERS + k
         for i in range(node_field(nodes, k, LEFT_COUNT)):
@@ -289,13 +290,13 @@ def held(plan, nodes, inputs, now, totals):
             live = now <= load64(entry, PERIOD_HIGH)
             if live and load64(plan, COUNTED):
                 live = not any_dead(plan, k, entry + 8 * MEMBERS, now)
-            totals[0 if live else 1] += 1
+            totals[0 if live else 1, 0 if k == 1 else inputs] += 1
         reach = -NEVER
         for u in range(k):
             reach = max(reach, limit(plan, k, u))
         for p in range(node_field(nodes, k, RIGHT_TAIL), node_field(nodes, k, RIGHT_HEAD)):
             live = now <= load64(load64(plan, TIMES + k), p) + reach and now < death_of(plan, k, p)
-            totals[0 if live else 1] += 1
+            totals[0 if live else 1, k] += 1
 
 
 @njit(cache=True)

@@ -81,12 +81,12 @@ def take_in(buffers, i, serial, t):
 
 @njit(cache=True)
 def held(plan, buffers, past, reach, now, totals):
-    """Add up the rows held up to `past`: those that a row arriving now could still match, and the others."""
+    """Add up the rows held up to `past`, by input: those that a row arriving now could still match, and the others."""
     for i in range(load64(plan, INPUTS)):
         for p in range(load64(buffers, TAIL + i), load64(buffers, past + i)):
             t = load64(load64(plan, TIMES + i), p)
             live = now <= t + reach[i] and now < death_of(plan, i, p)
-            totals[0 if live else 1] += 1
+            totals[0 if live else 1, i] += 1
 
 
 @njit(cache=True)
