@@ -15,9 +15,10 @@ from tests.conformance.test_h02_random import ALGORITHMS, KEYED
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
 from watersmeet.operators.classic.contract import Arrivals, Work
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
+from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin, XJoin
 from watersmeet.operators.classic.merge_join import MergeJoin
 from watersmeet.operators.classic.pipeline_join import PipelineJoin
+from watersmeet.operators.classic.ripple import RippleJoin
 from watersmeet.operators.classic.w_join import WJoin
 from watersmeet.operators.kernels.turns import alternate
 
@@ -232,6 +233,33 @@ def test_a_saved_algorithm_goes_on_elsewhere(name: str) -> None:
         algorithm = pickle.loads(pickle.dumps(algorithm))
         found += feed(algorithm, shelf, part(arrivals, cut, len(arrivals)))
         assert found + finish(algorithm, shelf) == case.answer()
+
+
+@pytest.mark.parametrize(
+    "make", [RippleJoin, lambda description: XJoin(description, buckets=1)], ids=["ripple", "xjoin"]
+)
+def test_baselines_look_at_every_pair_once_before_the_first_purge(make: type[RippleJoin]) -> None:
+    times = [np.arange(400), np.arange(0, 400, 4)]
+    case = simple_case(single_window("ab", 3, "closed"), [t.tolist() for t in times])
+    algorithm, shelf = make(case.description), Shelf(case)
+    found = feed(algorithm, shelf, merged(case))
+    work = algorithm.work(400, shelf.table)
+    assert work.scanned == work.window_comparisons == 400 * 100
+    assert work.attribute_comparisons == work.results == found.total()
+    assert (work.inserted, work.invalidated, work.invalidation_comparisons) == (500, 0, 0)
+
+
+def test_buckets_that_no_probe_visits_are_swept() -> None:
+    """No key comes twice, so nothing but the sweep ever meets an entry."""
+    rows = 20_000
+    times = list(range(rows))
+    case = simple_case(single_window("ab", 10, "closed"), [times, times], [times, [-1 - t for t in times]])
+    algorithm, shelf = HashPipelineJoin(case.description), Shelf(case)
+    feed(algorithm, shelf, merged(case), list(range(0, 2 * rows, 1_000)))
+    work = algorithm.work(rows, shelf.table)
+    assert work.results == 0
+    assert work.live_held + work.stale_held < 5_000
+    assert algorithm.nbytes < 1_000_000
 
 
 def test_a_static_table_is_always_in_reach_and_holds_nobody_back() -> None:

@@ -29,11 +29,12 @@ def limits_table(limits: Matrix, size: int) -> Int64s:
 def bounds_table(alternatives: Sequence[Alternative], places: Sequence[int]) -> Int64s:
     """The constraints as written, one alternative after the other, behind where each begins; inputs by position."""
     position = {place: p for p, place in enumerate(places)}
-    starts, rows = [0], list[list[int]]()
-    for k, one in enumerate(alternatives):
-        rows += [[k, position[c.earlier], position[c.later], c.at_most_us] for c in one.constraints]
-        starts.append(len(rows))
-    return np.array([*starts, *(number for row in rows for number in row)], np.int64)
+    starts, numbers = [0], list[int]()
+    for one in alternatives:
+        for c in one.constraints:
+            numbers += [position[c.earlier], position[c.later], c.at_most_us]
+        starts.append(starts[-1] + len(one.constraints))
+    return np.array([*starts, *numbers], np.int64)
 
 
 def merge_windows(description: Description, windows: Windows) -> tuple[int, ...]:

@@ -227,7 +227,7 @@ def next_in_bucket(plan, tables, state, k, side, counts):
 
 
 @njit(cache=True)
-def keep_left(plan, tables, state, k, key, counts):
+def keep_left(tables, state, k, key, counts):
     """Put the members bound so far into the left table of node k; False if it is full."""
     table, width = table_of(tables, k, LEFT), width_of(k, LEFT)
     entry = new_entry(table, width, key, load64(state, LOW + k), load64(state, HIGH + k))
@@ -273,7 +273,7 @@ def climb(plan, tables, state, counts, out, count):
         if load64(state, ENTERING):
             if set_period(plan, state, level):
                 key = left_key(plan, state, level)
-                if not keep_left(plan, tables, state, level, key, counts):
+                if not keep_left(tables, state, level, key, counts):
                     store64(state, GROWING, 2 * level + LEFT)
                     outcome = MUST_GROW
                     break

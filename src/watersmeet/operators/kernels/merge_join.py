@@ -166,7 +166,7 @@ def sweep(plan, buffers, state, counts, trace):
 
 
 @njit(cache=True)
-def admit(plan, buffers, state, i, counts, trace):
+def admit(plan, buffers, state, i, trace):
     """Let the next row of input i in; it is to be joined with everything in the other buffers."""
     serial = load64(buffers, JOINED + i)
     t = load64(load64(plan, TIMES + i), serial)
@@ -176,7 +176,7 @@ def admit(plan, buffers, state, i, counts, trace):
 
 
 @njit(cache=True)
-def start_with_heads(plan, buffers, state, counts, trace):
+def start_with_heads(plan, buffers, state, trace):
     """Mode 2 begins: each head that is new meets the full buffers of the others, one after another."""
     inputs = load64(plan, INPUTS)
     for i in range(inputs):
@@ -189,7 +189,7 @@ def start_with_heads(plan, buffers, state, counts, trace):
                     head = load64(buffers, TAIL + j)
                     store64(buffers, JOINED + j, max(load64(buffers, JOINED + j), head + 1))
         store64(state, ONLY_HEADS, load64(plan, HEADS_ONLY))
-        admit(plan, buffers, state, i, counts, trace)
+        admit(plan, buffers, state, i, trace)
         return True
     store64(state, MODE, ADMIT)
     store64(state, ONLY_HEADS, 0)
@@ -208,7 +208,7 @@ def admit_next(plan, buffers, state, counts, trace):
             counts[WINDOW_COMPARISONS] += 1
             if load64(load64(plan, TIMES + i), joined) <= until:
                 store64(state, AT_INPUT, (i + 1) % inputs)
-                admit(plan, buffers, state, i, counts, trace)
+                admit(plan, buffers, state, i, trace)
                 return True
     return False
 
@@ -256,7 +256,7 @@ def run(plan, buffers, state, counts, trace, quietly, out, count):
             if outcome != FOUND:
                 return outcome, count
         elif mode == START:
-            start_with_heads(plan, buffers, state, counts, trace)
+            start_with_heads(plan, buffers, state, trace)
         elif not admit_next(plan, buffers, state, counts, trace):
             if not is_past(plan, buffers, state):
                 return WAITS, count

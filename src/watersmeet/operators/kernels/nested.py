@@ -29,9 +29,9 @@ OWN_CODES, BOUND_INPUT, BOUND_CODES, OPERATOR = range(4)
 TEST_FIELDS = 4
 EQUAL, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(6)
 
-# bounds[i]: a constraint as it was written, by alternative
-ALTERNATIVE, EARLIER, LATER, AT_MOST_US = range(4)
-BOUND_FIELDS = 4
+# bounds: where each alternative begins and the last ends, then the constraints as they were written
+EARLIER, LATER, AT_MOST_US = range(3)
+BOUND_FIELDS = 3
 
 # buffers: rows TAIL to JOINED can be found, rows JOINED to ARRIVED wait; LAST is the time of the newest
 TAIL, JOINED, ARRIVED, LAST = 0, 8, 16, 24
@@ -89,10 +89,7 @@ def satisfied(bounds, first, past, state, counts):
 
 @njit(cache=True)
 def satisfied_by(bounds, alternatives, state, counts):
-    """The first alternative that the bound times satisfy, or -1.
-
-    `bounds` starts with where each alternative begins and, as one more, where the last one ends.
-    """
+    """The first alternative that the bound times satisfy, or -1."""
     table = bounds + 8 * (alternatives + 1)
     for k in range(alternatives):
         if satisfied(table, load64(bounds, k), load64(bounds, k + 1), state, counts):

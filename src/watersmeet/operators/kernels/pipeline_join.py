@@ -206,7 +206,7 @@ def next_left(plan, nodes, state, k, counts):
 
 
 @njit(cache=True)
-def take_in(plan, nodes, state, k, serial, t, counts):
+def take_in(nodes, state, k, serial, t, counts):
     """A new row: bound at its position, kept on the right of its node, and the level at which it starts."""
     store64(state, LAST + k, max(load64(state, LAST + k), t))
     bind(state, k, serial, t)
@@ -266,7 +266,7 @@ def pipeline_join(streams, serials, times, arrivals, plan, nodes, state, counts,
     while at < arrivals:
         if load64(state, LEVEL) == 0:
             k = load64(plan, POSITIONS + load64(streams, at))
-            take_in(plan, nodes, state, k, load64(serials, at), load64(times, at), counts)
+            take_in(nodes, state, k, load64(serials, at), load64(times, at), counts)
         outcome, count = climb(plan, nodes, state, counts, out, count)
         if outcome != DONE:
             break
