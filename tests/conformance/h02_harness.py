@@ -12,7 +12,7 @@ import numpy as np
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Choice, close
-from watersmeet.operators.classic.contract import FIRST_CODE, Algorithm, Arrivals, Int64s
+from watersmeet.operators.classic.contract import FIRST_CODE, Algorithm, Arrivals, Int64s, Work
 from watersmeet.operators.classic.description import Alternative, Constraint, Description, Predicate
 from watersmeet.operators.kernels.memory import address
 
@@ -202,6 +202,12 @@ def finish(algorithm: Algorithm, shelf: Shelf) -> Answer:
     for piece in algorithm.finish(shelf.table):
         found.update(zip(*piece.tolist(), strict=True))
     return found
+
+
+def work_of(algorithm: Algorithm, case: Case, now: int) -> Work:
+    """The counts; for what is held, the rows as they were before any was forgotten."""
+    shelf = Shelf(case)
+    return algorithm.work(now, shelf.table)
 
 
 def run(algorithm: Algorithm, case: Case, arrivals: Arrivals | None = None, cuts: Sequence[int] = ()) -> Answer:

@@ -20,6 +20,7 @@ from tests.conformance.h02_harness import (
     round_robin,
     run,
     simple_case,
+    work_of,
 )
 from watersmeet.model.windows import directed_window, pair_window, path_window, single_window
 from watersmeet.operators.classic.contract import Algorithm
@@ -271,7 +272,7 @@ def test_state_stays_small_on_long_streams(join: type[WJoin]) -> None:
     algorithm, shelf = join(case.description), Shelf(case)
     arrivals = merged(case)
     total = feed(algorithm, shelf, arrivals, list(range(0, len(arrivals), 1_000))).total()
-    work = algorithm.work(20_000, Shelf(case).table)
+    work = work_of(algorithm, case, 20_000)
     assert work.results == total > 300
     assert work.live_held + work.stale_held < 4_000
     assert all(algorithm.oldest_needed(i) > 19_900 for i in range(3))
@@ -286,7 +287,7 @@ def test_xjoin_and_ripple_keep_old_rows_until_the_purge() -> None:
             algorithm: Algorithm = make(case.description)
             shelf = Shelf(case)
             feed(algorithm, shelf, part(merged(case), 0, 9_999))
-            held.append(algorithm.work(5_000, Shelf(case).table))
+            held.append(work_of(algorithm, case, 5_000))
         assert held[0].results == held[1].results
         assert held[0].live_held + held[0].stale_held < 1_100
         assert held[1].live_held + held[1].stale_held == 9_999

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from tests.conformance.h02_cases import FORMS, random_case
-from tests.conformance.h02_harness import Case, Shelf, arrivals_of, feed, finish, merged, part, shuffled, simple_case
+from tests.conformance.h02_harness import (
+    Case,
+    Shelf,
+    arrivals_of,
+    feed,
+    finish,
+    merged,
+    part,
+    shuffled,
+    simple_case,
+    work_of,
+)
 from tests.conformance.test_h02_random import ALGORITHMS, KEYED
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
@@ -180,7 +191,7 @@ def test_counts_are_those_of_the_steps_as_written(join: type[WJoin], twin: type[
         feed(algorithm, shelf, arrivals)
         for i, serial in zip(arrivals.streams.tolist(), arrivals.serials.tolist(), strict=True):
             plain.arrive(i, serial)
-        work = algorithm.work(0, Shelf(case).table)
+        work = work_of(algorithm, case, 0)
         assert work == replace(Work(**plain.counts), live_held=work.live_held, stale_held=work.stale_held), (
             f"seed {seed}"
         )
