@@ -37,7 +37,7 @@ class NestedPlan:
         tests: list[list[int]] = []
         for origin in range(self.inputs):
             self._visit_from(origin, description.predicates, tests)
-        self._tests = TestsTable(tests)
+        self._tests = PredicateTable(tests)
 
     def _visit_from(self, origin: int, predicates: tuple[Predicate, ...], tests: list[list[int]]) -> None:
         visits = [(origin + d) % self.inputs for d in range(self.inputs)]
@@ -69,10 +69,8 @@ def tests_of(own: int, bound: list[int], predicates: tuple[Predicate, ...]) -> l
     return found
 
 
-class TestsTable:
+class PredicateTable:
     """Tests with the addresses of the codes they compare; `positions` renumbers the inputs that are bound."""
-
-    __test__ = False  # no test class, whatever its name begins with
 
     def __init__(self, tests: list[list[int]], positions: Int64s | None = None) -> None:
         columns = np.array(tests, np.int64).reshape(-1, 5).T

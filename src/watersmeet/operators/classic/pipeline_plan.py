@@ -8,7 +8,7 @@ import numpy as np
 
 from watersmeet.operators.classic.contract import DEATHS, TIMES, Int64s
 from watersmeet.operators.classic.description import Description
-from watersmeet.operators.classic.nested_plan import OPERATORS, TestsTable, tests_of
+from watersmeet.operators.classic.nested_plan import OPERATORS, PredicateTable, tests_of
 from watersmeet.operators.classic.periods import bounds_table, limits_table
 from watersmeet.operators.kernels import pipeline as kernel
 from watersmeet.operators.kernels.memory import address
@@ -34,7 +34,7 @@ class PipelinePlan:
         moved[: self.inputs, : self.inputs] = limits[np.ix_(self.places, self.places)]
         self._put(kernel.LIMITS, moved.ravel())
         self._bounds = bounds_table(description.alternatives[:alternative], places)
-        self._tests = TestsTable(self._tests_by_node(description), self.positions)
+        self._tests = PredicateTable(self._tests_by_node(description), self.positions)
 
     def _put(self, at: int, values: Int64s) -> None:
         self.table[at : at + values.size] = values
