@@ -167,7 +167,7 @@ def part(arrivals: Arrivals, start: int, stop: int) -> Arrivals:
 
 
 class Shelf:
-    """The rows of a case as kernels read them. `forget` turns rows that an algorithm gave up into rubbish."""
+    """The rows of a case as kernels read them. `forget` puts others that might match where rows were given up."""
 
     def __init__(self, case: Case) -> None:
         # one place more, as an empty stream has an address too
@@ -180,10 +180,13 @@ class Shelf:
             row[:FIRST_CODE] = address(self.times[i]), 0 if deaths is None else address(deaths)
             row[FIRST_CODE:] = [address(code) for code in self.codes[i]]
 
-    def forget(self, algorithm: Algorithm) -> None:
-        for i in range(len(self.times)):
-            self.times[i][: algorithm.oldest_needed(i)] = RUBBISH
-            self.codes[i][:, : algorithm.oldest_needed(i)] = RUBBISH
+    def forget(self, algorithm: Algorithm, now: int) -> None:
+        for i, deaths in enumerate(self.deaths):
+            oldest = algorithm.oldest_needed(i)
+            self.times[i][:oldest] = now
+            self.codes[i][:, :oldest] = 0
+            if deaths is not None:
+                deaths[:oldest] = FOREVER_US
 
 
 def feed(algorithm: Algorithm, shelf: Shelf, arrivals: Arrivals, cuts: Sequence[int] = ()) -> Answer:
@@ -193,7 +196,8 @@ def feed(algorithm: Algorithm, shelf: Shelf, arrivals: Arrivals, cuts: Sequence[
     for start, stop in pairwise(edges):
         for piece in algorithm.arrive(part(arrivals, start, stop), shelf.table):
             found.update(zip(*piece.tolist(), strict=True))
-        shelf.forget(algorithm)
+        if stop:
+            shelf.forget(algorithm, int(arrivals.times[stop - 1]))
     return found
 
 

@@ -24,10 +24,10 @@ from tests.conformance.h02_harness import (
 )
 from watersmeet.operators.classic.contract import Algorithm, Arrivals
 from watersmeet.operators.classic.description import Description
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin, XJoin
+from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
 from watersmeet.operators.classic.merge_join import MergeJoin
 from watersmeet.operators.classic.pipeline_join import PipelineJoin
-from watersmeet.operators.classic.ripple import RippleJoin
+from watersmeet.operators.classic.ripple import RippleJoin, XJoin
 from watersmeet.operators.classic.w_join import WJoin
 
 Make = Callable[[Description, Rng], Algorithm]

@@ -26,10 +26,10 @@ from tests.conformance.test_h02_random import ALGORITHMS, KEYED
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
 from watersmeet.operators.classic.contract import Arrivals, Work
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin, XJoin
+from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
 from watersmeet.operators.classic.merge_join import MergeJoin
 from watersmeet.operators.classic.pipeline_join import PipelineJoin
-from watersmeet.operators.classic.ripple import RippleJoin
+from watersmeet.operators.classic.ripple import RippleJoin, XJoin
 from watersmeet.operators.classic.w_join import WJoin
 from watersmeet.operators.kernels.turns import alternate
 
@@ -230,6 +230,18 @@ def test_occupancy_is_known_for_each_stream(join: type[WJoin]) -> None:
     # pipelines met the row of b and deleted it, the scheme waits for c, and the merge knows the time
     held = {WJoin: [1, 1, 0], PipelineJoin: [1, 0, 0], HashPipelineJoin: [1, 0, 0], MergeJoin: [0, 0, 0]}
     assert (live.tolist(), stale.tolist()) == ([2, 0, 0], held[join])
+
+
+OUT_OF_REACH = simple_case(single_window("abc", 2, "closed"), [[10, 11], [10], [0]], keys=[[1, 0], [0], [0]])
+PUSHED_OUT = replace(simple_case((), [[10, 11], [10], [0, 5]], keys=[[1, 0], [0], [0, 9]]), rows=(None, None, 1))
+
+
+@pytest.mark.parametrize("join", [WJoin, PipelineJoin, HashPipelineJoin])
+@pytest.mark.parametrize("case", [OUT_OF_REACH, PUSHED_OUT], ids=["out of reach", "pushed out"])
+def test_a_dead_row_that_was_not_met_yet_is_still_asked_for(case: Case, join: type[WJoin]) -> None:
+    """The last row of a is the first to look at c, whose first row has been of no use since the call before."""
+    found = feed(join(case.description), Shelf(case), merged(case), [len(merged(case)) - 1])
+    assert found == case.answer() == Counter()
 
 
 @pytest.mark.parametrize("name", {**ALGORITHMS, **KEYED})

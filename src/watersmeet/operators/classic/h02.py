@@ -8,11 +8,11 @@ from typing import Literal
 from watersmeet.errors import UnsupportedError
 from watersmeet.operators.classic.contract import Algorithm
 from watersmeet.operators.classic.description import Description
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin, XJoin
+from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
 from watersmeet.operators.classic.merge_join import MergeJoin
 from watersmeet.operators.classic.periods import Windows
 from watersmeet.operators.classic.pipeline_join import PipelineJoin
-from watersmeet.operators.classic.ripple import RippleJoin
+from watersmeet.operators.classic.ripple import RippleJoin, XJoin
 from watersmeet.operators.classic.w_join import WJoin
 
 Name = Literal["w_join", "nlw", "hw", "merge", "ripple", "xjoin"]

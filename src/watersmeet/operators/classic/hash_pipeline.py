@@ -1,4 +1,4 @@
-"""H02's HW-join: the pipeline with hash tables; and the XJoin it is compared with, whose old rows wait for a purge."""
+"""H02's HW-join: the pipeline with hash tables on both sides of each node."""
 
 from __future__ import annotations
 
@@ -110,24 +110,6 @@ class HashPipelineJoin(Pipelines):
         if len(keyed_order(description)) < description.inputs:
             return "a hash join needs equalities that connect all inputs, and some input has none with the others"
         return pipeline_refusal(description)
-
-
-class XJoin(HashPipelineJoin):
-    """The XJoin's part in memory (H02-B2): probes delete nothing, and every `purge_every` inputs all buckets are
-    looked over."""
-
-    def __init__(
-        self,
-        description: Description,
-        *,
-        order: Sequence[int] | None = None,
-        buckets: int | None = None,
-        purge_every: int = 10_000,
-        output_rows: int = OUTPUT_ROWS,
-    ) -> None:
-        super().__init__(description, order=order, buckets=buckets, sweep_every=purge_every, output_rows=output_rows)
-        for one in self.pipelines:
-            one.plan.table[pipeline.LAZY] = one.plan.table[pipeline.PURGE_ALL] = 1
 
 
 def keyed_order(description: Description) -> tuple[int, ...]:
