@@ -1,0 +1,41 @@
+"""The order in which a left-deep pipeline reads its inputs when every node takes its two sides in turn (H02 Figure 5).
+
+A side that has nothing to give is passed over: no input is waited for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def next_of(streams, positions, k, start):
+    """The first arrival from `start` on whose input is at position k, or their number if there is none."""
+    at = start
+    while at < streams.size and positions[streams[at]] != k:
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def alternate(streams, positions, inputs, order):
+    """Fill `order` with the arrivals, by number, as the pipeline reads them; each input keeps its own order."""
+    past = streams.size
+    ahead = np.empty(inputs, np.int64)  # the next arrival of each position
+    for k in range(inputs):
+        ahead[k] = next_of(streams, positions, k, 0)
+    takes_left = np.ones(inputs, np.bool_)  # by node; node k has positions 0 to k - 1 on its left
+    for i in range(past):
+        k = inputs - 1
+        while k > 0:
+            left_has = False
+            for u in range(k):
+                left_has |= ahead[u] < past
+            goes_left = left_has and (takes_left[k] or ahead[k] == past)
+            takes_left[k] = not goes_left
+            if not goes_left:
+                break
+            k -= 1
+        order[i] = ahead[k]
+        ahead[k] = next_of(streams, positions, k, ahead[k] + 1)
