@@ -287,6 +287,28 @@ def test_an_input_without_end_needs_a_sample() -> None:
     assert wm.check(asked, sample=5).rows == 2
 
 
+def test_rows_that_would_be_late_are_left_out_where_there_is_no_order_of_arrival(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LocalHost, "in_arrival_order", False)
+    asked = query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second"))
+    report = wm.check(asked)
+    assert report.equal
+    assert dict(report.rows_in) == {"a": 3}
+
+
+def test_late_rows_are_checked_where_there_is_one() -> None:
+    asked = query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second"))
+    report = wm.check(asked)
+    assert (report.equal, dict(report.rows_in), report.rows) == (True, {"a": 4}, 3)
+
+
+def test_columns_that_differ_only_in_case_are_left_to_the_reference() -> None:
+    table = pa.table({"k": [1], "K": [2], "ts": pa.array([0], pa.timestamp("us"))})
+    report = wm.check(query('SELECT DISTINCT "K" FROM x [NOW]', [Source("x", table)]), run=by_reference)
+    assert (report.equal, report.by) == (True, "the reference")
+
+
 def test_progress_counts_the_instants() -> None:
     seen: list[tuple[int, int]] = []
     asked = query(QUERIES[2], timeline(STREAMS))
