@@ -212,7 +212,7 @@ def test_what_duckdb_computes_only_nearly_or_not_at_all_is_left_to_the_reference
     report = wm.check(query(sql, timeline(STREAMS)), run=by_reference)
     assert report.equal
     assert report.by == "the reference"
-    assert "DuckDB was not asked" in str(report)
+    assert "DuckDB was not used because of" in str(report)
 
 
 def test_what_duckdb_fails_on_is_left_to_the_reference() -> None:
@@ -220,7 +220,7 @@ def test_what_duckdb_fails_on_is_left_to_the_reference() -> None:
     report = wm.check(query(sql, timeline(STREAMS)), run=by_reference)
     assert report.equal
     assert report.by == "the reference"
-    assert "DuckDB said" in str(report)
+    assert "its error" in str(report)
 
 
 def test_values_of_every_type_survive_the_way_through_duckdb() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -51,25 +52,35 @@ def check(
 def _compared(
     plan: Plan, tables: Tables, given: pa.Table, oracle: Oracle, instead: str | None, on_progress: Progress | None
 ) -> Report:
-    rows_in = {name: table.num_rows for name, table in tables.items()}
-    names = tuple(plan.schema.names)
+    report = Report(oracle.name, {name: table.num_rows for name, table in tables.items()}, 0, 0, instead)
     if plan.kind == "rows":
-        engine, expected = rows_of(given), oracle.combinations()
-        equal = same_rows(engine, expected)
-        wrong = None if equal else Difference(None, 0, names, tuple(engine), tuple(expected))
-        return Report(oracle.name, rows_in, 0, len(expected), instead, wrong)
-    engine_answers = _EngineAnswers(plan, given)
-    at = sorted({*oracle.instants(), *engine_answers.instants})
-    compared = 0
+        return _compared_as_a_whole(report, plan, given, oracle)
+    return _compared_by_instant(report, plan, given, oracle, on_progress)
+
+
+def _compared_as_a_whole(report: Report, plan: Plan, given: pa.Table, oracle: Oracle) -> Report:
+    engine, expected = rows_of(given), oracle.combinations()
+    equal = same_rows(engine, expected)
+    wrong = None if equal else Difference(None, 0, tuple(plan.schema.names), tuple(engine), tuple(expected))
+    return replace(report, rows=len(expected), difference=wrong)
+
+
+def _compared_by_instant(
+    report: Report, plan: Plan, given: pa.Table, oracle: Oracle, on_progress: Progress | None
+) -> Report:
+    engine = _EngineAnswers(plan, given)
+    # Also where the engine said something, in case it should not have.
+    at = sorted({*oracle.instants(), *engine.instants})
+    compared, wrong = 0, None
     for number, (at_us, expected) in enumerate(oracle.answers(at), start=1):
-        found = engine_answers.at(at_us)
+        found = engine.at(at_us)
         if not same_rows(found, expected):
-            wrong = Difference(at_us, number, names, tuple(found), tuple(expected))
-            return Report(oracle.name, rows_in, len(at), compared, instead, wrong)
+            wrong = Difference(at_us, number, tuple(plan.schema.names), tuple(found), tuple(expected))
+            break
         compared += len(expected)
         if on_progress is not None:
             on_progress(number, len(at))
-    return Report(oracle.name, rows_in, len(at), compared, instead)
+    return replace(report, instants=len(at), rows=compared, difference=wrong)
 
 
 class _EngineAnswers:

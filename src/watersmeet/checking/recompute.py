@@ -138,7 +138,7 @@ class DuckDB:
         try:
             self._connection.register(name, table)
         except self._error as error:
-            raise InexpressibleError(f"these columns; DuckDB said: {str(error).splitlines()[0]}") from None
+            raise InexpressibleError(f"its error: {str(error).splitlines()[0]}") from None
 
     def _table(self, text: str) -> pa.Table:
         try:
@@ -147,7 +147,7 @@ class DuckDB:
             self._ran = len(self._script.statements)
             return self._connection.sql(text).to_arrow_table()
         except self._error as error:
-            raise InexpressibleError(f"this query; DuckDB said: {str(error).splitlines()[0]}") from None
+            raise InexpressibleError(f"its error: {str(error).splitlines()[0]}") from None
 
 
 @cache

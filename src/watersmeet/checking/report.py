@@ -63,7 +63,7 @@ def _sentences(report: Report) -> list[str]:
     asked = f"recomputed by {report.by} over the rows ({inputs})"
     told = [_verdict(report, asked)]
     if report.instead is not None:
-        told.append(f"DuckDB was not asked: it has no words for {report.instead}.")
+        told.append(f"DuckDB was not used because of {report.instead}.")
     return told
 
 
@@ -93,7 +93,8 @@ def _draw(wrong: Difference, by: str, out: TextIO) -> None:
     table.add_column(by, ratio=1)
     lines = [(_text(row), _text(row)) for row in _sorted(shared)]
     alone = max(len(only_engine), len(only_expected))
-    left, right = (_padded(rows, alone) for rows in (only_engine, only_expected))
+    left = _padded(only_engine, alone) if wrong.engine else ["no rows"] + [""] * (alone - 1)
+    right = _padded(only_expected, alone) if wrong.expected else ["no rows"] + [""] * (alone - 1)
     lines = [*zip(left, right, strict=True), *lines]
     for pair in lines[:MOST_ROWS]:
         table.add_row(*pair)
