@@ -20,6 +20,7 @@ from watersmeet.plan.functions import aggregate_type
 from watersmeet.reference.aggregates import aggregate, float_sum, percentile
 from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.evaluate import Combination
+from watersmeet.reference.join import answer
 
 NAN, INF = math.nan, math.inf
 SECOND = 1_000_000
@@ -207,3 +208,10 @@ def test_a_sum_beyond_its_type_is_an_error_at_the_instant_it_happens() -> None:
     assert snapshot(plan, tables_of(sources), 0) == [(2**62,)]
     with pytest.raises(DataError):
         snapshot(plan, tables_of(sources), SECOND)
+
+
+def test_nested_values_pass_through_a_plain_join() -> None:
+    table = pa.table({"v": [{"a": 1}, {"a": None}, None], "ts": pa.array([0, 0, 0], pa.timestamp("us"))})
+    sources = [Source("x", table)]
+    rows = answer(bound_plan("SELECT v FROM x", sources), tables_of(sources))
+    assert sorted(map(str, rows)) == ["(None,)", "({'a': 1},)", "({'a': None},)"]
