@@ -169,6 +169,12 @@ def test_a_view_joins_a_stream_and_a_table(run_changing):
     assert changes(run_changing(sql, sources)) == ["3 +one 2 b1", "4.000001 -one 2 b1"]
 
 
+def test_event_time_beside_a_view_is_that_of_the_stream_even_if_the_views_row_came_later(run_changing):
+    sql = """SELECT b.v, EPOCH_US(event_time()) AS at
+             FROM (SELECT DISTINCT v FROM a [UNBOUNDED]) x, b [UNBOUNDED]"""
+    assert changes(run_changing(sql, timeline("a: 1@5\nb: 7@1"))) == ["5 +7 1000000"]
+
+
 def test_the_rows_that_enter_an_answer_are_a_stream_with_windows_of_its_own(run_changing):
     sql = """SELECT COUNT(*) AS n
              FROM (SELECT ISTREAM v, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v) [RANGE 3 SECONDS] AS risen"""
