@@ -189,6 +189,13 @@ def test_the_whole_answer_comes_at_every_multiple_between_the_first_and_the_last
     assert sorted(((at - EPOCH).total_seconds(), v) for at, v in log.elements()) == [(2, 1), (4, 1), (4, 2), (6, 2)]
 
 
+def test_the_whole_answers_of_a_subquery_end_with_its_own_streams_though_others_go_on(run_changing):
+    sql = """SELECT COUNT(*) AS n
+             FROM (SELECT RSTREAM v FROM b [UNBOUNDED] EVERY 3 SECONDS) [UNBOUNDED] AS sent, a [UNBOUNDED]"""
+    log = run_changing(sql, timeline("a: 1@0 2@10\nb: 7@0 8@2"))
+    assert changes(log) == ["0 +1", "10 -1", "10 +2"]
+
+
 def test_the_first_rows_tie_by_the_whole_row_and_nulls_come_last(run_changing):
     sources = timeline("s: -@0 2@1 2@2 1@3")
     log = run_changing("SELECT v, id FROM s [UNBOUNDED] ORDER BY v DESC LIMIT 2", sources)
