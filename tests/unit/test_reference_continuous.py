@@ -100,6 +100,18 @@ def test_nan_is_the_largest_value() -> None:
     assert percentile([1.0, 2.0, NAN], 0.5) == 2.0
 
 
+def test_means_are_exact_and_rounded_once() -> None:
+    assert value_of("avg", [1e308, 1e308, 1e308], pa.float64()) == 1e308
+    assert value_of("avg", [0.1, 0.1, 0.1], pa.float64()) == 0.1
+    assert value_of("avg", [2**62, 2**62 + 2, 2**62 + 4], pa.int64()) == float(2**62 + 2)
+    assert value_of("avg", [Decimal("0.10"), Decimal("0.20")], pa.decimal128(4, 2)) == 0.15
+
+
+def test_a_percentile_between_a_number_and_an_infinity_is_that_infinity() -> None:
+    assert percentile([-INF, 1.0], 0.5) == -INF
+    assert percentile([-1e308, 1e308], 0.5) == 0.0
+
+
 def test_a_percentile_between_equal_values_is_that_value() -> None:
     assert percentile([0.1, 0.1, 0.1], 0.3) == 0.1
     assert percentile([INF, INF], 0.5) == INF
