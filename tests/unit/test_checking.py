@@ -223,6 +223,20 @@ def test_what_duckdb_fails_on_is_left_to_the_reference() -> None:
     assert "its error" in str(report)
 
 
+@pytest.mark.parametrize("word", ["", "RSTREAM "])
+def test_where_duckdbs_floating_sums_are_off_the_reference_decides(word: str) -> None:
+    values = [1e16, 1.0, -1e16, 0.1, 3e-20, 1e308, 1e308, -1e308]
+    table = pa.table({"x": values * 3, "ts": pa.array(range(0, 24_000_000, 1_000_000), pa.timestamp("us"))})
+    every = " EVERY 1 SECOND" if word else ""
+    asked = query(f"SELECT {word}AVG(x) AS mean, SUM(x) AS total FROM a [ROWS 7]{every}", [Source("a", table)])
+    report = wm.check(asked, run=by_reference)
+    assert report.equal, str(report)
+    assert report.by == "DuckDB"
+    assert report.settled > 0
+    assert "the reference decided" in str(report)
+    assert not wm.check(asked, run=lambda q: by_reference(q)[:-1]).equal
+
+
 def test_values_of_every_type_survive_the_way_through_duckdb() -> None:
     times = pa.array([0, 1_000_000], pa.timestamp("us"))
     table = pa.table({

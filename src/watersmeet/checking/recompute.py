@@ -29,9 +29,10 @@ CHUNK_INSTANTS = 512  # so many answers are computed by one query
 
 
 class Oracle(Protocol):
-    """Knows the right answer. `name` is how reports call it."""
+    """Knows the right answer. `name` is how reports call it; `rough` says that some of its numbers are only near."""
 
     name: str
+    rough: bool
 
     def instants(self) -> list[int]:
         """Where the answer may change, in order."""
@@ -50,6 +51,7 @@ class Reference:
     """Tries every combination at every instant, in Python."""
 
     name = "the reference"
+    rough = False
 
     def __init__(self, plan: Plan, tables: Tables) -> None:
         self.plan = plan
@@ -68,6 +70,11 @@ class Reference:
             sent.setdefault(at_us, []).append(self._presented(row))
         yield from ((at_us, sent.get(at_us, [])) for at_us in at)
 
+    def answer_at(self, at_us: int) -> list[Row]:
+        """The whole answer at one instant."""
+        ((_, rows),) = snapshots(self.plan, self.tables, [at_us])
+        return [self._presented(row) for row in rows]
+
     def combinations(self) -> list[Row]:
         return answer(self.plan, self.tables)
 
@@ -83,7 +90,7 @@ class DuckDB:
     def __init__(self, plan: Plan, tables: Tables) -> None:
         import duckdb
 
-        refuse_rough_values(plan.root)
+        self.rough = refuse_rough_values(plan.root)
         self.plan = plan
         self._error = duckdb.Error
         self._script = Script(plan.options.boundary)

@@ -30,13 +30,15 @@ class Difference:
 @dataclass(frozen=True)
 class Report:
     """`by` recomputed the answer at `instants` instants; `rows` rows were compared. `instead` says why DuckDB was not
-    asked, if it was not."""
+    asked, if it was not. At `settled` instants the reference decided, because DuckDB's floating sums were too far off.
+    """
 
     by: str
     rows_in: Mapping[str, int]
     instants: int
     rows: int
     instead: str | None = None
+    settled: int = 0
     difference: Difference | None = None
 
     @property
@@ -64,6 +66,10 @@ def _sentences(report: Report) -> list[str]:
     told = [_verdict(report, asked)]
     if report.instead is not None:
         told.append(f"DuckDB was not used because of {report.instead}.")
+    if report.settled:
+        told.append(
+            f"At {report.settled:,} of these the reference decided: DuckDB rounds sums of floating numbers differently."
+        )
     return told
 
 
