@@ -89,6 +89,11 @@ class Query:
         """The columns of the answer."""
         return self.plan.output_schema
 
+    @property
+    def in_arrival_order(self) -> bool:
+        """Whether the rows of its bounded inputs arrive in an order, so that some may come too late."""
+        return self._host.in_arrival_order
+
     def explain(self) -> str:
         """How the query will run: windows, what is kept, join orders and indexes."""
         return self._host.explained(self.plan)

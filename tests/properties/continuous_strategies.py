@@ -15,15 +15,19 @@ from hypothesis import strategies as st
 from tests.properties.strategies import one_in, static_tables, streams
 from tests.runners import Source
 
-Kind = Literal["int", "text", "float", "decimal"]
+Kind = Literal["int", "text", "float", "decimal", "time", "bool"]
 Columns = tuple[tuple[str, Kind], ...]
 
 STREAMS = ("s0", "s1", "s2")
 MOST_ROWS = 7
 DEPTH = 4
-BASE: Columns = (("k", "int"), ("j + 0", "int"), ("s", "text"), ("f", "float"), ("d", "decimal"))
+BASE: Columns = (
+    ("k", "int"), ("j + 0", "int"), ("s", "text"), ("f", "float"), ("d", "decimal"), ("w", "time"), ("ts", "time"),
+    ("b", "bool"),
+)  # fmt: skip
 CONSTANTS: dict[Kind, str] = {
     "int": "CAST(1 AS BIGINT)", "text": "'c'", "float": "CAST(0.5 AS DOUBLE)", "decimal": "CAST(1.25 AS DECIMAL(6, 2))",
+    "time": "TIMESTAMP '2024-01-01 00:00:02'", "bool": "TRUE",
 }  # fmt: skip
 SIMPLE = ("COUNT(*)", "COUNT({x})", "COUNT(DISTINCT {x})")
 # What has the same value however it is computed; of floating numbers that is only what picks one of them.
@@ -32,6 +36,8 @@ EXACT: dict[Kind, tuple[str, ...]] = {
     "text": ("MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})"),
     "float": ("MIN({x})", "MAX({x})", "LAST({x})"),
     "decimal": ("MIN({x})", "MAX({x})", "FIRST({x})"),
+    "time": ("MIN({x})", "MAX({x})", "LAST({x})"),
+    "bool": ("MIN({x})", "MAX({x})", "FIRST({x})"),
 }
 EXACT_DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})")  # of integers
 DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25)", "STDDEV({x})", "VARIANCE({x})")
@@ -55,6 +61,7 @@ class From:
     columns: Columns
     is_view: bool = False
     partner: str | None = None  # a column that joins are made on
+    time: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def columns_of(kinds: Sequence[Kind]) -> Columns:
 
 
 KINDS: st.SearchStrategy[list[Kind]] = st.lists(
-    st.sampled_from(["int", "int", "text", "float", "decimal"]), min_size=1, max_size=2
+    st.sampled_from(["int", "int", "text", "float", "decimal", "time", "bool"]), min_size=1, max_size=2
 )
 
 
@@ -108,7 +115,7 @@ def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
     form = draw(st.sampled_from(["stream"] + (["view", "derived"] if depth > 1 else [])))
     if form == "stream":
         window = draw(windows(shape))
-        return From(f"{draw(st.sampled_from(STREAMS))} {window} AS {alias}", BASE, partner="k")
+        return From(f"{draw(st.sampled_from(STREAMS))} {window} AS {alias}", BASE, partner="k", time="ts")
     inside = columns_of(draw(KINDS))
     partner = next((name for name, kind in inside if kind == "int"), None)
     if form == "view":
@@ -117,7 +124,8 @@ def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
     every = f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else ""
     body = with_word(draw(answers(depth - 1, inside, shape)), word)
     window = draw(windows(shape, [name for name, _ in inside]))
-    return From(f"({body}{every}) {window} AS {alias}", inside, False, partner)
+    # A plain join is a stream by itself, and its event time may be a column that was selected.
+    return From(f"({body}{every}) {window} AS {alias}", inside, False, partner, None if word == "ISTREAM" else "_ts")
 
 
 def with_word(body: str, word: str) -> str:
@@ -146,6 +154,11 @@ def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
     partners = [f"{alias}.{one.partner}" for alias, one in zip("ab", found, strict=False) if one.partner]
     if len(partners) == 2 and draw(one_in(4, False, True)):
         conditions.append(" = ".join(partners))
+    times = [f"{alias}.{one.time}" for alias, one in zip("ab", found, strict=False) if one.time]
+    if len(times) == 2 and draw(one_in(4, True, False)):
+        a, b = times
+        bounds = [f"{a} <= {b}", f"{b} - {a} <= INTERVAL 1 SECOND", f"ABS({a} - {b}) < 2 SECONDS", "WINDOW = 2 SECONDS"]
+        conditions.append(draw(st.sampled_from(bounds)))
     texts = [one.sql for one in found]
     if partners and draw(one_in(8, True, False)):
         texts.append("lookup")
@@ -155,6 +168,8 @@ def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
     columns = tuple(
         (f"{alias}.{name}", kind) for alias, one in zip("ab", found, strict=False) for name, kind in one.columns
     )
+    if any(not one.is_view for one in found):
+        columns += (("EPOCH_US(event_time()) % 5000000", "int"),)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return Sources(f"FROM {', '.join(texts)}{where}", columns, any(one.is_view for one in found))
 
@@ -243,8 +258,8 @@ def group_over_except_over_join(draw: st.DrawFn, columns: Columns, shape: Shape)
     pairs = f"SELECT a.k AS c, b.s AS t FROM s0 [RANGE {sizes[0]} SECONDS] AS a, s1 [RANGE {sizes[1]} SECONDS] AS b"
     word = draw(st.sampled_from(["EXCEPT", "EXCEPT ALL"]))
     view = f"{pairs} WHERE a.k = b.k {word} SELECT k, s FROM s2 [RANGE {sizes[2]} SECONDS]"
-    kinds = {"int": "COUNT(*)", "text": "MIN(t)", "float": "AVG(c)", "decimal": CONSTANTS["decimal"]}
-    listed = [f"{kinds[kind]} AS {name}" for name, kind in columns]
+    kinds = {"int": "COUNT(*)", "text": "MIN(t)", "float": "AVG(c)"}
+    listed = [f"{kinds.get(kind, CONSTANTS[kind])} AS {name}" for name, kind in columns]
     return f"SELECT {', '.join(['c AS g', *listed])} FROM ({view}) AS v GROUP BY c"
 
 
@@ -258,7 +273,8 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
     texts += [text.format(x=value) for text in SIMPLE for value in values.values()]
     texts += [f"SUM({values['decimal']})", f"COUNT(DISTINCT {values['float']})"]
     if not shape.exact:
-        texts += [text.format(x=value) for text in DOUBLES for kind, value in values.items() if kind != "text"]
+        numbers = [values[kind] for kind in ("int", "float", "decimal")]
+        texts += [text.format(x=value) for text in DOUBLES for value in numbers]
         texts.append(f"SUM({values['float']})")
     if read.has_view or not shape.counts:
         texts = [text for text in texts if not text.startswith(("FIRST", "LAST"))]

@@ -25,8 +25,8 @@ from watersmeet.reference.join import answer, late_rows
 from watersmeet.session import Query
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual
-few = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
-many = settings(few, max_examples=100 * EFFORT)
+few = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=60 * EFFORT)
 PIPELINES = ("auto", "ita", "tpa", "nta")
 
 Row = tuple[Any, ...]
@@ -141,7 +141,7 @@ def test_the_order_of_arrival_within_lateness_does_not_change_the_answer(case: C
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@settings(few, max_examples=40 * EFFORT)
+@settings(few, max_examples=30 * EFFORT)
 @given(case=cases(), rows_per_batch=st.sampled_from([1, 2, 3, None]))
 def test_the_engine_gives_what_the_reference_gives(pipeline: str, case: Case, rows_per_batch: int | None) -> None:
     assert_same(engine_sent(case, rows_per_batch, pipeline=pipeline), reference_sent(case))

@@ -169,6 +169,12 @@ def test_a_view_joins_a_stream_and_a_table(run_changing):
     assert changes(run_changing(sql, sources)) == ["3 +one 2 b1", "4.000001 -one 2 b1"]
 
 
+def test_event_time_beside_a_view_is_that_of_the_stream_even_if_the_views_row_came_later(run_changing):
+    sql = """SELECT b.v, EPOCH_US(event_time()) AS at
+             FROM (SELECT DISTINCT v FROM a [UNBOUNDED]) x, b [UNBOUNDED]"""
+    assert changes(run_changing(sql, timeline("a: 1@5\nb: 7@1"))) == ["5 +7 1000000"]
+
+
 def test_the_rows_that_enter_an_answer_are_a_stream_with_windows_of_its_own(run_changing):
     sql = """SELECT COUNT(*) AS n
              FROM (SELECT ISTREAM v, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v) [RANGE 3 SECONDS] AS risen"""
@@ -181,6 +187,13 @@ def test_the_rows_that_enter_an_answer_are_a_stream_with_windows_of_its_own(run_
 def test_the_whole_answer_comes_at_every_multiple_between_the_first_and_the_last_event(run_changing):
     log = run_changing("SELECT RSTREAM v FROM s [RANGE 3 SECONDS] EVERY 2 SECONDS", timeline("s: 1@1 2@3 3@8.5"))
     assert sorted(((at - EPOCH).total_seconds(), v) for at, v in log.elements()) == [(2, 1), (4, 1), (4, 2), (6, 2)]
+
+
+def test_the_whole_answers_of_a_subquery_end_with_its_own_streams_though_others_go_on(run_changing):
+    sql = """SELECT COUNT(*) AS n
+             FROM (SELECT RSTREAM v FROM b [UNBOUNDED] EVERY 3 SECONDS) [UNBOUNDED] AS sent, a [UNBOUNDED]"""
+    log = run_changing(sql, timeline("a: 1@0 2@10\nb: 7@0 8@2"))
+    assert changes(log) == ["0 +1", "10 -1", "10 +2"]
 
 
 def test_the_first_rows_tie_by_the_whole_row_and_nulls_come_last(run_changing):

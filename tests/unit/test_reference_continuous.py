@@ -20,6 +20,7 @@ from watersmeet.plan.functions import aggregate_type
 from watersmeet.reference.aggregates import aggregate, float_sum, percentile
 from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.evaluate import Combination
+from watersmeet.reference.join import answer
 
 NAN, INF = math.nan, math.inf
 SECOND = 1_000_000
@@ -97,6 +98,18 @@ def test_nan_is_the_largest_value() -> None:
     assert value_of("min", [NAN, 1.0], pa.float64()) == 1.0
     assert math.isnan(percentile([1.0, 2.0, NAN], 1.0))
     assert percentile([1.0, 2.0, NAN], 0.5) == 2.0
+
+
+def test_means_are_exact_and_rounded_once() -> None:
+    assert value_of("avg", [1e308, 1e308, 1e308], pa.float64()) == 1e308
+    assert value_of("avg", [0.1, 0.1, 0.1], pa.float64()) == 0.1
+    assert value_of("avg", [2**62, 2**62 + 2, 2**62 + 4], pa.int64()) == float(2**62 + 2)
+    assert value_of("avg", [Decimal("0.10"), Decimal("0.20")], pa.decimal128(4, 2)) == 0.15
+
+
+def test_a_percentile_between_a_number_and_an_infinity_is_that_infinity() -> None:
+    assert percentile([-INF, 1.0], 0.5) == -INF
+    assert percentile([-1e308, 1e308], 0.5) == 0.0
 
 
 def test_a_percentile_between_equal_values_is_that_value() -> None:
@@ -207,3 +220,10 @@ def test_a_sum_beyond_its_type_is_an_error_at_the_instant_it_happens() -> None:
     assert snapshot(plan, tables_of(sources), 0) == [(2**62,)]
     with pytest.raises(DataError):
         snapshot(plan, tables_of(sources), SECOND)
+
+
+def test_nested_values_pass_through_a_plain_join() -> None:
+    table = pa.table({"v": [{"a": 1}, {"a": None}, None], "ts": pa.array([0, 0, 0], pa.timestamp("us"))})
+    sources = [Source("x", table)]
+    rows = answer(bound_plan("SELECT v FROM x", sources), tables_of(sources))
+    assert sorted(map(str, rows)) == ["(None,)", "({'a': 1},)", "({'a': None},)"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from watersmeet.checking import Progress, check
+from watersmeet.checking.checker import Progress, check
 from watersmeet.checking.report import show
 from watersmeet.engine.host import Host
 from watersmeet.engine.script import read_script

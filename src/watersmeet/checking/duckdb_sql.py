@@ -316,9 +316,11 @@ def _aggregate(call: Aggregate, value: str, order: str) -> str:
 # -- what DuckDB computes only nearly ---------------------------------------------------------------------------
 
 
-def refuse_rough_values(root: Node) -> None:
-    """Floating sums may be off in the last digit, which is harmless where it is only shown: in the select list at the
-    top. Elsewhere a condition, a group or a set could come out differently, and DuckDB is not asked."""
+def refuse_rough_values(root: Node) -> bool:
+    """Whether values are shown that DuckDB computes only nearly: floating sums and what is made of them. That is
+    harmless in the select list at the top. Elsewhere a condition, a group or a set could come out differently, and
+    DuckDB is not asked."""
+    found = False
     top = root.child if isinstance(root, Changes) and root.kind == "rstream" else root
     for node in _nodes(root):
         for expression in _expressions(node):
@@ -327,6 +329,8 @@ def refuse_rough_values(root: Node) -> None:
             if rough is not None and not shown:
                 assert isinstance(rough, Aggregate)
                 raise InexpressibleError(f"{rough.function.upper()} of inexact numbers below other operators")
+            found = found or rough is not None
+    return found
 
 
 def _is_rough(part: Expression) -> bool:

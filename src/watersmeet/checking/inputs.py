@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet.engine.conform import conform
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.plan.nodes import Plan, relations_below
 
 BATCH_ROWS = 1 << 16
@@ -43,3 +46,15 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
 
 def _conformed(table: pa.Table, relation: Stream | Table) -> pa.Table:
     return pa.Table.from_batches([conform(b, relation.schema) for b in table.to_batches()], schema=relation.schema)
+
+
+def without_late_rows(plan: Plan, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The same tables without the rows that come too late in the order they stand in."""
+    streams = {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
+    return {name: _in_time(streams[name], table) if name in streams else table for name, table in tables.items()}
+
+
+def _in_time(stream: Stream, table: pa.Table) -> pa.Table:
+    times = times_of(normalize_time_column(table[stream.time].combine_chunks()))
+    newest = np.maximum.accumulate(times)
+    return table.filter(pa.array(times >= newest - stream.lateness_us))

@@ -24,14 +24,15 @@ from watersmeet.reference.values import present
 
 Row = tuple[Any, ...]
 Tables = Mapping[str, pa.Table]
-CHUNK = '"#chunk"'
+CHUNK = "#chunk"
 CHUNK_INSTANTS = 512  # so many answers are computed by one query
 
 
 class Oracle(Protocol):
-    """Knows the right answer. `name` is how reports call it."""
+    """Knows the right answer. `name` is how reports call it; `rough` says that some of its numbers are only near."""
 
     name: str
+    rough: bool
 
     def instants(self) -> list[int]:
         """Where the answer may change, in order."""
@@ -50,6 +51,7 @@ class Reference:
     """Tries every combination at every instant, in Python."""
 
     name = "the reference"
+    rough = False
 
     def __init__(self, plan: Plan, tables: Tables) -> None:
         self.plan = plan
@@ -68,6 +70,11 @@ class Reference:
             sent.setdefault(at_us, []).append(self._presented(row))
         yield from ((at_us, sent.get(at_us, [])) for at_us in at)
 
+    def answer_at(self, at_us: int) -> list[Row]:
+        """The whole answer at one instant."""
+        ((_, rows),) = snapshots(self.plan, self.tables, [at_us])
+        return [self._presented(row) for row in rows]
+
     def combinations(self) -> list[Row]:
         return answer(self.plan, self.tables)
 
@@ -83,7 +90,7 @@ class DuckDB:
     def __init__(self, plan: Plan, tables: Tables) -> None:
         import duckdb
 
-        refuse_rough_values(plan.root)
+        self.rough = refuse_rough_values(plan.root)
         self.plan = plan
         self._error = duckdb.Error
         self._script = Script(plan.options.boundary)
@@ -92,7 +99,7 @@ class DuckDB:
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
         for relation in {one.name: one for one in relations_below(plan.root)}.values():
-            self._connection.register(raw_name(relation), _registered(relation, tables[relation.name]))
+            self._register(raw_name(relation), _registered(relation, tables[relation.name]))
 
     def instants(self) -> list[int]:
         text = self._script.instants(self.plan.root)
@@ -109,10 +116,10 @@ class DuckDB:
         return self._rows(self._table(f"SELECT {_names(self.plan)} FROM ({text})"))
 
     def _snapshots(self, at: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
-        text = f"SELECT * FROM ({self._script.snapshot(self.plan.root, CHUNK)})"
+        text = f"SELECT * FROM ({self._script.snapshot(self.plan.root, quoted(CHUNK))})"
         for start in range(0, len(at), CHUNK_INSTANTS):
             chunk = at[start : start + CHUNK_INSTANTS]
-            self._connection.register(CHUNK.strip('"'), pa.table({"#at": pa.array(chunk, pa.int64())}))
+            self._register(CHUNK, pa.table({"#at": pa.array(chunk, pa.int64())}))
             yield from self._by_instant(self._table(text), chunk)
 
     def _sent(self, at: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
@@ -134,6 +141,12 @@ class DuckDB:
             raise InexpressibleError(f"DuckDB's column types ({error})") from None
         return rows_of(table)
 
+    def _register(self, name: str, table: pa.Table) -> None:
+        try:
+            self._connection.register(name, table)
+        except self._error as error:
+            raise InexpressibleError(f"its error: {str(error).splitlines()[0]}") from None
+
     def _table(self, text: str) -> pa.Table:
         try:
             for statement in self._script.statements[self._ran :]:
@@ -141,7 +154,7 @@ class DuckDB:
             self._ran = len(self._script.statements)
             return self._connection.sql(text).to_arrow_table()
         except self._error as error:
-            raise InexpressibleError(f"DuckDB said: {str(error).splitlines()[0]}") from None
+            raise InexpressibleError(f"its error: {str(error).splitlines()[0]}") from None
 
 
 @cache
@@ -171,6 +184,8 @@ def _names(plan: Plan) -> str:
 
 def _registered(relation: Stream | Table, table: pa.Table) -> pa.Table:
     """The rows as DuckDB sees them: zones and units aside, intervals as microseconds, numbered as they arrived."""
+    if len({name.lower() for name in table.column_names}) < len(table.column_names):
+        raise InexpressibleError(f"columns of {relation.name} that differ only in case")
     time = relation.time if isinstance(relation, Stream) else None
     columns = {name: _plain(table[name], name == time) for name in table.column_names}
     return pa.table({**columns, "#row": pa.array(range(table.num_rows), pa.int64())})

@@ -30,13 +30,15 @@ class Difference:
 @dataclass(frozen=True)
 class Report:
     """`by` recomputed the answer at `instants` instants; `rows` rows were compared. `instead` says why DuckDB was not
-    asked, if it was not."""
+    asked, if it was not. At `settled` instants the reference decided, because DuckDB's floating sums were too far off.
+    """
 
     by: str
     rows_in: Mapping[str, int]
     instants: int
     rows: int
     instead: str | None = None
+    settled: int = 0
     difference: Difference | None = None
 
     @property
@@ -63,7 +65,11 @@ def _sentences(report: Report) -> list[str]:
     asked = f"recomputed by {report.by} over the rows ({inputs})"
     told = [_verdict(report, asked)]
     if report.instead is not None:
-        told.append(f"DuckDB was not asked: it has no words for {report.instead}.")
+        told.append(f"DuckDB was not used because of {report.instead}.")
+    if report.settled:
+        told.append(
+            f"At {report.settled:,} of these the reference decided: DuckDB rounds sums of floating numbers differently."
+        )
     return told
 
 
@@ -93,7 +99,8 @@ def _draw(wrong: Difference, by: str, out: TextIO) -> None:
     table.add_column(by, ratio=1)
     lines = [(_text(row), _text(row)) for row in _sorted(shared)]
     alone = max(len(only_engine), len(only_expected))
-    left, right = (_padded(rows, alone) for rows in (only_engine, only_expected))
+    left = _padded(only_engine, alone) if wrong.engine else ["no rows"] + [""] * (alone - 1)
+    right = _padded(only_expected, alone) if wrong.expected else ["no rows"] + [""] * (alone - 1)
     lines = [*zip(left, right, strict=True), *lines]
     for pair in lines[:MOST_ROWS]:
         table.add_row(*pair)

@@ -17,7 +17,10 @@ from watersmeet.plan.strategy import JoinStrategy
 
 
 class Host(Protocol):
-    """Opens data, explains plans, runs them."""
+    """Opens data, explains plans, runs them. `in_arrival_order` says whether the rows of bounded inputs arrive in an
+    order, so that some may come too late."""
+
+    in_arrival_order: bool
 
     def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
         """The columns of some data, what this host reads it from, and its number of rows if that is known."""
@@ -36,6 +39,8 @@ class Host(Protocol):
 
 class LocalHost:
     """Runs queries in this process."""
+
+    in_arrival_order = True
 
     def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
         from watersmeet.engine.sources import source_of

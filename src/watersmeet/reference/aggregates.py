@@ -1,6 +1,6 @@
 """The aggregates over the values of one group, in plain Python. NULLs are passed over, except by COUNT(*).
 
-Floating sums are exact and rounded once, so they do not depend on the order of rows; AVG divides that sum by the count.
+Sums, means and variances are exact and rounded once, so they do not depend on the order of rows.
 NaN and infinities are as in IEEE 754: any NaN gives NaN, and so do two different infinities.
 """
 
@@ -72,9 +72,9 @@ def _rounded(exact: Fraction) -> float:
 
 
 def _avg(values: Sequence[Value], kind: pa.DataType) -> float:
-    exact = _decimal_sum(values) if isinstance(values[0], Decimal) else None
-    total = float_sum(values) if isinstance(values[0], float) else float(sum(values) if exact is None else exact)
-    return total / len(values)
+    if not all(map(math.isfinite, values)):
+        return float_sum(values)
+    return _rounded(sum(map(Fraction, values), Fraction(0)) / len(values))
 
 
 def _min(values: Sequence[Value], kind: pa.DataType) -> Value:
@@ -86,11 +86,13 @@ def _max(values: Sequence[Value], kind: pa.DataType) -> Value:
 
 
 def percentile(values: Sequence[Value], share: float) -> float:
-    """The value at `share` of the way from the smallest to the largest, on the line between its two neighbours."""
-    ordered = sorted(map(float, values), key=rank)
+    """The value at `share` of the way from the smallest to the largest, on the line between its two neighbours;
+    computed in doubles, as DuckDB does."""
+    ordered = sorted(values, key=rank)
     position = share * (len(ordered) - 1)
     low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
-    return low if low == high else low + (high - low) * (position - math.floor(position))
+    part = position - math.floor(position)
+    return float(low) if low == high else float(low) * (1 - part) + float(high) * part
 
 
 def _variance(values: Sequence[Value], kind: pa.DataType) -> float | None:

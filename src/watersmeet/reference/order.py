@@ -28,6 +28,8 @@ def rank(value: Value) -> tuple[Any, ...]:
     """A value as something Python can compare with any other of its column."""
     if value is None:
         return (2,)
+    if isinstance(value, list | dict):
+        return (0, repr(value))  # nested values have no order of their own; any will do
     return (1,) if is_nan(value) else (0, value)
 
 

@@ -30,6 +30,8 @@ _serial = count(1)
 class SparkHost:
     """`buckets` is how many parts of the state work apart; it is fixed for the life of a checkpoint."""
 
+    in_arrival_order = False
+
     def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
