@@ -158,7 +158,8 @@ class Builder:
             schema = pa.schema([field for field in only.schema if field.name in read])
             return FromOne(sources[only.alias], schema, join.predicates, columns, trigger(), negative=negative)
         made: FromMany
-        if negative and not ordered and not numbered and all(isinstance(i.window, Range) for i in join.streams):
+        in_time = not join.views and all(isinstance(one.window, Range) for one in join.streams)
+        if negative and in_time and not ordered and not numbered:
             made = NegativeJoin(join, sources, columns, trigger(), optimize)
         else:
             made = FromMany(join, sources, columns, trigger(), optimize, ordered=ordered)

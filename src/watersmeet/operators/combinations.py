@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.state.window_store import WindowStore
@@ -35,13 +36,16 @@ class Combinations:
         stores: Mapping[str, WindowStore],
         inputs: Mapping[str, Input],
         code_positions: Mapping[str, Mapping[Code, int]],
+        timeless: Collection[str] = (),
     ) -> None:
+        """timeless: inputs whose times are no event times, like those of static tables."""
         self.numbers_of = dict(zip(visits, numbers, strict=True))
         self.visits = visits
         self.origin = origin
         self.stores = stores
         self.inputs = inputs
         self.code_positions = code_positions
+        self.timeless = timeless
         self._gathered: dict[Column, pa.Array] = {}
         self._event_times: pa.Array | None = None
 
@@ -54,7 +58,9 @@ class Combinations:
         if bool(kept.all()):
             return self
         numbers = np.stack([self.numbers_of[alias][kept] for alias in self.visits])
-        return Combinations(self.visits, numbers, self.origin, self.stores, self.inputs, self.code_positions)
+        return Combinations(
+            self.visits, numbers, self.origin, self.stores, self.inputs, self.code_positions, self.timeless
+        )
 
     def select(self, columns: Sequence[tuple[str, Expression]], schema: pa.Schema) -> pa.RecordBatch:
         arrays = [evaluate(e, self.column, len(self), self.event_times()) for _, e in columns]
@@ -82,8 +88,10 @@ class Combinations:
         """The newest member's time of each combination; static tables have none."""
         if self._event_times is None:
             newest = self.origin.times[self.numbers_of[self.visits[0]]]
+            if self.visits[0] in self.timeless:
+                newest = np.full_like(newest, BEGINNING_US)
             for alias in self.visits[1:]:
-                if not self.inputs[alias].is_table:
+                if not self.inputs[alias].is_table and alias not in self.timeless:
                     newest = np.maximum(newest, self.stores[alias].times[self.numbers_of[alias]])
             self._event_times = pa.array(newest).view(pa.timestamp("us"))
         return self._event_times

@@ -17,6 +17,7 @@ class Waiting:
         # The first and last times of all rows that were given out.
         self.first_us: int | None = None
         self.last_us = BEGINNING_US
+        self.ended = False
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self._parts)

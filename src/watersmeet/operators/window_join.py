@@ -40,9 +40,11 @@ class WindowJoin:
         columns: tuple[tuple[str, Expression], ...],
         *,
         announced: Collection[str] | None = None,
+        timeless: Collection[str] = (),
     ) -> None:
         """announced: the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows
-        are counted here."""
+        are counted here. timeless: the inputs whose times are not event times."""
+        self.timeless = tuple(timeless)
         join = strategy.join
         self.strategy = strategy
         self.columns = columns
@@ -157,7 +159,8 @@ class WindowJoin:
     def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         """The combinations of some rows with what is stored, without storing them."""
         rows, codes, _ = self._admit(alias, rows)
-        yield from self._found(alias, rows, codes, None)
+        if len(rows):
+            yield from self._found(alias, rows, codes, None)
 
     def _join_and_store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
         rows, codes, deaths = self._admit(alias, rows, deaths)
@@ -183,7 +186,9 @@ class WindowJoin:
             yield from self._results(program, numbers, rows)
 
     def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
-        found = Combinations(program.visits, numbers, rows, self.stores, self.inputs, self.code_positions)
+        found = Combinations(
+            program.visits, numbers, rows, self.stores, self.inputs, self.code_positions, self.timeless
+        )
         for predicate in (*self.strategy.verified, *self.strategy.residuals):
             found = found.where(predicate)
         if len(found):

@@ -27,13 +27,12 @@ from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.window_join import WindowJoin
-from watersmeet.plan.expressions import Column, EventTime, Expression
+from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Input, Join
 from watersmeet.plan.strategy import JoinStrategy
 
 SERIAL = "__serial"
 SINCE = "__since"  # the event time that a row of a changing answer has in the join
-BIRTH = "__birth"
 
 
 class FromMany:
@@ -63,7 +62,8 @@ class FromMany:
         self.ranged = [one for one in join.streams if one.alias in sources and not sources[one.alias].announced]
         inside = replace(join, inputs=tuple(self._inside(one) for one in join.inputs))
         asked = (*columns, *self._hidden(inside))
-        self.join = WindowJoin(optimize(inside), tuple(asked), announced=self.announced)
+        views = [one.alias for one in join.views]
+        self.join = WindowJoin(optimize(inside), tuple(asked), announced=self.announced, timeless=views)
         self.expiry: Expiry = (
             AnnouncedDeaths(self.schema, self.announced) if self.announced else KnownDeaths(self.schema, in_turn=False)
         )
@@ -85,10 +85,9 @@ class FromMany:
         return replace(one, relation=Stream(one.alias, schema, time), window=Unbounded())
 
     def _hidden(self, join: Join) -> Iterator[tuple[str, Expression]]:
-        yield BIRTH, EventTime()
-        for one in self.ranged:
+        for one in join.streams:
             assert one.time is not None
-            yield f"__time_{one.alias}", Column(one.alias, one.time, join.input(one.alias).schema.field(one.time).type)
+            yield f"__time_{one.alias}", Column(one.alias, one.time, one.schema.field(one.time).type)
         for alias in self.numbered:
             yield f"__serial_{alias}", Column(alias, SERIAL, pa.int64())
 
@@ -151,7 +150,7 @@ class FromMany:
         return Rows(data, lives.rows.times)
 
     def _born(self, found: pa.RecordBatch, lives: Mapping[str, Lives]) -> Born:
-        births = _int64s(found.column(BIRTH))
+        births = np.maximum.reduce([_int64s(found.column(f"__time_{alias}")) for alias in self.sources])
         deaths = np.full(births.size, FOREVER_US, np.int64)
         for place in range(len(self.ranged)):
             deaths = np.minimum(deaths, self._ends(found, place))

@@ -61,6 +61,8 @@ class Continuous:
         yield from ()
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        for alias, leaf in self.leaves.items():
+            leaf.waiting.ended = watermarks[alias] >= FOREVER_US
         delta = self.root.take(min(watermarks.values()))
         self.delays.add(delta)
         batch = self._given(delta)

@@ -54,8 +54,9 @@ class Snapshots:
         sent: list[pa.RecordBatch] = []
         instants: list[Int64s] = []
         first, last = self._span()
-        # While the input goes on, time has come as far as it has because an event has.
-        stop = last + 1 if until >= FOREVER_US else min(until, self.child.complete)
+        # While a stream goes on, time has come as far as it has because an event has.
+        ended = all(stream.ended for stream in self.streams)
+        stop = min(last + 1 if ended else FOREVER_US, until, self.child.complete)
         moment = max(self._next, self._multiple_from(first))
         while moment < stop:
             now, delta = delta.before(moment + 1)
