@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.classic.classic_join import ClassicJoin
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
@@ -43,13 +46,20 @@ def _refusal(what: str) -> UnsupportedError:
     )
 
 
-def build(plan: Plan) -> Operator:
-    """The operator that answers a plan."""
+def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
+    """The operator that answers a plan. With `refresh_at_push` a lazy join is refreshed whenever rows are pushed
+    and time advances, not at moments of event time: for a host that has moments of its own."""
     join, project = runnable_join(plan)
+    method = plan.method
+    if refresh_at_push and method.is_lazy:
+        method = replace(method, at_every_push=True)
     aliases = [one.alias for one in join.streams]
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
     if len(join.inputs) > 1:
-        joining = WindowJoin(optimize(join), project.columns)
+        strategy = optimize(join, method)
+        if method.is_classic:
+            return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
+        joining = WindowJoin(strategy, project.columns)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
     if isinstance(window, RowsWindow):
@@ -57,7 +67,7 @@ def build(plan: Plan) -> Operator:
     return Select(join.predicates, project.columns)
 
 
-def window_join_of(operator: Operator) -> WindowJoin | None:
+def table_join_of(operator: Operator) -> WindowJoin | ClassicJoin | None:
     """The join inside an operator, which static tables are loaded into."""
     inner = operator.inner if isinstance(operator, InTimeOrder) else operator
-    return inner if isinstance(inner, WindowJoin) else None
+    return inner if isinstance(inner, WindowJoin | ClassicJoin) else None

@@ -8,7 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from watersmeet.engine.build import build, runnable_join, window_join_of
+from watersmeet.engine.build import build, runnable_join, table_join_of
 from watersmeet.engine.clock import StreamClock
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.sources import Source
@@ -88,7 +88,7 @@ class LocalRun:
         return list(feeds.values())
 
     def _load_tables(self) -> None:
-        join = window_join_of(self._operator)
+        join = table_join_of(self._operator)
         for one in self._join.inputs:
             if join is not None and isinstance(one.relation, Table):
                 for batch in self._read(one.relation):
@@ -108,6 +108,7 @@ class LocalRun:
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
+        metrics.work = dict(counters.work)
         metrics.window_rows, metrics.state_bytes = self._operator.window_rows, self._operator.state_bytes
         metrics.watermark_us = min((feed.clock.watermark_us for feed in self._feeds), default=metrics.watermark_us)
         if self.on_progress is not None:

@@ -15,7 +15,7 @@ from watersmeet.operators.row_windows import RowWindow
 
 
 class Counting(Operator, Protocol):
-    """An operator with ROWS windows, which wants the rows of all its inputs in time order and complete."""
+    """An operator that wants the rows of all its inputs in time order and complete, as ROWS windows do."""
 
     @property
     def row_windows(self) -> Mapping[str, RowWindow]: ...
@@ -76,7 +76,8 @@ class InTimeOrder:
             counted = np.flatnonzero(rows.times < complete_until)
             order = counted[np.argsort(rows.times[counted], kind="stable")]
             fresh = RowWindow(self.inner.row_windows[alias].window)
-            needed[order] = fresh.add(rows.take(order)).times == FOREVER_US
+            lag_us = int(getattr(self.inner, "lag_us", 0))
+            needed[order] = fresh.add(rows.take(order)).times >= complete_until - lag_us
         return needed | (rows.times >= complete_until)
 
     def _released(self, complete_until: int) -> dict[str, Rows]:

@@ -23,6 +23,7 @@ from watersmeet.model.windows import (
     range_bounds,
 )
 from watersmeet.plan.expressions import Expression
+from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 
 MAX_INPUTS = 8
@@ -198,8 +199,21 @@ class Plan:
     sql: str = ""
 
     @property
+    def method(self) -> Method:
+        return method_of(self.root, self.options)
+
+    @property
     def schema(self) -> pa.Schema:
         return schema_of(self.root)
+
+
+def method_of(root: Node, options: Options) -> Method:
+    """How the options ask the join of a plan to run; other plans take no such options."""
+    match root:
+        case Project(child=Join(inputs=inputs)):
+            tables = [one.alias for one in inputs if one.is_table]
+            return Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
+    return Method.of_no_join(options)
 
 
 def schema_of(node: Node) -> pa.Schema:

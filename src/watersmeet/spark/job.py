@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from watersmeet.engine.build import build, runnable_join, window_join_of
+from watersmeet.engine.build import build, runnable_join, table_join_of
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Rows
 from watersmeet.operators.contract import Operator
@@ -51,7 +51,7 @@ class SparkJob:
 
     @cached_property
     def strategy(self) -> JoinStrategy:
-        return optimize(self.join)
+        return optimize(self.join, self.plan.method)
 
     @cached_property
     def partitioning(self) -> Partitioning:
@@ -98,9 +98,9 @@ class SparkJob:
         return replace(self.plan, root=replace(self.project, child=join))
 
     def make_operator(self) -> Operator:
-        """A fresh operator tree for one bucket, static tables loaded."""
-        operator = build(self.bucket_plan)
-        joining = window_join_of(operator)
+        """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""
+        operator = build(self.bucket_plan, refresh_at_push=True)
+        joining = table_join_of(operator)
         if joining is not None:
             for alias, packet in self.tables.items():
                 for batch in from_packet(packet):
