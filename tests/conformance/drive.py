@@ -38,7 +38,9 @@ class Drive:
         self.join = ClassicJoin(strategy, plan.root.columns, self.loops, probe_every)
         self.now_us = 0
 
-    def push(self, batch: Mapping[str, tuple[Sequence[int] | Numbers, Sequence[int] | Numbers]]) -> list[tuple[int, ...]]:
+    def push(
+        self, batch: Mapping[str, tuple[Sequence[int] | Numbers, Sequence[int] | Numbers]]
+    ) -> list[tuple[int, ...]]:
         """Times and values per stream, complete up to the newest of them; the results."""
         found: list[tuple[int, ...]] = []
         rows = {alias: rows_of(times, values) for alias, (times, values) in batch.items()}

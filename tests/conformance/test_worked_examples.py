@@ -6,13 +6,13 @@ import pytest
 
 from tests.conformance.drive import SECOND, Drive, seconds
 from tests.conformance.methods import INVALIDATIONS
+from tests.plans import golden_catalog
 from tests.runners import Source, by_local_engine, by_reference
 from tests.scenarios.timeline import combinations, timeline
 from watersmeet.operators.classic.loops import Slips
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.sql import bind
-from tests.plans import golden_catalog
 
 ALGORITHMS = ["join = 'nested_loop'", "join = 'hash', buckets = 4", "join = 'hybrid', refresh = '2 seconds'"]
 
@@ -64,7 +64,9 @@ def table_3(options: str, slips: Slips | None = None) -> list[tuple[float, ...]]
     """At NOW = 210, with the rows of Table 2: the seconds of the members."""
     drive = Drive(LAZY.format(options), ["s1", "s2", "s3"], slips)
     found = drive.push(TABLE_2) + drive.finish()
-    return sorted(tuple(t.timestamp() - t.replace(hour=0, minute=0, second=0).timestamp() for t in row) for row in found)
+    return sorted(
+        tuple(t.timestamp() - t.replace(hour=0, minute=0, second=0).timestamp() for t in row) for row in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,9 @@ def test_forgetting_what_is_dead_now_before_a_lazy_join_loses_its_results(algori
 
 def test_a_global_order_moves_the_new_row_to_the_front() -> None:
     """GO03 Table 4."""
-    sql = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 1 MINUTE OPTIONS (order = 'a, b, c', join = '{}')"
+    sql = (
+        "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 1 MINUTE OPTIONS (order = 'a,b,c', join = '{}')"
+    )
     for algorithm in ("auto", "nested_loop", "hash"):
         plan = bind(sql.format(algorithm), golden_catalog())
         assert isinstance(plan.root, Project)
@@ -126,7 +130,8 @@ def test_the_windows_oldest_row_is_overwritten_wherever_it_hashes() -> None:
 @pytest.mark.parametrize("algorithm", ["nested_loop", "hash", "naive"])
 def test_a_row_on_the_edge_of_two_refreshes_is_joined_once(algorithm: str) -> None:
     """AMB-05: with an interval of 5 s, a@4 and b@5 meet at 5 and not again at 10."""
-    sql = f"SELECT a.v, b.v FROM a [RANGE 9 SECONDS], b [RANGE 9 SECONDS] WHERE a.v = b.v OPTIONS (refresh = '5 s', join = '{algorithm}')"
+    windows = "a [RANGE 9 SECONDS], b [RANGE 9 SECONDS]"
+    sql = f"SELECT a.v, b.v FROM {windows} WHERE a.v = b.v OPTIONS (refresh = '5 s', join = '{algorithm}')"
     drive = Drive(sql, "ab")
     drive.push({"a": seconds("1@4"), "b": seconds("1@5")})
     assert drive.push({"a": seconds("2@6")}) == [(1, 1)]

@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Counters, Operator, Rows
 from watersmeet.operators.row_windows import RowWindow

@@ -123,7 +123,9 @@ def _buckets(options: Options, inputs: Sequence[str], algorithm: str) -> dict[st
     if not options.has("buckets"):
         return dict.fromkeys(inputs, DEFAULT_BUCKETS) if algorithm in HASHED else {}
     if algorithm in LOOPS and algorithm not in HASHED:
-        raise _wrong(options, "buckets", f"is for hash joins; join = {algorithm!r} scans whole windows", "use join = 'hash'")
+        raise _wrong(
+            options, "buckets", f"is for hash joins; join = {algorithm!r} scans whole windows", "use join = 'hash'"
+        )
     return _for_each(options, "buckets", parse_buckets(options.buckets), inputs, DEFAULT_BUCKETS)
 
 

@@ -25,7 +25,8 @@ MAX_BUCKETS = 1 << 24
 _INTERVALS = {"refresh": "eager", "expire": "eager"}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
 _RUNNABLE = {
-    "join": ("auto", "nested_loop", "hash", "hybrid", "naive"), "windows": ("closure",), "pipeline": ("auto",), "memory": ("unlimited",), "shed": ("none",),
+    "join": ("auto", "nested_loop", "hash", "hybrid", "naive"),
+    "windows": ("closure",), "pipeline": ("auto",), "memory": ("unlimited",), "shed": ("none",),
     "allocation": ("fixed",), "archive": ("none",),
 }  # fmt: skip
 

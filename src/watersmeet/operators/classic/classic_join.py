@@ -57,6 +57,8 @@ class ClassicJoin:
         self.algorithm = make_algorithm(strategy) if algorithm is None else algorithm
         self.probe = None if probe_every is None else Probe(probe_every, list(self.inputs))
         self.counters = Counters()
+        # one that lets rows wait, which must be told of time
+        self._lazy = self.algorithm if isinstance(self.algorithm, Lazy) and self.algorithm.lag_us else None
         self._now_us = BEGINNING_US
         self._finished = False
 
@@ -78,7 +80,7 @@ class ClassicJoin:
     @property
     def lag_us(self) -> int:
         """How long rows may wait to be joined."""
-        return self.algorithm.lag_us if isinstance(self.algorithm, Lazy) else 0
+        return 0 if self._lazy is None else self._lazy.lag_us
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
         """Read part of a static table in, before the first push."""
@@ -96,28 +98,33 @@ class ClassicJoin:
         for alias, died in deaths.items():
             self.shelf.stores[alias].kill(died.pushed_out, died.pushed_out_at)
         arrivals = self._put(batch, deaths)
+        if not len(arrivals):
+            return
+        table = self.shelf.table()
         if quietly:
-            self.algorithm.take_back(arrivals, self.shelf.table())
+            self.algorithm.take_back(arrivals, table)
         else:
-            yield from self._arrive(arrivals)
-        self._forget()
+            yield from self._arrive(arrivals, table)
+        self._now_us = int(arrivals.times[-1])
+        self._forget(table)
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Join what was waiting for this moment; at the end of the inputs, everything that still waits."""
         until_us = min(watermarks.values())
-        if isinstance(self.algorithm, Lazy):
-            yield from self._results(self.algorithm.advance(until_us, self.shelf.table()))
+        if self._lazy is not None:
+            yield from self._results(self._lazy.advance(until_us, self.shelf.table()))
         if until_us >= FOREVER_US and not self._finished:
             self._finished = True
             yield from self._results(self.algorithm.finish(self.shelf.table()))
-        self._forget()
+        if self._lazy is not None or self._finished:
+            self._forget(self.shelf.table())
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         if log:
             for _ in self.push_together(log, quietly=True):
                 raise AssertionError("a restore gives no results")
-        if isinstance(self.algorithm, Lazy):
-            self.algorithm.resume(complete_until, self.shelf.table())
+        if self._lazy is not None:
+            self._lazy.resume(complete_until, self.shelf.table())
         self.counters = Counters()
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
@@ -152,10 +159,7 @@ class ClassicJoin:
             self.counters.stored_rows += len(rows)
         return rows, self.shelf.append(self.place[alias], rows, own, payload, deaths)
 
-    def _arrive(self, arrivals: Arrivals) -> Iterator[pa.RecordBatch]:
-        if not len(arrivals):
-            return
-        table = self.shelf.table()
+    def _arrive(self, arrivals: Arrivals, table: Int64s) -> Iterator[pa.RecordBatch]:
         if self.probe is None:
             yield from self._results(self.algorithm.arrive(arrivals, table))
         else:
@@ -163,7 +167,6 @@ class ClassicJoin:
                 before = self.counters.kernel_seconds
                 yield from self._results(self.algorithm.arrive(piece, table))
                 self.probe.sample(self.algorithm, piece, self.counters.kernel_seconds - before, table)
-        self._now_us = int(arrivals.times[-1])
 
     def _results(self, pieces: Iterator[Int64s]) -> Iterator[pa.RecordBatch]:
         while True:
@@ -183,9 +186,9 @@ class ClassicJoin:
             self.counters.results += len(found)
             yield found.select(self.columns, self.schema)
 
-    def _forget(self) -> None:
+    def _forget(self, table: Int64s) -> None:
         """Let go of what the algorithm will not ask for, and bring the counts up to date."""
-        self.counters.work = self.algorithm.work(self._now_us, self.shelf.table()).as_dict()
+        self.counters.work = self.algorithm.work(self._now_us, table).as_dict()
         for alias, place in self.place.items():
             if not self.inputs[alias].is_table:
                 self.counters.expired_rows += self.shelf.forget(place, self.algorithm.oldest_needed(place))

@@ -8,7 +8,7 @@ they came. Where a row's time and codes lie is read from a `Shelf` table of bias
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -58,7 +58,7 @@ class Work:
     stale_held: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        return dict(vars(self))
 
 
 class Algorithm(Protocol):

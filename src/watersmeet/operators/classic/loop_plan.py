@@ -108,7 +108,6 @@ class LoopPlan:
             tables[t, buffers.OF_INPUT] = self.place[alias]
             tables[t, buffers.BUCKETS] = self.method.buckets[alias] if key else 0
             tables[t, buffers.PLAIN] = int(len(key) == 1 and pa.types.is_integer(key[0].expression.type))
-            tables[t, buffers.FREE] = -1
         return tables
 
     def _number_keys(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,7 @@ from watersmeet.operators.kernels.memory import address
 from watersmeet.plan.strategy import JoinStrategy
 
 OUTPUT_ROWS = 1 << 16
-CHUNK = 1 << 14  # arrivals per call, so that the arenas grow with the windows and not with the batches
-FIRST_SLOTS = 256
+FIRST_ARENA = 1 << 12  # words
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,26 @@ class Loops:
         self.state[kernel.SCALARS, kernel.AT_DEPTH] = -1
         self.plan = np.zeros(buffers.PLAN_FIELDS, np.int64)
         self.plan[buffers.NEXT_PASS] = BEGINNING_US
+        self.plan[buffers.FULL_TABLE] = -1
         eager_passes = not self.method.is_lazy and self.method.expire_us is not None
         self.plan[buffers.PASS_EVERY] = self.method.expire_us if eager_passes else 0
-        self.heads = [np.full((max(1, int(n)), 3), -1, np.int64) for n in self.tables[:, buffers.BUCKETS]]
-        self.slots = [np.zeros((1, buffers.SLOT_FIELDS), np.int64) for _ in self.heads]  # the first is never used
+        counts = [max(1, int(n)) for n in self.tables[:, buffers.BUCKETS]]
+        self.heads = [np.zeros((n, buffers.HEAD_FIELDS), np.int64) for n in counts]
+        self.free = [np.full(buffers.BLOCK_SIZES, -1, np.int64) for _ in counts]
+        self.arenas = [np.empty(1, np.int64) for _ in counts]
         self.next_pass_us = BEGINNING_US
         self.due_us: int | None = None  # when the new rows that wait are to be joined
         self._out = np.empty((len(self.inputs), 0), np.int64)
 
+        self._settle_in()
+
     def __getstate__(self) -> dict[str, Any]:
         """A saved algorithm leaves its scratch memory behind."""
         return {**self.__dict__, "_out": self._out[:, :0]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._settle_in()
 
     # -- the contract -------------------------------------------------------------------------------------------
 
@@ -80,7 +89,7 @@ class Loops:
     def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
         self._aim(shelf)
         self._keep(arrivals)
-        buffers.forget_new(address(self.plan))
+        self.inputs[:, buffers.NEW_FROM] = self.inputs[:, buffers.NEXT]
 
     def finish(self, shelf: Int64s) -> Iterator[Int64s]:
         self._aim(shelf)
@@ -118,7 +127,6 @@ class Loops:
         joined_until = (until_us - 1) // self.method.refresh_us * self.method.refresh_us
         waiting = [self._first_after(place, joined_until) for place in range(len(self.inputs))]
         self.inputs[:, buffers.NEW_FROM] = waiting
-        buffers.mark_new(address(self.plan))
         waits = any(self.inputs[place, buffers.NEXT] > first for place, first in enumerate(waiting))
         self.due_us = joined_until + self.method.refresh_us if waits else None
 
@@ -129,31 +137,27 @@ class Loops:
         held = np.zeros(len(self.inputs), np.int64)
         for place, one in enumerate(self.inputs):
             first, past = int(one[buffers.TABLE_FROM]), int(one[buffers.TABLE_TO])
-            live[place] = (past - first) * buffers.live_rows(address(self.plan), place, now_us)
+            live[place] = (past - first) * buffers.live_rows(self._at, place, now_us)
             for table in self.tables[first:past]:
                 in_list = one[buffers.NEXT] - table[buffers.OLDEST]
-                held[place] += in_list if table[buffers.BUCKETS] == 0 else table[buffers.USED]
+                held[place] += in_list if table[buffers.BUCKETS] == 0 else table[buffers.HELD]
         return live, held - live
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (*self.heads, *self.slots))
+        return sum(array.nbytes for array in (*self.heads, *self.arenas))
 
     # -- eager --------------------------------------------------------------------------------------------------
 
     def _one_by_one(self, arrivals: Arrivals) -> Iterator[Int64s]:
-        out = self._output()
-        for start in range(0, len(arrivals), CHUNK):
-            end = min(len(arrivals), start + CHUNK)
-            self._make_room(arrivals, start, end)
-            self.state[kernel.SCALARS, kernel.AT_ARRIVAL] = start
-            while self.state[kernel.SCALARS, kernel.AT_ARRIVAL] < end:
-                count = kernel.arrive(
-                    address(self.plan), arrivals.streams, arrivals.serials, arrivals.times, end, out
-                )
-                if count:
-                    yield out[:, :count]
-        buffers.settle(address(self.plan), int(arrivals.times[-1]), not self._invalidates)
+        out, scalars, end = self._output(), self.state[kernel.SCALARS], len(arrivals)
+        scalars[kernel.AT_ARRIVAL] = 0
+        while scalars[kernel.AT_ARRIVAL] < end:
+            count = kernel.arrive(self._at, arrivals.streams, arrivals.serials, arrivals.times, end, out)
+            if count:
+                yield out[:, :count]
+            self._grow_what_is_full()
+        buffers.settle(self._at, int(arrivals.times[-1]), not self._invalidates)
 
     @property
     def _invalidates(self) -> bool:
@@ -166,7 +170,7 @@ class Loops:
         assert self.method.refresh_us is not None
         dues = -(-arrivals.times // self.method.refresh_us) * self.method.refresh_us
         cuts = [0, *(np.flatnonzero(np.diff(dues)) + 1), len(arrivals)]
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             due_us = int(dues[start])
             if self.due_us is not None and self.due_us < due_us:
                 yield from self._refresh(self.due_us, self.due_us - self.method.refresh_us)
@@ -179,7 +183,7 @@ class Loops:
 
     def _refresh(self, now_us: int, since_us: int) -> Iterator[Int64s]:
         """Join all new rows, which are later than `since_us`, with everything before each of them."""
-        plan, out = address(self.plan), self._output()
+        plan, out = self._at, self._output()
         self._expire(now_us, now_us if self.slips.purge_to_now else since_us)
         self.inputs[:, buffers.NEW_TO] = self.inputs[:, buffers.NEXT]
         for origin in self.layout.origins:
@@ -191,40 +195,37 @@ class Loops:
                 resumed = True
                 if count:
                     yield out[:, :count]
-        buffers.forget_new(plan)
+        self.inputs[:, buffers.NEW_FROM] = self.inputs[:, buffers.NEXT]
         self.due_us = None
 
     def _expire(self, now_us: int, dead_at_us: int) -> None:
         """A pass over all buffers, at most as often as rows are joined."""
         every = self.method.expire_us
         if every is None or now_us >= self.next_pass_us:
-            buffers.pass_over(address(self.plan), dead_at_us)
+            buffers.pass_over(self._at, dead_at_us)
             self.next_pass_us = BEGINNING_US if every is None else (now_us // every + 1) * every
 
     # -- memory -------------------------------------------------------------------------------------------------
 
     def _keep(self, arrivals: Arrivals, start: int = 0, end: int | None = None) -> None:
         end = len(arrivals) if end is None else end
-        self._make_room(arrivals, start, end)
-        buffers.keep(address(self.plan), arrivals.streams, arrivals.serials, arrivals.times, start, end)
+        while start < end:
+            start = buffers.keep(self._at, arrivals.streams, arrivals.serials, arrivals.times, start, end)
+            self._grow_what_is_full()
 
-    def _make_room(self, arrivals: Arrivals, start: int, end: int) -> None:
-        """Free slots for all rows of a piece of the arrivals, so that no kernel runs out of them."""
-        coming = np.bincount(arrivals.streams[start:end], minlength=len(self.inputs))
-        for t, table in enumerate(self.tables):
-            wanted = int(table[buffers.USED] + coming[table[buffers.OF_INPUT]]) + 1
-            if table[buffers.BUCKETS] and wanted > len(self.slots[t]):
-                self._grow(t, max(wanted, 2 * len(self.slots[t]), FIRST_SLOTS))
-
-    def _grow(self, t: int, size: int) -> None:
-        before = len(self.slots[t])
-        grown = np.empty((size, buffers.SLOT_FIELDS), np.int64)
-        grown[:before] = self.slots[t]
-        buffers.link_free(grown, before, size)
-        grown[size - 1, buffers.FOLLOWING] = self.tables[t, buffers.FREE]
-        self.tables[t, buffers.FREE] = before
-        self.slots[t] = grown
-        self.tables[t, buffers.SLOTS] = address(grown)
+    def _grow_what_is_full(self) -> None:
+        """Give the table that a kernel found full an arena of twice the size."""
+        t = int(self.plan[buffers.FULL_TABLE])
+        if t < 0:
+            return
+        largest_block = 2 * buffers.COLUMNS * int(self.heads[t][:, buffers.CAPACITY].max())
+        size = max(FIRST_ARENA, 2 * self.arenas[t].size, self.arenas[t].size + largest_block)
+        grown = np.empty(size, np.int64)
+        used = int(self.tables[t, buffers.ARENA_USED])
+        grown[:used] = self.arenas[t][:used]
+        self.arenas[t] = grown
+        self.plan[buffers.FULL_TABLE] = -1
+        self._locate(t)
 
     def _output(self) -> Int64s:
         if self._out.shape[1] != self.output_rows:
@@ -237,17 +238,20 @@ class Loops:
         return buffers.first_later(int(self.inputs[place, buffers.TIMES_AT]), low, high, time_us)
 
     def _aim(self, shelf: Int64s) -> None:
-        """Write down where everything lies now."""
-        layout, plan = self.layout, self.plan
+        """Write down where the rows lie now."""
+        layout = self.layout
         self.inputs[:, buffers.TIMES_AT] = shelf[:, TIMES]
         self.inputs[:, buffers.DEATHS_AT] = shelf[:, DEATHS]
         layout.keys[: len(layout.key_codes)] = shelf[layout.key_inputs, FIRST_CODE + layout.key_codes]
         tests = layout.tests[: len(layout.own_codes)]
         tests[:, kernel.OWN] = shelf[layout.own_inputs, FIRST_CODE + layout.own_codes]
         tests[:, kernel.BOUND] = shelf[layout.bound_inputs, FIRST_CODE + layout.bound_codes]
+
+    def _settle_in(self) -> None:
+        """Write down where this object's own tables lie; they stay there, except arenas that grow."""
+        layout, plan = self.layout, self.plan
         for t in range(len(self.heads)):
-            self.tables[t, buffers.HEADS] = address(self.heads[t])
-            self.tables[t, buffers.SLOTS] = address(self.slots[t])
+            self._locate(t)
         for at, array in (
             (buffers.INPUTS, self.inputs),
             (buffers.TABLES, self.tables),
@@ -262,3 +266,10 @@ class Loops:
             plan[at] = address(array)
         plan[buffers.INPUT_COUNT] = len(self.inputs)
         plan[buffers.ALTERNATIVES] = layout.alternatives
+        self._at = address(plan)
+
+    def _locate(self, t: int) -> None:
+        self.tables[t, buffers.HEADS] = address(self.heads[t])
+        self.tables[t, buffers.FREE] = address(self.free[t])
+        self.tables[t, buffers.ARENA] = address(self.arenas[t])
+        self.tables[t, buffers.ARENA_SIZE] = self.arenas[t].size

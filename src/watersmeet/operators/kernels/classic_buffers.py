@@ -1,8 +1,9 @@
 """The buffers of the papers' joins: rows in the order they came, in one list per window or in hash buckets.
 
-A list is a range of serials, as rows enter at its end and leave at its start. A bucket is a linked list of slots in
-an arena, each with the row's serial, time and first key code, so that a probe reads one place per row; slots that
-rows leave are used again. What is looked at and done is counted here, exactly.
+A list is a range of serials, as rows enter at its end and leave at its start. A bucket is a block of an arena with
+the rows' first key codes, times and serials side by side, from START to END; like a circular buffer it takes rows
+at its end and loses them at its start, and when it has come to the end of its block it moves to the front, or to
+a block that fits. So both are scanned as one piece of memory. What is looked at and done is counted, exactly.
 
 Everything is reached through one vector of int64s, the *plan*, most of them addresses of the tables below; they are
 filled in by operators.classic.loops.
@@ -19,10 +20,11 @@ from watersmeet.operators.kernels.memory import load64, store64
 MAX_DEPTH = 8
 NO_LIMIT = np.int64(2**62)  # as in operators.program
 
-# plan: where the tables lie, how large they are, when the next pass over all buffers is due, which arrival this is
+# plan: where the tables lie, how large they are, when the next pass over all buffers is due, which arrival this is,
+# and which table's arena is full (-1: none)
 INPUTS, TABLES, KEYS, STEPS, TESTS, ORIGIN_DEPTHS, LIMITS, STATE, COUNTS = range(9)
-INPUT_COUNT, ALTERNATIVES, PASS_EVERY, NEXT_PASS, ARRIVAL = range(9, 14)
-PLAN_FIELDS = 14
+INPUT_COUNT, ALTERNATIVES, PASS_EVERY, NEXT_PASS, ARRIVAL, FULL_TABLE = range(9, 15)
+PLAN_FIELDS = 15
 
 # inputs[j]: rows before NEXT are in the buffers, those before FIRST can match nothing that is still to come and may
 # have left the store; NEW_FROM to NEW_TO are the new rows of a walk
@@ -32,14 +34,18 @@ BY_TIME, BY_ROWS, BY_PARTITION = range(3)  # COUNTING: what makes a row leave it
 # INVALIDATE: which buckets of an input lose their expired rows when a row arrives
 NONE, PROBE, PROBE_INSERT, PROBE_ALL, ALL, INSERT_ONLY = range(6)
 
-# tables[t]: a buffer of one input; BUCKETS = 0 is a list, of which OLDEST is the first serial; MARK_… say which
-# bucket was seen to in which arrival
-OF_INPUT, BUCKETS, KEY_FROM, KEY_TO, PLAIN, HEADS, SLOTS, FREE, USED, OLDEST, MARK_ARRIVAL, MARK_BUCKET = range(12)
-TABLE_FIELDS = 12
-HEAD, TAIL, FIRST_NEW = range(3)  # of a bucket: its oldest, newest and first new slot, or -1
-HEAD_FIELDS = 3
-SERIAL, TIME, FOLLOWING, CODE = range(4)  # of a slot
-SLOT_FIELDS = 4
+# tables[t]: a buffer of one input. BUCKETS = 0 is a list, of which OLDEST is the first serial. Blocks for buckets are
+# cut from the arena at ARENA_USED, or taken from FREE, the first free one of each size. MARK_… say which bucket was
+# seen to in which arrival.
+OF_INPUT, BUCKETS, KEY_FROM, KEY_TO, PLAIN, HEADS, ARENA, ARENA_SIZE, ARENA_USED, FREE, HELD, OLDEST = range(12)
+MARK_ARRIVAL, MARK_BUCKET = range(12, 14)
+TABLE_FIELDS = 14
+BLOCK_AT, CAPACITY, START, END = range(4)  # of a bucket
+HEAD_FIELDS = 4
+SMALLEST_BLOCK = 4  # rows; every block has twice as many as that of the size before
+BLOCK_SIZES = 48
+COLUMNS = 3  # of a block: CAPACITY codes, then as many times, then serials
+CODES, TIMES, SERIALS = range(COLUMNS)
 
 # counts, as in operators.classic.contract
 ATTRIBUTE_COMPARISONS, WINDOW_COMPARISONS, SCANNED, INSERTED, INVALIDATED, INVALIDATION_COMPARISONS, RESULTS = range(7)
@@ -91,20 +97,91 @@ def bucket_of_row(plan, t, serial):
 
 
 @njit(cache=True)
-def drop_head(plan, t, bucket):
-    """Free the oldest slot of a bucket; the slot that is now its oldest."""
-    head, slots = of_table(plan, t, HEADS) + 8 * HEAD_FIELDS * bucket, of_table(plan, t, SLOTS)
-    slot = load64(head, HEAD)
-    following = load64(slots, slot * SLOT_FIELDS + FOLLOWING)
-    store64(head, HEAD, following)
-    if following < 0:
-        store64(head, TAIL, following)
-    if load64(head, FIRST_NEW) == slot:
-        store64(head, FIRST_NEW, following)
-    store64(slots, slot * SLOT_FIELDS + FOLLOWING, of_table(plan, t, FREE))
-    put_table(plan, t, FREE, slot)
-    put_table(plan, t, USED, of_table(plan, t, USED) - 1)
-    return following
+def head_of(plan, t, bucket):
+    return of_table(plan, t, HEADS) + 8 * HEAD_FIELDS * bucket
+
+
+@njit(cache=True)
+def column(plan, t, head, which):
+    """Where a column of a bucket's block lies."""
+    return of_table(plan, t, ARENA) + 8 * (load64(head, BLOCK_AT) + which * load64(head, CAPACITY))
+
+
+@njit(cache=True)
+def size_class(rows):
+    k = np.int64(0)
+    while (SMALLEST_BLOCK << k) < rows:
+        k += 1
+    return k
+
+
+@njit(cache=True)
+def take_block(plan, t, k):
+    """A block of size class k, or -1 if the arena has no room for one."""
+    free = of_table(plan, t, FREE)
+    block = load64(free, k)
+    if block >= 0:
+        store64(free, k, load64(of_table(plan, t, ARENA), block))
+        return block
+    block, words = of_table(plan, t, ARENA_USED), COLUMNS * (SMALLEST_BLOCK << k)
+    if block + words > of_table(plan, t, ARENA_SIZE):
+        return np.int64(-1)
+    put_table(plan, t, ARENA_USED, block + words)
+    return block
+
+
+@njit(cache=True)
+def give_block(plan, t, block, k):
+    free = of_table(plan, t, FREE)
+    store64(of_table(plan, t, ARENA), block, load64(free, k))
+    store64(free, k, block)
+
+
+@njit(cache=True)
+def copy_rows(arena, source, source_capacity, start, count, target, capacity):
+    """Move the rows of a bucket to the front of a block, which may be its own."""
+    for which in range(COLUMNS):
+        here = arena + 8 * (source + which * source_capacity + start)
+        there = arena + 8 * (target + which * capacity)
+        for i in range(count):
+            store64(there, i, load64(here, i))
+
+
+@njit(cache=True)
+def make_room(plan, t, bucket):
+    """See that a bucket can take one more row; False if the arena is full, which the plan then says."""
+    head = head_of(plan, t, bucket)
+    capacity, start, end = load64(head, CAPACITY), load64(head, START), load64(head, END)
+    if end < capacity:
+        return True
+    count = end - start
+    wanted = size_class(2 * count)
+    arena, block = of_table(plan, t, ARENA), load64(head, BLOCK_AT)
+    fits_here = capacity > 0 and (SMALLEST_BLOCK << wanted) <= capacity <= 4 * (SMALLEST_BLOCK << wanted)
+    if fits_here:
+        copy_rows(arena, block, capacity, start, count, block, capacity)
+    else:
+        moved = take_block(plan, t, wanted)
+        if moved < 0:
+            store64(plan, FULL_TABLE, np.int64(t))
+            return False
+        if capacity > 0:
+            copy_rows(arena, block, capacity, start, count, moved, SMALLEST_BLOCK << wanted)
+            give_block(plan, t, block, size_class(capacity))
+        store64(head, BLOCK_AT, moved)
+        store64(head, CAPACITY, np.int64(SMALLEST_BLOCK << wanted))
+    store64(head, START, np.int64(0))
+    store64(head, END, count)
+    return True
+
+
+@njit(cache=True)
+def have_room(plan, j, serial):
+    """See that every buffer of an input can take one more row."""
+    for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
+        if of_table(plan, t, BUCKETS) > 0 and not make_room(plan, t, bucket_of_row(plan, t, serial)):
+            return False
+    return True
 
 
 @njit(cache=True)
@@ -126,14 +203,17 @@ def expire_bucket(plan, t, bucket, now):
             removed += 1
         put_table(plan, t, OLDEST, serial)
     else:
-        slots = of_table(plan, t, SLOTS)
-        slot = load64(of_table(plan, t, HEADS), bucket * HEAD_FIELDS + HEAD)
-        while slot >= 0:
+        head = head_of(plan, t, bucket)
+        start, end = load64(head, START), load64(head, END)
+        times = column(plan, t, head, TIMES)
+        while start + removed < end:
             looked += 1
-            if load64(slots, slot * SLOT_FIELDS + TIME) + retention >= now:
+            if load64(times, start + removed) + retention >= now:
                 break
-            slot = drop_head(plan, t, bucket)
             removed += 1
+        if removed:
+            store64(head, START, start + removed)
+            put_table(plan, t, HELD, of_table(plan, t, HELD) - removed)
     if looked:
         add(plan, INVALIDATION_COMPARISONS, looked)
         add(plan, INVALIDATED, removed)
@@ -184,7 +264,9 @@ def drop_dead(plan, j, now):
             if of_table(plan, t, BUCKETS) == 0:
                 put_table(plan, t, OLDEST, serial + 1)
             else:
-                drop_head(plan, t, bucket_of_row(plan, t, serial))
+                head = head_of(plan, t, bucket_of_row(plan, t, serial))
+                store64(head, START, load64(head, START) + 1)
+                put_table(plan, t, HELD, of_table(plan, t, HELD) - 1)
             add(plan, INVALIDATED, 1)
         serial += 1
     if serial != start:
@@ -204,28 +286,19 @@ def pass_over(plan, now):
 
 @njit(cache=True)
 def append(plan, t, serial, time):
-    """Put a row at the end of its bucket; the bucket."""
+    """Put a row at the end of its bucket, which has room for it; the bucket."""
     add(plan, INSERTED, 1)
     if of_table(plan, t, BUCKETS) == 0:
         return np.int64(0)
     bucket = bucket_of_row(plan, t, serial)
-    head, slots = of_table(plan, t, HEADS) + 8 * HEAD_FIELDS * bucket, of_table(plan, t, SLOTS)
-    slot = of_table(plan, t, FREE)
-    cell = slots + 8 * SLOT_FIELDS * slot
-    put_table(plan, t, FREE, load64(cell, FOLLOWING))
-    put_table(plan, t, USED, of_table(plan, t, USED) + 1)
-    store64(cell, SERIAL, serial)
-    store64(cell, TIME, time)
-    store64(cell, FOLLOWING, np.int64(-1))
-    store64(cell, CODE, load64(load64(load64(plan, KEYS), of_table(plan, t, KEY_FROM)), serial))
-    tail = load64(head, TAIL)
-    if tail < 0:
-        store64(head, HEAD, slot)
-    else:
-        store64(slots, tail * SLOT_FIELDS + FOLLOWING, slot)
-    store64(head, TAIL, slot)
-    if load64(head, FIRST_NEW) < 0:
-        store64(head, FIRST_NEW, slot)
+    head = head_of(plan, t, bucket)
+    end = load64(head, END)
+    key = load64(load64(plan, KEYS), of_table(plan, t, KEY_FROM))
+    store64(column(plan, t, head, CODES), end, load64(key, serial))
+    store64(column(plan, t, head, TIMES), end, time)
+    store64(column(plan, t, head, SERIALS), end, serial)
+    store64(head, END, end + 1)
+    put_table(plan, t, HELD, of_table(plan, t, HELD) + 1)
     return bucket
 
 
@@ -236,7 +309,7 @@ def insert(plan, j, serial, time):
     strategy = of_input(plan, j, INVALIDATE)
     for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
         bucket = append(plan, t, serial, time)
-        if strategy == PROBE_INSERT or strategy == INSERT_ONLY:
+        if strategy in (PROBE_INSERT, INSERT_ONLY):
             expire_bucket(plan, t, bucket, time)
         elif strategy == ALL:
             expire_table(plan, t, time)
@@ -244,37 +317,15 @@ def insert(plan, j, serial, time):
 
 @njit(cache=True)
 def keep(plan, streams, serials, times, start, end):
-    """Only insert rows: those of a lazy join, of a static table, or taken back."""
+    """Only insert rows: those of a lazy join, of a static table, or taken back. Returns where an arena was full."""
     for a in range(start, end):
         j = streams[a]
+        if not have_room(plan, j, serials[a]):
+            return a
         put_input(plan, j, NEXT, serials[a] + 1)
         for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
             append(plan, t, serials[a], times[a])
-
-
-@njit(cache=True)
-def forget_new(plan):
-    """From now on no row counts as new."""
-    for j in range(load64(plan, INPUT_COUNT)):
-        put_input(plan, j, NEW_FROM, of_input(plan, j, NEXT))
-        for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
-            heads = of_table(plan, t, HEADS)
-            for bucket in range(of_table(plan, t, BUCKETS)):
-                store64(heads, bucket * HEAD_FIELDS + FIRST_NEW, np.int64(-1))
-
-
-@njit(cache=True)
-def mark_new(plan):
-    """Where in each bucket the rows from NEW_FROM on begin; for rows that were kept before it was known."""
-    for j in range(load64(plan, INPUT_COUNT)):
-        new_from = of_input(plan, j, NEW_FROM)
-        for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
-            heads, slots = of_table(plan, t, HEADS), of_table(plan, t, SLOTS)
-            for bucket in range(of_table(plan, t, BUCKETS)):
-                slot = load64(heads, bucket * HEAD_FIELDS + HEAD)
-                while slot >= 0 and load64(slots, slot * SLOT_FIELDS + SERIAL) < new_from:
-                    slot = load64(slots, slot * SLOT_FIELDS + FOLLOWING)
-                store64(heads, bucket * HEAD_FIELDS + FIRST_NEW, slot)
+    return end
 
 
 @njit(cache=True)
@@ -299,13 +350,6 @@ def live_rows(plan, j, now):
                 return end - serial
             live += 1
     return live
-
-
-@njit(cache=True)
-def link_free(slots, first, last):
-    """Chain the slots of a grown arena into the list of free ones."""
-    for slot in range(first, last):
-        slots[slot, FOLLOWING] = slot + 1
 
 
 @njit(cache=True)

@@ -20,14 +20,10 @@ from watersmeet.operators.kernels.classic_buffers import (
     ATTRIBUTE_COMPARISONS,
     BUCKETS,
     BY_TIME,
-    CODE,
+    CODES,
     COUNTING,
     DEATHS_AT,
-    FIRST_NEW,
-    FOLLOWING,
-    HEAD,
-    HEAD_FIELDS,
-    HEADS,
+    END,
     INPUT_COUNT,
     INVALIDATE,
     LIMITS,
@@ -38,6 +34,7 @@ from watersmeet.operators.kernels.classic_buffers import (
     NEW_TO,
     NEXT,
     NEXT_PASS,
+    OF_INPUT,
     OLDEST,
     ORIGIN_DEPTHS,
     PASS_EVERY,
@@ -47,30 +44,36 @@ from watersmeet.operators.kernels.classic_buffers import (
     PROBE_INSERT,
     RESULTS,
     SCANNED,
-    SERIAL,
-    SLOT_FIELDS,
-    SLOTS,
+    SERIALS,
+    START,
     STATE,
     STEPS,
+    TABLE_FROM,
+    TABLE_TO,
     TESTS,
-    TIME,
+    TIMES,
     TIMES_AT,
     WINDOW_COMPARISONS,
     add,
+    bucket_of_row,
+    column,
     drop_dead,
     expire_bucket,
     expire_input,
     expire_table,
+    first_later,
+    have_room,
+    head_of,
     insert,
     of_input,
     of_table,
     pass_over,
-    put_table,
     put_input,
+    put_table,
     spread,
 )
 from watersmeet.operators.kernels.hashing import combine
-from watersmeet.operators.kernels.memory import load64, store64
+from watersmeet.operators.kernels.memory import load64, prefetch, store64
 from watersmeet.operators.kernels.walk import AT_MOST, EARLIER, LATER, LESS, MORE, next_inside
 
 # steps[origin, depth]: one loop. TIMED: candidates' times are tested; DYING: what is done about ROWS windows;
@@ -87,9 +90,12 @@ TEST_FIELDS = 5
 EQUAL, UNEQUAL = 4, 5  # besides LESS, AT_MOST, MORE, AT_LEAST of walk
 
 # state[field, depth]
-CURSOR, END, LOW, HIGH, BOUND_ROW, BOUND_TIME, FIRST_DEATH, SCALARS = range(8)
-STATE_FIELDS = 8
-AT_DEPTH, AT_ARRIVAL = range(2)
+CURSOR, STOP, BUCKET_HEAD, LOW, HIGH, BOUND_ROW, BOUND_TIME, FIRST_DEATH, SCALARS = range(9)
+STATE_FIELDS = 9
+AT_DEPTH, AT_ARRIVAL, JOINED = range(3)  # JOINED: the row of this arrival only has to be inserted
+
+BLOCK = 32
+WORTH_FETCHING = 1024  # buckets; fewer are in the cache anyway
 
 INT64_MIN = np.int64(-(2**63))
 INT64_MAX = np.int64(2**63 - 1)
@@ -121,17 +127,17 @@ def limit(plan, origin, k, d, b, side):
 @njit(cache=True)
 def clean_for_probe(plan, t, bucket, now):
     """Remove what has expired before it is scanned, once per arrival."""
-    j = of_table(plan, t, 0)
+    j = of_table(plan, t, OF_INPUT)
     strategy = of_input(plan, j, INVALIDATE)
     if of_input(plan, j, COUNTING) != BY_TIME:
         return
     arrival = load64(plan, ARRIVAL)
-    if strategy == PROBE or strategy == PROBE_INSERT:
-        if of_table(plan, t, MARK_ARRIVAL) != arrival or of_table(plan, t, MARK_BUCKET) != bucket:
-            expire_bucket(plan, t, bucket, now)
-    elif strategy == PROBE_ALL:
-        if of_table(plan, t, MARK_ARRIVAL) != arrival:
-            expire_table(plan, t, now)
+    seen_table = of_table(plan, t, MARK_ARRIVAL) == arrival
+    seen_bucket = seen_table and of_table(plan, t, MARK_BUCKET) == bucket
+    if strategy in (PROBE, PROBE_INSERT) and not seen_bucket:
+        expire_bucket(plan, t, bucket, now)
+    elif strategy == PROBE_ALL and not seen_table:
+        expire_table(plan, t, now)
     put_table(plan, t, MARK_ARRIVAL, arrival)
     put_table(plan, t, MARK_BUCKET, bucket)
 
@@ -166,20 +172,32 @@ def enter(plan, origin, d, now):
             return False
         put(plan, LOW, d, lo)
         put(plan, HIGH, d, hi)
-    j, table, access = of_step(plan, origin, d, INPUT), of_step(plan, origin, d, TABLE), of_step(plan, origin, d, ACCESS)
+    j, table, access = (
+        of_step(plan, origin, d, INPUT),
+        of_step(plan, origin, d, TABLE),
+        of_step(plan, origin, d, ACCESS),
+    )
     if access == NEW_ROWS:
-        put(plan, CURSOR, d, of_input(plan, j, NEW_FROM))
-        put(plan, END, d, of_input(plan, j, NEW_TO))
+        stand(plan, d, of_input(plan, j, NEW_FROM), of_input(plan, j, NEW_TO), np.int64(0))
     elif access == LIST:
         clean_for_probe(plan, table, np.int64(0), now)
-        put(plan, CURSOR, d, of_table(plan, table, OLDEST))
-        put(plan, END, d, of_input(plan, j, NEXT))
+        stand(plan, d, of_table(plan, table, OLDEST), of_input(plan, j, NEXT), np.int64(0))
     else:
         bucket = wanted_bucket(plan, table, first_test, of_step(plan, origin, d, KEYS))
         clean_for_probe(plan, table, bucket, now)
-        end = HEAD if access == BUCKET else FIRST_NEW
-        put(plan, CURSOR, d, load64(of_table(plan, table, HEADS), bucket * HEAD_FIELDS + end))
+        head = head_of(plan, table, bucket)
+        start, end = load64(head, START), load64(head, END)
+        if access == NEW_IN_BUCKET:  # serials ascend, and those of new rows are the last
+            start = first_later(column(plan, table, head, SERIALS), start, end, of_input(plan, j, NEW_FROM) - 1)
+        stand(plan, d, start, end, head)
     return True
+
+
+@njit(cache=True)
+def stand(plan, d, start, end, head):
+    put(plan, CURSOR, d, start)
+    put(plan, STOP, d, end)
+    put(plan, BUCKET_HEAD, d, head)
 
 
 @njit(cache=True)
@@ -218,85 +236,69 @@ def lives(plan, origin, d, dying, deaths, serial, time):
 
 
 @njit(cache=True)
-def next_in_bucket(plan, origin, d):
-    """Bind the next slot of a bucket that fits; False when there is none left."""
-    j, table = of_step(plan, origin, d, INPUT), of_step(plan, origin, d, TABLE)
-    timed, dying = of_step(plan, origin, d, TIMED), of_step(plan, origin, d, DYING)
+def next_match(plan, origin, d):
+    """Bind the next candidate of a loop that fits; False when there is none left.
+
+    Candidates stand one after another at positions CURSOR to END: of a window, where positions are serials, or of
+    a bucket, where times, serials and the first key code are its own.
+    """
+    j, timed, dying = of_step(plan, origin, d, INPUT), of_step(plan, origin, d, TIMED), of_step(plan, origin, d, DYING)
     first, past = of_step(plan, origin, d, TEST_FROM), of_step(plan, origin, d, TEST_TO)
-    lo, hi, slot = get(plan, LOW, d), get(plan, HIGH, d), get(plan, CURSOR, d)
-    slots, deaths, tests = of_table(plan, table, SLOTS), of_input(plan, j, DEATHS_AT), load64(plan, TESTS)
+    tests, deaths, paired = load64(plan, TESTS), of_input(plan, j, DEATHS_AT), of_step(plan, origin, d, PAIRED)
+    start, end, head = get(plan, CURSOR, d), get(plan, STOP, d), get(plan, BUCKET_HEAD, d)
+    lo, hi = get(plan, LOW, d), get(plan, HIGH, d)
+    times, codes, serials = of_input(plan, j, TIMES_AT), load64(tests, first * TEST_FIELDS + OWN), np.int64(0)
+    if head != 0:
+        table = of_step(plan, origin, d, TABLE)
+        times, codes = column(plan, table, head, TIMES), column(plan, table, head, CODES)
+        serials = column(plan, table, head, SERIALS)
+    keyed = past > first and load64(tests, first * TEST_FIELDS + OPERATOR) == EQUAL
     key = load64(tests, first * TEST_FIELDS + VALUE)
-    scanned = compared = 0
+    rest = first + 1 if keyed else first
+    skips = keyed and not timed and not dying
+    p = start
+    compared = 0
     found = False
-    while slot >= 0:
-        cell = slots + 8 * SLOT_FIELDS * slot
-        slot = load64(cell, FOLLOWING)
-        scanned += 1
-        t = load64(cell, TIME)
+    while p < end:
+        here = p
+        if skips:
+            here = next_inside(codes, key, key, p, end)
+            if here == end:
+                p = end
+                break
+        p = here + 1
+        t = load64(times, here)
         if timed and (t < lo or t > hi):
             continue
-        serial = load64(cell, SERIAL)
+        serial = here if head == 0 else load64(serials, here)
         if dying and not lives(plan, origin, d, dying, deaths, serial, t):
             continue
         compared += 1
-        if load64(cell, CODE) != key or not fits(tests, first + 1, past, serial):
+        if keyed and load64(codes, here) != key:
+            continue
+        if not fits(tests, rest, past, serial):
             continue
         put(plan, BOUND_ROW, d, serial)
         put(plan, BOUND_TIME, d, t)
+        if paired and not all_near(plan, origin, 0, d):
+            continue
         found = True
         break
-    put(plan, CURSOR, d, slot)
-    add(plan, SCANNED, scanned)
-    add(plan, ATTRIBUTE_COMPARISONS, compared)
-    if timed or dying:
-        add(plan, WINDOW_COMPARISONS, scanned)
+    put(plan, CURSOR, d, p)
+    count_scan(plan, origin, d, p - start, p - start if skips else compared)
     return found
 
 
 @njit(cache=True)
-def next_in_list(plan, origin, d):
-    """Bind the next row of a range of serials that fits; False when there is none left."""
-    j, timed, dying = of_step(plan, origin, d, INPUT), of_step(plan, origin, d, TIMED), of_step(plan, origin, d, DYING)
-    first, past = of_step(plan, origin, d, TEST_FROM), of_step(plan, origin, d, TEST_TO)
-    tests, times, deaths = load64(plan, TESTS), of_input(plan, j, TIMES_AT), of_input(plan, j, DEATHS_AT)
-    start, end = get(plan, CURSOR, d), get(plan, END, d)
-    lo, hi = get(plan, LOW, d), get(plan, HIGH, d)
-    serial = start
-    compared = 0
-    found = np.int64(-1)
-    one_key = past == first + 1 and load64(tests, first * TEST_FIELDS + OPERATOR) == EQUAL
-    if one_key and not timed and not dying:
-        key = load64(tests, first * TEST_FIELDS + VALUE)
-        found = next_inside(load64(tests, first * TEST_FIELDS + OWN), key, key, start, end)
-        serial = min(end, found + 1)
-        compared = serial - start
-        if found == end:
-            found = np.int64(-1)
-    else:
-        while serial < end:
-            here = serial
-            serial += 1
-            t = load64(times, here)
-            if timed and (t < lo or t > hi):
-                continue
-            if dying and not lives(plan, origin, d, dying, deaths, here, t):
-                continue
-            compared += 1
-            if fits(tests, first, past, here):
-                found = here
-                break
-    put(plan, CURSOR, d, serial)
-    if d > 0 or of_step(plan, origin, d, ACCESS) == LIST:
-        add(plan, SCANNED, serial - start)
-        if past > first:
-            add(plan, ATTRIBUTE_COMPARISONS, compared)
-        if d > 0 and (timed or dying):
-            add(plan, WINDOW_COMPARISONS, serial - start)
-    if found < 0:
-        return False
-    put(plan, BOUND_ROW, d, found)
-    put(plan, BOUND_TIME, d, load64(times, found))
-    return True
+def count_scan(plan, origin, d, scanned, compared):
+    """New rows of the outermost loop are no candidates; nothing is compared where there is no test."""
+    if d == 0 and of_step(plan, origin, d, ACCESS) == NEW_ROWS:
+        return
+    add(plan, SCANNED, scanned)
+    if of_step(plan, origin, d, TEST_TO) > of_step(plan, origin, d, TEST_FROM):
+        add(plan, ATTRIBUTE_COMPARISONS, compared)
+    if d > 0 and (of_step(plan, origin, d, TIMED) or of_step(plan, origin, d, DYING)):
+        add(plan, WINDOW_COMPARISONS, scanned)
 
 
 @njit(cache=True)
@@ -322,21 +324,10 @@ def is_admitted(plan, origin, depths):
     if alternatives == 0:
         return True
     add(plan, WINDOW_COMPARISONS, 1)
-    for k in range(1, alternatives + 1):
-        if all_near(plan, origin, k, depths):
-            return True
-    return False
-
-
-@njit(cache=True)
-def next_match(plan, origin, d):
-    access = of_step(plan, origin, d, ACCESS)
-    while True:
-        found = next_in_bucket(plan, origin, d) if access >= BUCKET else next_in_list(plan, origin, d)
-        if not found:
-            return False
-        if not of_step(plan, origin, d, PAIRED) or all_near(plan, origin, 0, d):
-            return True
+    k = 1
+    while k <= alternatives and not all_near(plan, origin, k, depths):
+        k += 1
+    return k <= alternatives
 
 
 @njit(cache=True)
@@ -375,16 +366,60 @@ def before_probing(plan, origin, now):
 
 
 @njit(cache=True)
+def look_ahead(plan, streams, serials, start, end):
+    """Start fetching the buckets that a block of arrivals will insert into, and those they will probe by their own
+    codes, so that the memory latency of the whole block overlaps."""
+    for fetches_rows in range(2):
+        for a in range(start, end):
+            origin, serial = streams[a], serials[a]
+            for t in range(of_input(plan, origin, TABLE_FROM), of_input(plan, origin, TABLE_TO)):
+                if of_table(plan, t, BUCKETS) >= WORTH_FETCHING:
+                    head = head_of(plan, t, bucket_of_row(plan, t, serial))
+                    fetch(plan, t, head, END, fetches_rows)
+            if of_step(plan, origin, 1, ACCESS) == BUCKET:
+                t = of_step(plan, origin, 1, TABLE)
+                if of_table(plan, t, BUCKETS) >= WORTH_FETCHING:
+                    fetch(plan, t, head_of(plan, t, bucket_for(plan, origin, t, serial)), START, fetches_rows)
+
+
+@njit(cache=True)
+def bucket_for(plan, origin, t, serial):
+    """The bucket that a new row will probe at depth 1; leaves the values of the walk in hand alone."""
+    tests = load64(plan, TESTS) + 8 * TEST_FIELDS * of_step(plan, origin, 1, TEST_FROM)
+    if of_table(plan, t, PLAIN):
+        return load64(load64(tests, BOUND), serial) % of_table(plan, t, BUCKETS)
+    h = np.uint64(0)
+    for i in range(of_step(plan, origin, 1, KEYS)):
+        h = combine(h, load64(load64(tests, i * TEST_FIELDS + BOUND), serial))
+    return spread(h, of_table(plan, t, BUCKETS))
+
+
+@njit(cache=True)
+def fetch(plan, t, head, which_end, rows):
+    """Fetch a bucket's head, or the rows at its start or end if the head is there already."""
+    if not rows:
+        prefetch(head)
+        return
+    at = load64(head, which_end)
+    prefetch(column(plan, t, head, CODES) + 8 * at)
+    prefetch(column(plan, t, head, SERIALS) + 8 * at)
+
+
+@njit(cache=True)
 def arrive(plan, streams, serials, times, end, out):
     """Join arrivals one at a time and insert each; returns how many combinations are in `out`.
 
-    Complete when state AT_ARRIVAL is `end`; otherwise the output is full: call again.
+    Complete when state AT_ARRIVAL is `end`; otherwise the output or an arena (plan FULL_TABLE) is full: call again.
     """
-    count, capacity = 0, out.shape[1]
+    count = 0
     a = get(plan, SCALARS, AT_ARRIVAL)
+    ahead = a
     while a < end:
+        if a >= ahead:
+            ahead = min(end, a + BLOCK)
+            look_ahead(plan, streams, serials, a, ahead)
         origin, now = streams[a], times[a]
-        if get(plan, SCALARS, AT_DEPTH) < 0:
+        if not get(plan, SCALARS, JOINED) and get(plan, SCALARS, AT_DEPTH) < 0:
             before_probing(plan, origin, now)
             put_input(plan, origin, NEW_FROM, serials[a])
             put_input(plan, origin, NEW_TO, serials[a] + 1)
@@ -392,6 +427,10 @@ def arrive(plan, streams, serials, times, end, out):
                 put(plan, SCALARS, AT_DEPTH, np.int64(0))
         count = descend(plan, origin, now, out, count)
         if get(plan, SCALARS, AT_DEPTH) >= 0:
+            break
+        has_room = have_room(plan, origin, serials[a])
+        put(plan, SCALARS, JOINED, np.int64(not has_room))
+        if not has_room:
             break
         insert(plan, origin, serials[a], now)
         a += 1
