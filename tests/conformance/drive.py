@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.classic.classic_join import ClassicJoin
-from watersmeet.operators.classic.loops import Loops, Slips
+from watersmeet.operators.classic.loops import OUTPUT_ROWS, Loops, Slips
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Join, Project
@@ -25,7 +25,12 @@ class Drive:
     """A join of streams with a value `v` and a time, by one algorithm. Give it batches, then look at its counts."""
 
     def __init__(
-        self, sql: str, streams: Sequence[str], slips: Slips | None = None, probe_every: int | None = None
+        self,
+        sql: str,
+        streams: Sequence[str],
+        slips: Slips | None = None,
+        probe_every: int | None = None,
+        output_rows: int = OUTPUT_ROWS,
     ) -> None:
         catalog = Catalog()
         for name in streams:
@@ -34,7 +39,7 @@ class Drive:
         assert isinstance(plan.root, Project)
         assert isinstance(plan.root.child, Join)
         strategy = optimize(plan.root.child, plan.method)
-        self.loops = Loops(strategy, slips)
+        self.loops = Loops(strategy, slips, output_rows)
         self.join = ClassicJoin(strategy, plan.root.columns, self.loops, probe_every)
         self.now_us = 0
 
