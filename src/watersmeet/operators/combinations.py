@@ -101,5 +101,5 @@ class Combinations:
 
     def _times(self, alias: str) -> Times:
         new = self.origin if alias == self.visits[0] else None
-        times = self.stores[alias].times if new is None else new.times
-        return times[self.numbers_of[alias]]
+        times: Times = (self.stores[alias] if new is None else new).times[self.numbers_of[alias]]
+        return times

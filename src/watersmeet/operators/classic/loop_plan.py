@@ -48,7 +48,7 @@ class LoopPlan:
         self._number_keys()
         self.limits, self.alternatives = self._limits()
         self.origin_depths = np.zeros(len(self.aliases), np.int64)
-        self.steps = np.zeros((len(self.aliases), kernel.MAX_DEPTH, kernel.STEP_FIELDS), np.int64)
+        self.steps = np.zeros((len(self.aliases), buffers.MAX_DEPTH, kernel.STEP_FIELDS), np.int64)
         self._tests: list[tuple[str, Code, int, Code]] = []
         for route in strategy.routes:
             self._describe(route)
@@ -171,7 +171,7 @@ class LoopPlan:
         """limits[origin, k, d, b, side] as in walk.py. Among many new rows, only what is before k counts with k."""
         windows = self.strategy.join.windows
         several = len(windows.alternatives) if len(windows.alternatives) > 1 else 0
-        limits = np.full((len(self.aliases), several + 1, kernel.MAX_DEPTH, kernel.MAX_DEPTH, 2), NO_LIMIT, np.int64)
+        limits = np.full((len(self.aliases), several + 1, buffers.MAX_DEPTH, buffers.MAX_DEPTH, 2), NO_LIMIT, np.int64)
         for route in self.strategy.routes:
             mine = limits[self.place[route.origin]]
             mine[:] = limits_of(route.visits, windows)

@@ -47,13 +47,12 @@ class Loops:
         self.inputs = self.layout.inputs
         self.tables = self.layout.tables
         self.counts = np.zeros(COUNTS, np.int64)
-        self.state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH), np.int64)
+        self.state = np.zeros((kernel.STATE_FIELDS, buffers.MAX_DEPTH), np.int64)
         self.state[kernel.SCALARS, kernel.AT_DEPTH] = -1
         self.plan = np.zeros(buffers.PLAN_FIELDS, np.int64)
         self.plan[buffers.NEXT_PASS] = BEGINNING_US
         self.plan[buffers.FULL_TABLE] = -1
-        eager_passes = not self.method.is_lazy and self.method.expire_us is not None
-        self.plan[buffers.PASS_EVERY] = self.method.expire_us if eager_passes else 0
+        self.plan[buffers.PASS_EVERY] = 0 if self.method.is_lazy else self.method.expire_us or 0
         counts = [max(1, int(n)) for n in self.tables[:, buffers.BUCKETS]]
         self.heads = [np.zeros((n, buffers.HEAD_FIELDS), np.int64) for n in counts]
         self.free = [np.full(buffers.BLOCK_SIZES, -1, np.int64) for _ in counts]
@@ -105,7 +104,7 @@ class Loops:
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
         live, stale = self.occupancy(now_us, shelf)
-        return Work(*map(int, self.counts), live_held=int(live.sum()), stale_held=int(stale.sum()))
+        return Work(*map(int, (*self.counts, live.sum(), stale.sum())))
 
     # -- what only these can do ---------------------------------------------------------------------------------
 
@@ -235,7 +234,7 @@ class Loops:
     def _first_after(self, place: int, time_us: int) -> int:
         """The serial of the first row of an input that is later than a time; rows lie in time order."""
         low, high = int(self.inputs[place, buffers.FIRST]), int(self.inputs[place, buffers.NEXT])
-        return buffers.first_later(int(self.inputs[place, buffers.TIMES_AT]), low, high, time_us)
+        return int(buffers.first_later(int(self.inputs[place, buffers.TIMES_AT]), low, high, time_us))
 
     def _aim(self, shelf: Int64s) -> None:
         """Write down where the rows lie now."""

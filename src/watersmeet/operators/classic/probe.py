@@ -62,11 +62,11 @@ class Probe:
 
     @property
     def samples(self) -> Samples:
-        columns = list(zip(*self._taken, strict=True)) or [[], [], [], [], []]
+        taken = self._taken
         return Samples(
-            np.array(columns[0], np.int64),
-            np.array(columns[1], np.int64),
-            np.array(columns[2], np.int64).reshape(len(self._taken), -1),
-            np.array(columns[3], np.int64).reshape(len(self._taken), -1),
-            np.array(columns[4], np.float64),
+            np.array([arrived for arrived, _, _, _, _ in taken], np.int64),
+            np.array([time for _, time, _, _, _ in taken], np.int64),
+            np.array([live for _, _, live, _, _ in taken], np.int64),
+            np.array([stale for _, _, _, stale, _ in taken], np.int64),
+            np.array([seconds for _, _, _, _, seconds in taken], np.float64),
         )

@@ -1,0 +1,62 @@
+"""The papers' join algorithms inside the stateful stage: micro-batches, warm copies and crashes change no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.runners import Source, bound_plan
+from tests.spark.harness import cut, expected_of, with_sentinels
+from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from tests.spark.test_processor import disordered
+from watersmeet.spark import hot
+from watersmeet.spark.host import partitioning_text
+from watersmeet.spark.job import SparkJob
+
+TIMED = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
+           WHERE a.x = b.x AND b.x = c.x WINDOW = 4 SECONDS OPTIONS ({})"""
+COUNTED = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a [ROWS 6], b [RANGE 3 SECONDS], c [PARTITION BY x ROWS 2]
+             WHERE a.x = b.x AND b.x = c.x OPTIONS ({})"""
+METHODS = [
+    "join = 'nested_loop'",
+    "join = 'hash', buckets = 3",
+    "join = 'hash', buckets = 3, refresh = '2 seconds'",
+    "join = 'nested_loop', refresh = '1 hour', order = 'a: b,a,c; b: c,a,b; c: a,b,c'",
+]
+
+
+@pytest.fixture(autouse=True)
+def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
+    hot._at_hand.clear()
+    yield
+    hot._at_hand.clear()
+
+
+def six_batches() -> tuple[list[Source], Pieces, Pieces]:
+    """The streams in pieces, and the same with a row that ends each, as rows wait for the watermark."""
+    sources = disordered(0)
+    pieces: Pieces = {source.name: cut(source.table, [3, 6, 2, 5]) for source in sources}
+    return sources, pieces, with_sentinels(sources, pieces)
+
+
+@pytest.mark.parametrize("options", METHODS)
+@pytest.mark.parametrize("query", [TIMED, COUNTED], ids=["time", "rows"])
+def test_micro_batches_add_up_to_the_answer(query: str, options: str) -> None:
+    sources, pieces, ended = six_batches()
+    sql = query.format(options)
+    expected = expected_of(sql, sources, pieces)
+    assert expected
+    assert Simulation(sql, sources, 2).run(ended) == expected
+    assert Simulation(sql, sources, 2, between_batches=another_node).run(ended) == expected
+    for lost in LOSSES.values():
+        assert Simulation(sql, sources, 2, range(5, 400, 31), after_crash=lost).run(ended) == expected
+
+
+def test_a_refresh_on_spark_is_the_trigger_and_the_plan_says_so() -> None:
+    sources, _, _ = six_batches()
+    lazy = SparkJob.of(bound_plan(TIMED.format("refresh = '2 seconds'"), sources), {}, 2)
+    eager = SparkJob.of(bound_plan(TIMED.format("join = 'hash'"), sources), {}, 2)
+    assert "joined at every trigger" in partitioning_text(lazy)
+    assert "trigger" not in partitioning_text(eager)
