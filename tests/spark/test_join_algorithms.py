@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from tests.runners import Source, bound_plan
+from tests.runners import Source, bag_of, bound_plan, by_reference
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_processor import disordered
 from watersmeet.spark import hot
+from watersmeet.spark.batch import stateless_answer
 from watersmeet.spark.host import partitioning_text
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.packets import to_packet
 
 TIMED = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
            WHERE a.x = b.x AND b.x = c.x WINDOW = 4 SECONDS OPTIONS ({})"""
@@ -60,3 +63,14 @@ def test_a_refresh_on_spark_is_the_trigger_and_the_plan_says_so() -> None:
     eager = SparkJob.of(bound_plan(TIMED.format("join = 'hash'"), sources), {}, 2)
     assert "joined at every trigger" in partitioning_text(lazy)
     assert "trigger" not in partitioning_text(eager)
+
+
+def test_a_stream_that_joins_only_static_tables_needs_no_state() -> None:
+    (stream, *_), _, _ = six_batches()
+    table = Source("t", pa.table({"x": [0, 1, 1], "name": ["no", "one", "uno"]}), time=None)
+    sql = "SELECT a.id, t.name FROM a, t WHERE a.x = t.x OPTIONS (join = 'hash', refresh = '2 seconds')"
+    plan = bound_plan(sql, [stream, table])
+    job = SparkJob.of(plan, {"t": to_packet(table.table.to_batches(), table.table.schema)}, 2)
+    found = pa.Table.from_batches(stateless_answer(job)(iter(stream.table.to_batches(5))))
+    in_time = [Source("a", stream.table, "ts", "1 hour"), table]  # here Spark has seen to late rows
+    assert bag_of(found) == by_reference(sql, in_time)

@@ -210,7 +210,7 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
 
 def _method(method: Method) -> Iterator[Line]:
     """The algorithm, when it joins, and when rows that have expired leave."""
-    yield _entry("algorithm", [method.algorithm, ALGORITHMS.get(method.algorithm, "")])
+    yield _entry("algorithm", filter(None, [method.algorithm, ALGORITHMS.get(method.algorithm)]))
     if method.refresh_us is not None:
         refresh = f"new rows together, every {format_interval(method.refresh_us)} of event time"
     else:

@@ -172,11 +172,8 @@ def enter(plan, origin, d, now):
             return False
         put(plan, LOW, d, lo)
         put(plan, HIGH, d, hi)
-    j, table, access = (
-        of_step(plan, origin, d, INPUT),
-        of_step(plan, origin, d, TABLE),
-        of_step(plan, origin, d, ACCESS),
-    )
+    j, table = of_step(plan, origin, d, INPUT), of_step(plan, origin, d, TABLE)
+    access = of_step(plan, origin, d, ACCESS)
     if access == NEW_ROWS:
         stand(plan, d, of_input(plan, j, NEW_FROM), of_input(plan, j, NEW_TO), np.int64(0))
     elif access == LIST:
