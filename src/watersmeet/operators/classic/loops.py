@@ -39,9 +39,8 @@ class Loops:
     """One algorithm of the family, as the strategy's method says. Holds the buffers; follows contract.Algorithm."""
 
     def __init__(self, strategy: JoinStrategy, slips: Slips | None = None, output_rows: int = OUTPUT_ROWS) -> None:
-        slips = slips or Slips()
         self.method = strategy.method
-        self.slips = slips
+        self.slips = slips = slips or Slips()
         self.output_rows = output_rows
         self.layout = LoopPlan(strategy, no_time_tests=slips.no_time_tests, insert_only=slips.insert_only)
         self.inputs = self.layout.inputs
@@ -49,19 +48,24 @@ class Loops:
         self.counts = np.zeros(COUNTS, np.int64)
         self.state = np.zeros((kernel.STATE_FIELDS, buffers.MAX_DEPTH), np.int64)
         self.state[kernel.SCALARS, kernel.AT_DEPTH] = -1
-        self.plan = np.zeros(buffers.PLAN_FIELDS, np.int64)
-        self.plan[buffers.NEXT_PASS] = BEGINNING_US
-        self.plan[buffers.FULL_TABLE] = -1
-        self.plan[buffers.PASS_EVERY] = 0 if self.method.is_lazy else self.method.expire_us or 0
-        counts = [max(1, int(n)) for n in self.tables[:, buffers.BUCKETS]]
-        self.heads = [np.zeros((n, buffers.HEAD_FIELDS), np.int64) for n in counts]
-        self.free = [np.full(buffers.BLOCK_SIZES, -1, np.int64) for _ in counts]
-        self.arenas = [np.empty(1, np.int64) for _ in counts]
+        self.plan = self._empty_plan()
+        buckets = [max(1, int(count)) for count in self.tables[:, buffers.BUCKETS]]
+        self.heads = [np.zeros((count, buffers.HEAD_FIELDS), np.int64) for count in buckets]
+        self.free = [np.full(buffers.BLOCK_SIZES, -1, np.int64) for _ in buckets]
+        self.arenas = [np.empty(1, np.int64) for _ in buckets]
         self.next_pass_us = BEGINNING_US
         self.due_us: int | None = None  # when the new rows that wait are to be joined
         self._out = np.empty((len(self.inputs), 0), np.int64)
-
         self._settle_in()
+
+    def _empty_plan(self) -> Int64s:
+        plan = np.zeros(buffers.PLAN_FIELDS, np.int64)
+        plan[buffers.NEXT_PASS] = BEGINNING_US
+        plan[buffers.FULL_TABLE] = -1
+        plan[buffers.PASS_EVERY] = 0 if self.method.is_lazy else self.method.expire_us or 0
+        plan[buffers.INPUT_COUNT] = len(self.inputs)
+        plan[buffers.ALTERNATIVES] = self.layout.alternatives
+        return plan
 
     def __getstate__(self) -> dict[str, Any]:
         """A saved algorithm leaves its scratch memory behind."""
@@ -247,7 +251,7 @@ class Loops:
         tests[:, kernel.BOUND] = shelf[layout.bound_inputs, FIRST_CODE + layout.bound_codes]
 
     def _settle_in(self) -> None:
-        """Write down where this object's own tables lie; they stay there, except arenas that grow."""
+        """Write down where this object's own tables lie: after it is made, and after it was saved and loaded."""
         layout, plan = self.layout, self.plan
         for t in range(len(self.heads)):
             self._locate(t)
@@ -263,8 +267,6 @@ class Loops:
             (buffers.COUNTS, self.counts),
         ):
             plan[at] = address(array)
-        plan[buffers.INPUT_COUNT] = len(self.inputs)
-        plan[buffers.ALTERNATIVES] = layout.alternatives
         self._at = address(plan)
 
     def _locate(self, t: int) -> None:
