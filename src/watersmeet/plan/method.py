@@ -86,6 +86,11 @@ class Method:
 
     def _check(self, options: Options) -> None:
         """Refuse what contradicts itself."""
+        for name in filter(options.has, ("invalidate", "refresh", "expire")):
+            if self.is_classic and self.algorithm not in LOOPS:
+                raise _wrong(
+                    options, name, f"does not go with join = {self.algorithm!r}", f"it goes with {', '.join(LOOPS)}"
+                )
         if options.has("invalidate") and (self.refresh_us is not None or self.expire_us is not None):
             other = "refresh" if self.refresh_us is not None else "expire"
             raise _wrong(
