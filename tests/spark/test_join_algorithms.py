@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from tests.conformance.methods import methods, streams_and_tables, with_options
+from tests.conformance.test_random_queries import has_keys
+from tests.properties.strategies import cases
+from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bag_of, bound_plan, by_reference
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
-from tests.spark.test_processor import disordered
+from tests.spark.test_processor import disordered, few, splits
 from watersmeet.spark import hot
 from watersmeet.spark.batch import stateless_answer
 from watersmeet.spark.host import partitioning_text
@@ -74,3 +81,23 @@ def test_a_stream_that_joins_only_static_tables_needs_no_state() -> None:
     found = pa.Table.from_batches(stateless_answer(job)(iter(stream.table.to_batches(5))))
     in_time = [Source("a", stream.table, "ts", "1 hour"), table]  # here Spark has seen to late rows
     assert bag_of(found) == by_reference(sql, in_time)
+
+
+@few
+@given(cases(most_streams=3), st.data())
+def test_random_queries_under_random_algorithms_survive_random_crashes(case, data):
+    refuse_contradictions(case)
+    streams, tables = streams_and_tables(case)
+    assume(len(streams) > 1)
+    asked = data.draw(methods(streams, tables))
+    asked = asked if has_keys(case, asked) else asked.replace("'hash'", "'hybrid'")
+    sql = with_options(case, asked).sql
+    pieces = data.draw(splits(case))
+    crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
+    lost = data.draw(st.sampled_from(list(LOSSES.values())))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(hot.HOT_DIR, folder)
+        hot._at_hand.clear()
+        run = Simulation(sql, case.sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
+        answer = run.run(with_sentinels(case.sources, pieces))
+    assert answer == expected_of(sql, case.sources, pieces)
