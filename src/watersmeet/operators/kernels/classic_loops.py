@@ -233,8 +233,10 @@ def lives(plan, origin, d, dying, deaths, serial, time):
 
 
 @njit(cache=True)
-def next_match(plan, origin, d):
-    """Bind the next candidate of a loop that fits; False when there is none left.
+def next_match(plan, origin, d, emits, out, count):
+    """Bind the next candidate of a loop that fits; False when there is none left, and the count of results.
+
+    With `emits`, for the innermost loop, all that fit become results, as far as there is room for them.
 
     Candidates stand one after another at positions CURSOR to END: of a window, where positions are serials, or of
     a bucket, where times, serials and the first key code are its own.
@@ -255,6 +257,7 @@ def next_match(plan, origin, d):
     skips = keyed and not timed and not dying
     p = start
     compared = 0
+    first_result, capacity = count, out.shape[1]
     found = False
     while p < end:
         here = p
@@ -275,6 +278,12 @@ def next_match(plan, origin, d):
             continue
         if not fits(tests, rest, past, serial):
             continue
+        if emits:
+            out[j, count] = serial
+            count += 1
+            if count == capacity:
+                break
+            continue
         put(plan, BOUND_ROW, d, serial)
         put(plan, BOUND_TIME, d, t)
         if paired and not all_near(plan, origin, 0, d):
@@ -283,7 +292,10 @@ def next_match(plan, origin, d):
         break
     put(plan, CURSOR, d, p)
     count_scan(plan, origin, d, p - start, p - start if skips else compared)
-    return found
+    if count > first_result:
+        for outer in range(d):
+            out[of_step(plan, origin, outer, INPUT), first_result:count] = get(plan, BOUND_ROW, outer)
+    return found, count
 
 
 @njit(cache=True)
@@ -333,9 +345,13 @@ def descend(plan, origin, now, out, count):
     depths, capacity = load64(plan, INPUT_COUNT), out.shape[1]
     d = get(plan, SCALARS, AT_DEPTH)
     while d >= 0 and count < capacity:
-        if not next_match(plan, origin, d):
-            d -= 1
-        elif d < depths - 1:
+        innermost = d == depths - 1
+        emits = innermost and load64(plan, ALTERNATIVES) == 0 and not of_step(plan, origin, d, PAIRED)
+        found, count = next_match(plan, origin, d, emits, out, count)
+        if not found:
+            if not emits or count < capacity:  # a full output may have more to come
+                d -= 1
+        elif not innermost:
             if enter(plan, origin, d + 1, now):
                 d += 1
         elif is_admitted(plan, origin, depths):
