@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 EFFORT ?= 20
-BENCHMARKS ?= start joins aggregates small_batches memory spark_joins
+BENCHMARKS ?= start joins algorithms aggregates small_batches memory spark_joins spark_batches
 
 .PHONY: demo test check format bench soak golden clean
 
@@ -32,7 +32,7 @@ bench: $(READY)
 
 # The long tests, and many times the usual number of random examples.
 soak: $(READY)
-	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios tests/conformance
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -m 'soak or not soak' tests/spark
 
 # Rewrites the golden files; review them as a diff.

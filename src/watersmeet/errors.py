@@ -54,7 +54,19 @@ class WindowError(SqlError):
 
 
 class OptionError(SqlError):
-    """An OPTIONS or WITH entry is unknown or has a value that makes no sense."""
+    """An OPTIONS or WITH entry is unknown or has a value that makes no sense; `option` is its name if known."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        sql: str | None = None,
+        span: tuple[int, int] | None = None,
+        option: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, sql=sql, span=span)
+        self.option = option
 
 
 class UnsupportedError(SqlError):

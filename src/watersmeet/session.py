@@ -128,8 +128,8 @@ class Query:
                 session.table(relation.name, tables[relation.name])
         return session.sql(self.plan.sql)
 
-    def metrics(self) -> dict[str, int | float]:
-        """The numbers of the latest run; all zero before the first."""
+    def metrics(self) -> dict[str, Any]:
+        """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""
         from watersmeet.engine.metrics import Metrics
 
         return (self._metrics or Metrics()).as_dict()

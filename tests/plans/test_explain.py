@@ -27,7 +27,7 @@ REFUSED = {
     "dstream": "DSTREAM",
     "group_by": "GROUP BY",
     "group_by_over_derived": "GROUP BY",
-    "option": "option join = 'nested_loop'",
+    "option": "option memory = '1000 rows'",
     "order_by_limit": "ORDER BY … LIMIT",
     "rstream": "RSTREAM",
     "set_operations": "UNION, EXCEPT and INTERSECT",

@@ -301,5 +301,5 @@ def test_a_query_of_a_script_is_bound_in_place() -> None:
 
 
 def test_options_reach_the_plan() -> None:
-    made = plan("SELECT k FROM a OPTIONS (JOIN = Hash, refresh = 5 seconds)")
+    made = plan("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE OPTIONS (JOIN = Hash, refresh = 5 seconds)")
     assert made.options.changed() == {"join": "hash", "refresh": "5 seconds"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from watersmeet.engine.continuous import Builder
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.classic.classic_join import ClassicJoin
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
@@ -48,11 +49,12 @@ def runnable_join(plan: Plan) -> tuple[Join, Project]:
     return plan.root.child, plan.root
 
 
-def build_query(plan: Plan) -> Built:
-    """The operator that answers a plan, and what it reads."""
+def build_query(plan: Plan, *, refresh_at_push: bool = False) -> Built:
+    """The operator that answers a plan, and what it reads. With `refresh_at_push` a lazy join is refreshed whenever
+    rows are pushed and time advances, not at moments of event time: for a host that has moments of its own."""
     if is_plain_join(plan):
         join, _ = runnable_join(plan)
-        operator = build(plan)
+        operator = build(plan, refresh_at_push=refresh_at_push)
         streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
         return Built(operator, streams, _tables(join, operator))
     plan.options.require_runnable()
@@ -69,7 +71,7 @@ def _inner_join(project: Project) -> tuple[Operator, list[tuple[Table, LoadTable
 
 
 def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
-    joining = window_join_of(operator)
+    joining = table_join_of(operator)
     if joining is None:
         return []
     return [
@@ -77,13 +79,19 @@ def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
     ]
 
 
-def build(plan: Plan) -> Operator:
-    """The operator that answers a plan."""
+def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
+    """The operator of a plain join."""
     join, project = runnable_join(plan)
+    method = plan.method
+    if refresh_at_push and method.is_lazy:
+        method = replace(method, at_every_push=True)
     aliases = [one.alias for one in join.streams]
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
     if len(join.inputs) > 1:
-        joining = WindowJoin(optimize(join), project.columns)
+        strategy = optimize(join, method)
+        if method.is_classic:
+            return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
+        joining = WindowJoin(strategy, project.columns)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
     if isinstance(window, RowsWindow):
@@ -91,7 +99,7 @@ def build(plan: Plan) -> Operator:
     return Select(join.predicates, project.columns)
 
 
-def window_join_of(operator: Operator) -> WindowJoin | None:
+def table_join_of(operator: Operator) -> WindowJoin | ClassicJoin | None:
     """The join inside an operator, which static tables are loaded into."""
     inner = operator.inner if isinstance(operator, InTimeOrder) else operator
-    return inner if isinstance(inner, WindowJoin) else None
+    return inner if isinstance(inner, WindowJoin | ClassicJoin) else None

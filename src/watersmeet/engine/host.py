@@ -78,5 +78,5 @@ def strategy_of(plan: Plan) -> JoinStrategy | None:
     """How the join of a plan would run, if it is one."""
     match plan.root:
         case Project(child=Join() as join) if not join.views:
-            return optimize(join)
+            return optimize(join, plan.method)
     return None

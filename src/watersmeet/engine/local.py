@@ -105,6 +105,7 @@ class LocalRun:
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
+        metrics.work = dict(counters.work)
         metrics.window_rows, metrics.state_bytes = self._operator.window_rows, self._operator.state_bytes
         metrics.watermark_us = min((feed.clock.watermark_us for feed in self._feeds), default=metrics.watermark_us)
         if self.on_progress is not None:

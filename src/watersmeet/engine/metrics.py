@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
 
@@ -12,6 +13,7 @@ class Metrics:
     """Totals of a run. `window_rows`, `state_bytes` and `watermark_us` are as of now; the rest add up.
 
     `exact_results` is what the answer would be without shedding, and `recall` the share of it that was given.
+    `work` is what one of the papers' join algorithms has counted, if one ran.
     """
 
     rows_in: int = 0
@@ -26,6 +28,7 @@ class Metrics:
     state_bytes: int = 0
     window_rows: int = 0
     watermark_us: int = BEGINNING_US
+    work: dict[str, int] = field(default_factory=dict)
 
     @property
     def exact_results(self) -> int:
@@ -35,5 +38,7 @@ class Metrics:
     def recall(self) -> float:
         return 1.0 if self.exact_results == 0 else self.results / self.exact_results
 
-    def as_dict(self) -> dict[str, int | float]:
-        return {**asdict(self), "exact_results": self.exact_results, "recall": self.recall}
+    def as_dict(self) -> dict[str, Any]:
+        """All of it; `work` only if there is any."""
+        told = {name: value for name, value in asdict(self).items() if name != "work" or value}
+        return {**told, "exact_results": self.exact_results, "recall": self.recall}

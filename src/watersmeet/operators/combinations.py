@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US
+from watersmeet.model.time import Times
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.state.window_store import WindowStore
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.expressions import Column, Expression, columns_of
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.strategy import Code
 
@@ -22,8 +22,18 @@ def held_as_code(column: Column) -> bool:
     return bool(column.type == pa.int64() or column.type == pa.timestamp("us", getattr(column.type, "tz", None)))
 
 
+def payload_columns(
+    alias: str, expressions: Iterable[Expression], inputs: Mapping[str, Input], codes: Mapping[Code, int]
+) -> list[Column]:
+    """What results need of an input beyond its times and codes."""
+    needed = {c for e in expressions for c in columns_of(e) if c.stream == alias}
+    held = {c for c in needed if held_as_code(c) and Code(alias, c) in codes}
+    return sorted((c for c in needed - held if c.name != inputs[alias].time), key=lambda c: c.name)
+
+
 class Combinations:
-    """Row numbers per visited input (the new rows first), and where their columns lie.
+    """Row numbers per visited input (the new rows first), and where their columns lie. Without an `origin` the new
+    rows are in their store too.
 
     Valid until the stores change: whoever holds one uses it before the next append or expiry.
     """
@@ -32,7 +42,7 @@ class Combinations:
         self,
         visits: Sequence[str],
         numbers: npt.NDArray[np.int64],
-        origin: Rows,
+        origin: Rows | None,
         stores: Mapping[str, WindowStore],
         inputs: Mapping[str, Input],
         code_positions: Mapping[str, Mapping[Code, int]],
@@ -74,7 +84,7 @@ class Combinations:
 
     def _gather(self, column: Column) -> pa.Array:
         alias, numbers = column.stream, self.numbers_of[column.stream]
-        if alias == self.visits[0]:
+        if self.origin is not None and alias == self.visits[0]:
             return self.origin.data.column(column.name).take(pa.array(numbers))
         store = self.stores[alias]
         if column.name == self.inputs[alias].time:
@@ -87,11 +97,14 @@ class Combinations:
     def event_times(self) -> pa.Array:
         """The newest member's time of each combination; static tables have none."""
         if self._event_times is None:
-            newest = self.origin.times[self.numbers_of[self.visits[0]]]
-            if self.visits[0] in self.timeless:
-                newest = np.full_like(newest, BEGINNING_US)
-            for alias in self.visits[1:]:
-                if not self.inputs[alias].is_table and alias not in self.timeless:
-                    newest = np.maximum(newest, self.stores[alias].times[self.numbers_of[alias]])
+            timed = [a for a in self.visits if not self.inputs[a].is_table and a not in self.timeless]
+            newest = self._times(timed[0]) if timed else np.zeros(len(self), np.int64)
+            for alias in timed[1:]:
+                newest = np.maximum(newest, self._times(alias))
             self._event_times = pa.array(newest).view(pa.timestamp("us"))
         return self._event_times
+
+    def _times(self, alias: str) -> Times:
+        new = self.origin if alias == self.visits[0] else None
+        times: Times = (self.stores[alias] if new is None else new).times[self.numbers_of[alias]]
+        return times

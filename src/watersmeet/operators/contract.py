@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -31,12 +31,16 @@ class Rows:
 
 @dataclass
 class Counters:
-    """What an operator has done so far. Whole numbers, except the seconds spent inside kernels."""
+    """What an operator has done so far. Whole numbers, except the seconds spent inside kernels.
+
+    `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
+    """
 
     stored_rows: int = 0
     expired_rows: int = 0
     results: int = 0
     kernel_seconds: float = 0.0
+    work: dict[str, int] = field(default_factory=dict)
 
 
 class Operator(Protocol):

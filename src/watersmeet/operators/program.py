@@ -36,7 +36,7 @@ class Program:
         self.visits = [route.origin, *(step.stream for step in route.steps)]
         self.positions = positions
         self.counted = counted
-        self.limits = _limits(self.visits, windows)
+        self.limits = limits_of(self.visits, windows)
         self.choices = self.limits.shape[0] - 1
         self.equals: list[tuple[int, Code, Code]] = []
         self.unequals: list[tuple[int, Code, Code]] = []
@@ -193,7 +193,7 @@ def _grouped(comparisons: Sequence[Comparison]) -> list[tuple[Code, list[Compari
     return list(groups.items())
 
 
-def _limits(visits: Sequence[str], windows: ClosedWindows) -> Table:
+def limits_of(visits: Sequence[str], windows: ClosedWindows) -> Table:
     """How much later and earlier than each bound row the next may be; static tables have no limits."""
     several = len(windows.alternatives) > 1
     matrices = [windows.limits, *(windows.alternatives if several else ())]

@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Counters, Operator, Rows
@@ -17,7 +16,7 @@ from watersmeet.operators.waiting import Waiting
 
 
 class Counting(Operator, Protocol):
-    """An operator with ROWS windows, which wants the rows of all its inputs in time order and complete."""
+    """An operator that wants the rows of all its inputs in time order and complete, as ROWS windows do."""
 
     @property
     def row_windows(self) -> Mapping[str, RowWindow]: ...
@@ -72,7 +71,8 @@ class InTimeOrder:
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         """Rows that wait, and of those that counted, the ones still in their ROWS window."""
         if alias in self.inner.row_windows:
-            needed = in_row_window(self.inner.row_windows[alias].window, rows, complete_until)
+            lag_us = int(getattr(self.inner, "lag_us", 0))
+            needed = in_row_window(self.inner.row_windows[alias].window, rows, complete_until, lag_us)
         else:
             needed = self.inner.still_needed(alias, rows, complete_until)
         return needed | (rows.times >= complete_until)
@@ -82,10 +82,10 @@ class InTimeOrder:
         return {alias: rows for alias, rows in ready.items() if rows is not None}
 
 
-def in_row_window(window: RowsWindow, rows: Rows, complete_until: int) -> Mask:
-    """Which of all the rows before an instant are in the window then."""
+def in_row_window(window: RowsWindow, rows: Rows, complete_until: int, lag_us: int = 0) -> Mask:
+    """Which of all the rows before an instant are in the window then, or were so recently."""
     inside = np.zeros(len(rows), np.bool_)
     counted = np.flatnonzero(rows.times < complete_until)
     order = counted[np.argsort(rows.times[counted], kind="stable")]
-    inside[order] = RowWindow(window).add(rows.take(order)).times == FOREVER_US
+    inside[order] = RowWindow(window).add(rows.take(order)).times >= complete_until - lag_us
     return inside

@@ -13,16 +13,17 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.combinations import Combinations, held_as_code
+from watersmeet.operators.combinations import Combinations, payload_columns
 from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.program import Program
+from watersmeet.operators.reach import cutoff_us
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.operators.state.window_store import WindowStore
-from watersmeet.plan.expressions import Column, Expression, columns_of
+from watersmeet.plan.expressions import Expression
 from watersmeet.plan.strategy import Code, JoinStrategy
 
 OUTPUT_ROWS = 1 << 16
@@ -73,20 +74,14 @@ class WindowJoin:
 
     def _make_store(self, alias: str) -> WindowStore:
         position = self.code_positions[alias]
+        shown = [*(e for _, e in self.columns), *self.strategy.residuals, *self.strategy.verified]
         return WindowStore(
             len(position),
             [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
             [position[code] for code in self.strategy.sorted_keys(alias)],
-            {column.name: column.type for column in self._payload_columns(alias)},
+            {column.name: column.type for column in payload_columns(alias, shown, self.inputs, position)},
             counted=alias in self.mortal,
         )
-
-    def _payload_columns(self, alias: str) -> list[Column]:
-        """What results need of this input beyond its times and codes."""
-        expressions = [e for _, e in self.columns] + [*self.strategy.residuals, *self.strategy.verified]
-        needed = {c for e in expressions for c in columns_of(e) if c.stream == alias}
-        held = {c for c in needed if held_as_code(c) and Code(alias, c) in self.code_positions[alias]}
-        return sorted((c for c in needed - held if c.name != self.inputs[alias].time), key=lambda c: c.name)
 
     @property
     def window_rows(self) -> int:
@@ -144,12 +139,7 @@ class WindowJoin:
         yield from ()
 
     def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
-        """Rows of an input that are older than this can no longer be reached by a row to come."""
-        reach = self.windows.limits[self.windows.streams.index(alias)]
-        others = [(v, limit) for v, limit in zip(self.windows.streams, reach, strict=True) if v != alias]
-        if any(limit >= FOREVER_US for _, limit in others):
-            return BEGINNING_US
-        return min((watermarks[v] - limit for v, limit in others), default=FOREVER_US)
+        return cutoff_us(self.windows, alias, watermarks)
 
     def _forget(self, watermarks: Mapping[str, int]) -> None:
         for alias in self.windows.streams:

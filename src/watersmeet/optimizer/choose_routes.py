@@ -1,7 +1,8 @@
 """For each stream, the order in which its new rows visit the others, and through which index.
 
 Greedy: next comes the input that the rows bound so far narrow down most, by a key, then an interval, then a
-comparison, then by time alone; among equals the one that keeps fewer rows.
+comparison, then by time alone; among equals the one that keeps fewer rows. An order that the query asks for is
+followed instead; through which index is still chosen step by step.
 """
 
 from __future__ import annotations
@@ -19,6 +20,16 @@ def choose_routes(strategy: JoinStrategy) -> JoinStrategy:
 
 
 def _route(strategy: JoinStrategy, origin: str) -> Route:
+    order = strategy.method.orders.get(origin)
+    return _greedy(strategy, origin) if order is None else _in_order(strategy, origin, order)
+
+
+def _in_order(strategy: JoinStrategy, origin: str, order: tuple[str, ...]) -> Route:
+    steps = tuple(_step(strategy, list(order[:d]), order[d]) for d in range(1, len(order)))
+    return Route(origin, steps, order[0])
+
+
+def _greedy(strategy: JoinStrategy, origin: str) -> Route:
     bound = [origin]
     remaining = [one.alias for one in strategy.join.inputs if one.alias != origin]
     steps: list[Step] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from watersmeet.optimizer.check_method import check_method
 from watersmeet.optimizer.choose_routes import choose_routes
 from watersmeet.optimizer.classify_predicates import classify_predicates
 from watersmeet.optimizer.close_equalities import close_equalities
 from watersmeet.optimizer.estimate import estimate_rows
+from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 from watersmeet.plan.strategy import JoinStrategy
 
@@ -14,12 +16,13 @@ STAGES = (
     close_equalities,
     estimate_rows,
     choose_routes,
+    check_method,
 )
 
 
-def optimize(join: Join) -> JoinStrategy:
-    """Decide how a join will run."""
-    strategy = JoinStrategy(join)
+def optimize(join: Join, method: Method | None = None) -> JoinStrategy:
+    """Decide how a join will run, by the method asked for."""
+    strategy = JoinStrategy(join, method or Method())
     for stage in STAGES:
         strategy = stage(strategy)
     return strategy

@@ -16,6 +16,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Until, Window
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
+from watersmeet.plan.method import HASHED, Method
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -30,12 +31,25 @@ from watersmeet.plan.nodes import (
     TopK,
     View,
 )
+from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.strategy import Code, Comparison, JoinStrategy, Route, Step
 
 WIDTH = 80
 TABLE_WIDTH = WIDTH - 6  # the stores stand three levels deep
 NO_BOUND = (-FOREVER_US, FOREVER_US)
 _KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
+ALGORITHMS = {
+    "nested_loop": "nested loops over whole windows",
+    "hash": "loops over one bucket of each window",
+    "hybrid": "loops over a bucket where there is a key, else over the whole window",
+    "naive": "nested loops in one order, new rows in their place",
+}
+CLEANED = {
+    "probe": "from the bucket that is probed",
+    "probe_insert": "from the bucket that is probed or inserted into",
+    "probe_all": "from all buckets of a window that is probed",
+    "all": "from all buckets at every arrival",
+}
 SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 
 
@@ -108,7 +122,7 @@ def _join(join: Join, strategy: JoinStrategy | None) -> Iterator[Line]:
         if len(join.inputs) > 1:
             yield from _below([_entry("from", map(_source, join.inputs))])
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
-        yield from _below(_waiting(join) if strategy is not None else ())
+        yield from _below(_waiting(join, strategy.method) if strategy is not None else ())
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan))])
@@ -179,25 +193,51 @@ def _is_symmetric(low_us: int, high_us: int) -> bool:
 
 
 def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
-    join = strategy.join
+    join, method = strategy.join, strategy.method
+    if method.is_classic:
+        yield from _method(method)
     yield Line("stores")
     yield from _below(_stores(strategy))
     for one in join.inputs:
         predicates = strategy.filters.get(one.alias, ())
         if predicates:
             yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
-    yield from _waiting(join)
-    yield Line("a new row of")
+    yield from _waiting(join, method)
+    yield Line("new rows of" if method.is_lazy else "a new row of")
     for route in strategy.routes:
-        yield from _below(_route(route))
+        yield from _below(_route(route, method))
     if strategy.verified:
         yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
     if strategy.residuals:
         yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
 
 
-def _waiting(join: Join) -> Iterator[Line]:
-    if any(isinstance(one.window, Rows) for one in join.inputs):
+def _method(method: Method) -> Iterator[Line]:
+    """The algorithm, when it joins, and when rows that have expired leave."""
+    yield _entry("algorithm", filter(None, [method.algorithm, ALGORITHMS.get(method.algorithm)]))
+    if method.refresh_us is not None:
+        refresh = f"new rows together, every {format_interval(method.refresh_us)} of event time"
+    else:
+        refresh = "each row as it arrives"
+    yield from _below([_entry("joins", [refresh]), _entry("expired rows leave", [_expiry(method)])])
+
+
+def _expiry(method: Method) -> str:
+    if method.expire_us is not None:
+        return f"in a pass over all windows every {format_interval(method.expire_us)}"
+    if method.is_lazy:
+        return "in a pass over all windows whenever rows are joined"
+    alike = groupby(sorted(method.invalidate.items(), key=lambda said: INVALIDATIONS.index(said[1])), lambda s: s[1])
+    said = {how: [alias for alias, _ in group] for how, group in alike}
+    if len(said) == 1:
+        return CLEANED[next(iter(said))]
+    return "; ".join(f"{', '.join(sorted(aliases))}: {CLEANED[how]}" for how, aliases in said.items())
+
+
+def _waiting(join: Join, method: Method) -> Iterator[Line]:
+    if method.is_classic:
+        yield Line("rows wait for the watermark, as the algorithm takes them in time order")
+    elif any(isinstance(one.window, Rows) for one in join.inputs):
         yield Line("rows wait for the watermark, as ROWS windows count in time order")
 
 
@@ -211,11 +251,12 @@ def _stores(strategy: JoinStrategy) -> list[Line]:
         "kept for": [_kept_for(strategy, one) for one in inputs],
         "rows": [_rows(strategy, one) for one in inputs],
     }
-    indexes = {"index": [_indexes(strategy, one) for one in inputs]}
+    what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
+    indexes = {what: [describe(strategy, one) for one in inputs]}
     whole = _aligned({**columns, **indexes})
     if max(len(line.text) for line in whole) <= TABLE_WIDTH:
         return whole
-    below = [_entry(f"index of {one.alias}", [index]) for one, index in zip(inputs, indexes["index"], strict=True)]
+    below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
     return [*_aligned(columns), *below]
 
 
@@ -229,7 +270,7 @@ def _lateness(one: Input) -> str:
 
 
 def _is_visited(strategy: JoinStrategy, one: Input) -> bool:
-    return any(step.stream == one.alias for route in strategy.routes for step in route.steps)
+    return any(one.alias in route.visits and one.alias != route.origin for route in strategy.routes)
 
 
 def _kept_for(strategy: JoinStrategy, one: Input) -> str:
@@ -253,11 +294,32 @@ def _indexes(strategy: JoinStrategy, one: Input) -> str:
     return ", ".join([*hashed, *(f"sorted({_own(key)})" for key in strategy.sorted_keys(one.alias))]) or "-"
 
 
-def _route(route: Route) -> Iterator[Line]:
+def _buffers(strategy: JoinStrategy, one: Input) -> str:
+    """What an algorithm of the papers scans: a list of the rows, or buckets by key."""
+    count = strategy.method.buckets.get(one.alias)
+    found: dict[str, None] = {}
+    for route in strategy.routes:
+        if route.start == one.alias != route.origin:
+            found["list"] = None
+        for step in route.steps:
+            if step.stream == one.alias and (step.stream != route.origin or strategy.method.is_lazy):
+                keyed = _access(step, strategy.method) == "bucket"
+                found[f"{count} buckets({', '.join(map(_own, step.key))})" if keyed else "list"] = None
+    return ", ".join(found) or "-"
+
+
+def _access(step: Step, method: Method) -> str:
+    if not method.is_classic:
+        return step.access
+    return "bucket" if method.algorithm in HASHED and step.equalities else "scan"
+
+
+def _route(route: Route, method: Method) -> Iterator[Line]:
     """The steps from one origin; neighbours that are found in the same way share a line."""
-    start, hang = f"{route.origin} ", len(route.origin) + 8
-    for (access, tests), steps in groupby(route.steps, key=lambda step: (step.access, _tests(step))):
-        visited = ", ".join(step.stream for step in steps)
+    begins = f"{route.origin} " if route.start == route.origin else f"{route.origin}: {route.start} "
+    start, hang = begins, len(begins) + 7
+    for (access, tests), steps in groupby(route.steps, key=lambda step: (_access(step, method), _tests(step))):
+        visited = ", ".join(f"new {s.stream}" if s.stream == route.origin else s.stream for s in steps)
         yield Line(f"{start}-> {visited} by {access}: {', '.join(tests)}", hang)
         start = " " * len(start)
 

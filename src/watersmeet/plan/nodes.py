@@ -24,6 +24,7 @@ from watersmeet.model.windows import (
     range_bounds,
 )
 from watersmeet.plan.expressions import Expression
+from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 
 MAX_INPUTS = 8
@@ -228,6 +229,10 @@ class Plan:
     sql: str = ""
 
     @property
+    def method(self) -> Method:
+        return method_of(self.root, self.options)
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the select list."""
         return schema_of(self.root)
@@ -263,6 +268,15 @@ def log_columns(kind: Kind) -> tuple[str, ...]:
 def is_monotone(node: Node) -> bool:
     """Whether this is a plain join, whose rows never leave the answer."""
     return isinstance(node, Project) and isinstance(node.child, Join) and not node.child.views
+
+
+def method_of(root: Node, options: Options) -> Method:
+    """How the options ask the join of a plan to run; other plans take no such options."""
+    match root:
+        case Project(child=Join(inputs=inputs)):
+            tables = [one.alias for one in inputs if one.is_table]
+            return Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
+    return Method.of_no_join(options)
 
 
 def schema_of(node: Node) -> pa.Schema:

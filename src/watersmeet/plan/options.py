@@ -12,19 +12,22 @@ from watersmeet.model.windows import Boundary
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "boundary": ("closed", "half_open"),
-    "join": ("auto", "nested_loop", "hash", "hybrid", "merge"),
-    "invalidate": ("auto", "probe", "probe_insert", "probe_all", "all"),
+    "join": (
+        "auto", "nested_loop", "hash", "hybrid", "merge", "w_join", "nlw", "hw", "ripple", "xjoin", "naive",
+    ),
     "windows": ("closure", "gca", "lca"),
     "pipeline": ("auto", "ita", "tpa", "nta"),
     "shed": ("none", "rand", "prob", "life"),
     "allocation": ("fixed", "variable"),
-}
+}  # fmt: skip
+INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
+MAX_BUCKETS = 1 << 24
 _INTERVALS = {"refresh": "eager", "expire": "eager"}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
 _RUNNABLE = {
-    "join": ("auto",), "buckets": ("auto",), "invalidate": ("auto",), "refresh": ("eager",), "expire": ("eager",),
-    "order": ("auto",), "windows": ("closure",), "pipeline": ("auto", "ita", "tpa", "nta"), "memory": ("unlimited",),
-    "shed": ("none",), "allocation": ("fixed",), "archive": ("none",),
+    "join": ("auto", "nested_loop", "hash", "hybrid", "naive"),
+    "windows": ("closure",), "memory": ("unlimited",), "shed": ("none",),
+    "allocation": ("fixed",), "archive": ("none",),
 }  # fmt: skip
 
 
@@ -56,6 +59,13 @@ class Options:
             value = getattr(self, name)
             if value != word:
                 _check_interval(name, value, word)
+        for name, parse in _PARSED.items():
+            if self.has(name):
+                parse(getattr(self, name))
+
+    def has(self, name: str) -> bool:
+        """Whether an option differs from its default."""
+        return bool(getattr(self, name) != _DEFAULTS[name])
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -73,9 +83,7 @@ class Options:
 
     def changed(self) -> dict[str, str]:
         """The options that differ from their defaults."""
-        default = Options()
-        names = [f.name for f in fields(self)]
-        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(default, name)}
+        return {f.name: getattr(self, f.name) for f in fields(self) if self.has(f.name)}
 
     def require_runnable(self) -> None:
         """Refuse settings whose operators are not there yet, rather than quietly run something else."""
@@ -86,6 +94,64 @@ class Options:
                     f"option {name} = {value!r} is understood but cannot run yet",
                     hint=f"leave it out, or write {name} = {values[0]!r}",
                 )
+
+
+def parse_buckets(text: str) -> dict[str, int]:
+    """`100` or `a:5, b:33` by alias; what is said for all stands under ''."""
+    return {alias: _bucket_count(text, count) for alias, count in _by_alias("buckets", text).items()}
+
+
+def _bucket_count(text: str, count: str) -> int:
+    if not count.isdecimal() or int(count) < 1 or int(count) > MAX_BUCKETS:
+        raise OptionError(
+            f"option buckets = {text!r}: {count!r} is not a number of buckets",
+            hint=f"write buckets = 100, or buckets = 'a:5, b:33'; from 1 to {MAX_BUCKETS}",
+            option="buckets",
+        )
+    return int(count)
+
+
+def parse_invalidation(text: str) -> dict[str, str]:
+    """`probe` or `a:probe, b:all` by alias; what is said for all stands under ''."""
+    said = {alias: word.lower() for alias, word in _by_alias("invalidate", text).items()}
+    for word in said.values():
+        if word not in INVALIDATIONS:
+            raise OptionError(
+                f"option invalidate = {text!r}: {word!r} is unknown; it may be {_listing(('auto', *INVALIDATIONS))}",
+                hint="write invalidate = 'probe', or for each stream invalidate = 'a:probe, b:all'",
+                option="invalidate",
+            )
+    return said
+
+
+def parse_orders(text: str) -> dict[str, tuple[str, ...]]:
+    """`b,a,c` for every stream, under '', or `a: a,c,b; b: …` by the stream whose new rows go that way."""
+    orders: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        origin, _, listed = part.rpartition(":")
+        names = tuple(name.strip() for name in listed.split(","))
+        if not all(names) or origin.strip() in orders:
+            raise OptionError(
+                f"option order = {text!r}: {part!r} is not an order",
+                hint="write order = 'b, a, c', or for each stream order = 'a: a,c,b; b: b,a,c; c: c,b,a'",
+                option="order",
+            )
+        orders[origin.strip()] = names
+    return orders
+
+
+def _by_alias(option: str, text: str) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for part in text.split(","):
+        alias, _, value = part.rpartition(":")
+        if alias.strip() in said:
+            raise OptionError(
+                f"option {option} = {text!r} says two things" + (f" for {alias.strip()}" if alias.strip() else ""),
+                hint=f"give one value, or one for each stream: {option} = 'a: …, b: …'",
+                option=option,
+            )
+        said[alias.strip()] = value.strip()
+    return said
 
 
 def _listing(values: tuple[str, ...]) -> str:
@@ -99,3 +165,7 @@ def _check_interval(name: str, value: str, word: str) -> None:
         raise OptionError(f"option {name} = {value!r}: it may be {word!r} or an interval; {error}") from None
     if us <= 0:
         raise OptionError(f"option {name} = {format_interval(us)}: the interval must be longer than zero")
+
+
+_PARSED = {"buckets": parse_buckets, "invalidate": parse_invalidation, "order": parse_orders}
+_DEFAULTS = {f.name: f.default for f in fields(Options)}

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from watersmeet.model.types import is_instant
 from watersmeet.plan.expressions import Expression, to_text
+from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 
 Access = Literal["hash", "sorted", "scan"]
@@ -88,10 +89,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Route:
-    """The order in which a new row of `origin` visits the other inputs."""
+    """The order in which a new row of `origin` visits the other inputs.
+
+    A join that takes many new rows at a time may begin elsewhere, at `start`; the origin is then one of the steps.
+    """
 
     origin: str
     steps: tuple[Step, ...]
+    start: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.start:
+            object.__setattr__(self, "start", self.origin)
+
+    @property
+    def visits(self) -> tuple[str, ...]:
+        return (self.start, *(step.stream for step in self.steps))
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,7 @@ class JoinStrategy:
     on whole combinations; `verified` are equalities whose codes are hashes, tested on the real values."""
 
     join: Join
+    method: Method = field(default_factory=Method)
     filters: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
     equalities: tuple[Equality, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -118,7 +132,7 @@ class JoinStrategy:
             for step in route.steps:
                 own = [*step.key, *(c.own for c in step.comparisons), *([step.sorted_by] if step.sorted_by else [])]
                 bound = [*(b for b, _ in step.equalities), *(c.bound for c in step.comparisons)]
-                reached = [code for code in bound if code.stream != route.origin]
+                reached = [code for code in bound if code.stream != route.origin or route.start != route.origin]
                 codes.update(dict.fromkeys(code for code in (*own, *reached) if code.stream == stream))
         return tuple(codes)
 

@@ -49,5 +49,7 @@ def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iter
             rows = timed(conform(batch.select(schema.names), schema), one)
             for result in operator.push(one.alias, rows):
                 yield conform(result, layout)
+        for result in operator.advance({one.alias: FOREVER_US}):
+            yield conform(result, layout)
 
     return answer

@@ -90,4 +90,6 @@ def partitioning_text(job: SparkJob) -> str:
             lines.append(f"  copies: {', '.join(copied)}")
     if chosen.announced:
         lines.append(f"  every row is announced to every bucket, for counting: {', '.join(chosen.announced)}")
+    if job.plan.method.is_lazy:
+        lines.append("  new rows are joined at every trigger, which takes the place of the refresh interval")
     return "\n".join(lines) + "\n"

@@ -111,8 +111,8 @@ class SparkJob(ABC):
         return [dimension.keys[one.alias] for dimension in dimensions if one.alias in dimension.keys]
 
     def make_operator(self) -> Operator:
-        """A fresh operator tree for one bucket, static tables loaded."""
-        built = build_query(self.bucket_plan)
+        """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""
+        built = build_query(self.bucket_plan, refresh_at_push=True)
         for table, load in built.tables:
             for batch in from_packet(self.tables[table.name]):
                 load(batch)

@@ -36,7 +36,7 @@ class JoinJob(SparkJob):
 
     @cached_property
     def strategy(self) -> JoinStrategy:
-        return optimize(self.join)
+        return optimize(self.join, self.plan.method)
 
     @property
     def streams(self) -> tuple[Input, ...]:

@@ -81,12 +81,14 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         results=answer.get("results", counts.get("results", 0)),
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
         watermark_us=_watermark_us(progress, watermark_us),
-        **{
-            name: counts.get(name, 0)
-            for name in ("late_rows", "stored_rows", "expired_rows", "cache_hits", "cache_misses", "window_rows",
-                         "state_bytes")
-        },
-    )  # fmt: skip
+        late_rows=counts.get("late_rows", 0),
+        stored_rows=counts.get("stored_rows", 0),
+        expired_rows=counts.get("expired_rows", 0),
+        cache_hits=counts.get("cache_hits", 0),
+        cache_misses=counts.get("cache_misses", 0),
+        window_rows=counts.get("window_rows", 0),
+        state_bytes=counts.get("state_bytes", 0),
+    )
     return Batch(int(progress.batchId), (progress.durationMs or {}).get("triggerExecution", 0) / 1000, metrics)
 
 

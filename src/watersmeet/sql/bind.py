@@ -11,7 +11,7 @@ from watersmeet.errors import OptionError, ParseError
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, walk
-from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK, log_columns
+from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK, log_columns, method_of
 from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, named_output, ordinal
@@ -38,6 +38,7 @@ def bind_query(query: Query, catalog: Catalog, text: str) -> Plan:
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
+    _check_method(root, options, query.settings, where)
     plan = Plan(root, options, text[query.span[0] : query.span[1]])
     _check_output_names(plan, query, where)
     return plan
@@ -51,6 +52,15 @@ def _check_output_names(plan: Plan, query: Query, text: Text) -> None:
                 (query.span[0], query.span[0] + 6),
                 hint="give the selected column another name with AS",
             )
+
+
+def _check_method(root: Node, options: Options, settings: tuple[Setting, ...], text: Text) -> None:
+    """Whether the options that say how to join fit the inputs of the join."""
+    try:
+        method_of(root, options)
+    except OptionError as error:
+        spans = [setting.span for setting in settings if setting.name.lower() == error.option]
+        raise text.error(error.message, spans[0], hint=error.hint, kind=OptionError) from None
 
 
 def _options(settings: tuple[Setting, ...], text: Text) -> Options:

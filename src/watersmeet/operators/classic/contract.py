@@ -8,8 +8,8 @@ they came. Where a row's time and codes lie is read from a `Shelf` table of bias
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,7 @@ class Work:
     stale_held: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        return dict(vars(self))
 
 
 class Algorithm(Protocol):
@@ -85,4 +85,31 @@ class Algorithm(Protocol):
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
         """The counts so far; live and stale as of this instant."""
+        ...
+
+
+@runtime_checkable
+class Lazy(Algorithm, Protocol):
+    """An algorithm that lets rows wait until a later moment."""
+
+    @property
+    def lag_us(self) -> int:
+        """How long at most, in event time."""
+        ...
+
+    def advance(self, until_us: int, shelf: Int64s) -> Iterator[Int64s]:
+        """Every row before this time has arrived: join what was to be joined by then."""
+        ...
+
+    def resume(self, until_us: int, shelf: Int64s) -> None:
+        """After rows were taken back: those whose moment had not come before this time still have to be joined."""
+        ...
+
+
+@runtime_checkable
+class Observable(Algorithm, Protocol):
+    """An algorithm that can say what it holds of each input."""
+
+    def occupancy(self, now_us: int, shelf: Int64s) -> tuple[Int64s, Int64s]:
+        """Rows held per input: live and stale as of this instant."""
         ...

@@ -116,6 +116,10 @@ class WindowStore:
         ordered = self.disorder_us == 0
         return self._drop(int(np.searchsorted(live, cutoff_us)) if ordered else first_at_least(live, cutoff_us))
 
+    def forget(self, count: int) -> None:
+        """Forget the oldest so many rows, whatever their times."""
+        self._drop(count)
+
     def kill(self, serials: npt.NDArray[np.int64], at: Times) -> None:
         """Set the deaths of rows by serial number; rows that are not stored are passed over."""
         assert self.serials is not None

@@ -1,0 +1,17 @@
+"""How far back a row to come can still reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import ClosedWindows
+
+
+def cutoff_us(windows: ClosedWindows, alias: str, watermarks: Mapping[str, int]) -> int:
+    """Rows of an input that are older than this can no longer be reached by a row to come."""
+    reach = windows.limits[windows.streams.index(alias)]
+    others = [(v, limit) for v, limit in zip(windows.streams, reach, strict=True) if v != alias]
+    if any(limit >= FOREVER_US for _, limit in others):
+        return BEGINNING_US
+    return min((watermarks[v] - limit for v, limit in others), default=FOREVER_US)

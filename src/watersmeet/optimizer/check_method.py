@@ -1,0 +1,26 @@
+"""Whether the algorithm asked for can run the join; if not, a sentence that says why and what would do."""
+
+from __future__ import annotations
+
+from watersmeet.errors import OptionError
+from watersmeet.plan.strategy import JoinStrategy, Route, Step
+
+
+def check_method(strategy: JoinStrategy) -> JoinStrategy:
+    """A hash join finds every input by a key."""
+    if strategy.method.algorithm == "hash":
+        for route in strategy.routes:
+            for d, step in enumerate(route.steps):
+                if not step.equalities:
+                    raise _no_key(route, d, step)
+    return strategy
+
+
+def _no_key(route: Route, d: int, step: Step) -> OptionError:
+    known = " and ".join(route.visits[: d + 1])
+    return OptionError(
+        f"option join = 'hash' needs an equality for every input, but a new row of {route.origin} that knows {known} "
+        f"finds {step.stream} by none",
+        hint="use join = 'hybrid', which scans where there is no equality, or join = 'nested_loop'",
+        option="join",
+    )

@@ -1,0 +1,196 @@
+"""How a join was asked to run: the options that name an algorithm of the papers, parsed for one query's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from watersmeet.errors import OptionError
+from watersmeet.model.time import format_interval, parse_interval
+from watersmeet.plan.options import Options, parse_buckets, parse_invalidation, parse_orders
+
+T = TypeVar("T")
+
+JOIN_OPTIONS = ("join", "buckets", "invalidate", "refresh", "expire", "order")
+DEFAULT_BUCKETS = 128
+# K05 finds this one best: hardly dearer than the minimum, and few expired rows are held.
+DEFAULT_INVALIDATION = "probe_insert"
+HASHED = ("hash", "hybrid")
+LOOPS = ("nested_loop", "naive", *HASHED)
+
+
+@dataclass(frozen=True)
+class Method:
+    """What OPTIONS say about one join. `auto` is the engine's own join, any other algorithm is one of the papers'.
+
+    Mappings are by alias. An order names every input once; it is the origin's own place in it that says when a new
+    row is looked at. `refresh_us` and `expire_us` are None for eager; `at_every_push` is a refresh whose moments
+    the host chooses.
+    """
+
+    algorithm: str = "auto"
+    buckets: Mapping[str, int] = field(default_factory=dict)
+    invalidate: Mapping[str, str] = field(default_factory=dict)
+    refresh_us: int | None = None
+    at_every_push: bool = False
+    expire_us: int | None = None
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_classic(self) -> bool:
+        return self.algorithm != "auto"
+
+    @property
+    def is_lazy(self) -> bool:
+        return self.refresh_us is not None or self.at_every_push
+
+    @property
+    def invalidates(self) -> bool:
+        """Whether arriving rows remove expired ones; otherwise passes over everything do."""
+        return not self.is_lazy and self.expire_us is None
+
+    @classmethod
+    def of(cls, options: Options, streams: Sequence[str], tables: Sequence[str] = ()) -> Method:
+        """The method for a join of these inputs, in FROM order; raises OptionError naming the option at fault."""
+        inputs = [*streams, *tables]
+        given = [name for name in JOIN_OPTIONS if options.has(name)]
+        if not given:
+            return cls()
+        if len(inputs) < 2:
+            raise _wrong(
+                options,
+                given[0],
+                f"says how to join, but the query reads only {inputs[0]}, so there is nothing to join",
+                f"leave {given[0]} out",
+            )
+        algorithm = _algorithm(options, given)
+        refresh_us = None if options.refresh == "eager" else parse_interval(options.refresh)
+        method = cls(
+            algorithm,
+            _buckets(options, inputs, algorithm),
+            _invalidation(options, streams, algorithm),
+            refresh_us,
+            expire_us=None if options.expire == "eager" else parse_interval(options.expire),
+            orders=_orders(options, streams, tables, stays=algorithm == "naive"),
+        )
+        method._check(options)
+        return method
+
+    @classmethod
+    def of_no_join(cls, options: Options) -> Method:
+        """For an answer that is no plain join: no option may say how to join."""
+        for name in filter(options.has, JOIN_OPTIONS):
+            raise _wrong(options, name, "is for plain joins, and this query asks for more", f"leave {name} out")
+        return cls()
+
+    def _check(self, options: Options) -> None:
+        """Refuse what contradicts itself."""
+        for name in filter(options.has, ("invalidate", "refresh", "expire")):
+            if self.is_classic and self.algorithm not in LOOPS:
+                raise _wrong(
+                    options, name, f"does not go with join = {self.algorithm!r}", f"it goes with {', '.join(LOOPS)}"
+                )
+        if options.has("invalidate") and (self.refresh_us is not None or self.expire_us is not None):
+            other = "refresh" if self.refresh_us is not None else "expire"
+            raise _wrong(
+                options,
+                "invalidate",
+                f"removes expired rows at every arrival, but {other} = {getattr(options, other)!r} removes them in "
+                "passes from time to time",
+                "keep one of the two",
+            )
+        if self.refresh_us is not None and self.expire_us is not None and self.expire_us < self.refresh_us:
+            raise _wrong(
+                options,
+                "expire",
+                f"is shorter than refresh = {options.refresh!r}: rows would be forgotten before they are joined",
+                f"write expire = '{format_interval(self.refresh_us)}' or longer, or leave it out",
+            )
+        late = [origin for origin, order in self.orders.items() if order[0] != origin]
+        if late and not self.is_lazy and self.algorithm != "naive":
+            raise _wrong(
+                options,
+                "order",
+                f"puts new rows of {late[0]} behind {self.orders[late[0]][0]}; joined one at a time they come first",
+                f"begin with {late[0]}, or join many at a time with refresh = '5 seconds'",
+            )
+
+
+def _algorithm(options: Options, given: Sequence[str]) -> str:
+    """The engine's own join takes an order; the other options belong to the papers' loops."""
+    if options.join == "auto" and any(name != "order" for name in given):
+        return "hybrid"
+    return options.join
+
+
+def _buckets(options: Options, inputs: Sequence[str], algorithm: str) -> dict[str, int]:
+    if not options.has("buckets"):
+        return dict.fromkeys(inputs, DEFAULT_BUCKETS) if algorithm in HASHED else {}
+    if algorithm in LOOPS and algorithm not in HASHED:
+        raise _wrong(
+            options, "buckets", f"is for hash joins; join = {algorithm!r} scans whole windows", "use join = 'hash'"
+        )
+    return _for_each(options, "buckets", parse_buckets(options.buckets), inputs, DEFAULT_BUCKETS)
+
+
+def _invalidation(options: Options, streams: Sequence[str], algorithm: str) -> dict[str, str]:
+    usual = "all" if algorithm == "naive" else DEFAULT_INVALIDATION
+    if not options.has("invalidate"):
+        return dict.fromkeys(streams, usual)
+    return _for_each(options, "invalidate", parse_invalidation(options.invalidate), streams, usual)
+
+
+def _for_each(options: Options, name: str, said: Mapping[str, T], inputs: Sequence[str], usual: T) -> dict[str, T]:
+    """A setting per input: said for it, said for all (under the name ''), or the usual."""
+    found = {_input_named(options, name, alias, inputs): value for alias, value in said.items() if alias}
+    return {alias: found.get(alias, said.get("", usual)) for alias in inputs}
+
+
+def _orders(
+    options: Options, streams: Sequence[str], tables: Sequence[str], *, stays: bool
+) -> dict[str, tuple[str, ...]]:
+    """For each stream the whole order of its route. In a global order the new row moves to the front, unless it
+    `stays` in its place as in the naive join."""
+    if not options.has("order"):
+        return dict.fromkeys(streams, (*streams, *tables)) if stays else {}
+    said = parse_orders(options.order)
+    found: dict[str, tuple[str, ...]] = {}
+    for origin, names in said.items():
+        whole = _whole_order(options, names, streams, tables)
+        if origin:
+            found[_input_named(options, "order", origin, streams)] = whole
+            continue
+        for stream in streams:
+            rest = tuple(alias for alias in whole if alias != stream)
+            found[stream] = whole if stays else (stream, *rest)
+    missing = [stream for stream in streams if stream not in found]
+    if missing:
+        raise _wrong(options, "order", f"gives no order for {missing[0]}", f"add '; {missing[0]}: …', one per stream")
+    return found
+
+
+def _whole_order(
+    options: Options, names: Sequence[str], streams: Sequence[str], tables: Sequence[str]
+) -> tuple[str, ...]:
+    """Every input once; static tables that are not named come last."""
+    inputs = [*streams, *tables]
+    order = [_input_named(options, "order", name, inputs) for name in names]
+    twice = [alias for alias in order if order.count(alias) > 1]
+    if twice:
+        raise _wrong(options, "order", f"names {twice[0]} twice", "name every input once")
+    missing = [alias for alias in streams if alias not in order]
+    if missing:
+        raise _wrong(options, "order", f"does not name {', '.join(missing)}", "name every input once")
+    return (*order, *(alias for alias in tables if alias not in order))
+
+
+def _input_named(options: Options, option: str, name: str, inputs: Sequence[str]) -> str:
+    for alias in inputs:
+        if alias.lower() == name.lower():
+            return alias
+    raise _wrong(options, option, f"names {name}, which is none of its inputs", f"they are {', '.join(inputs)}")
+
+
+def _wrong(options: Options, name: str, why: str, hint: str) -> OptionError:
+    return OptionError(f"option {name} = {getattr(options, name)!r} {why}", hint=hint, option=name)

@@ -1,0 +1,43 @@
+"""Random queries and data under every algorithm: the answer is the reference's, however rows arrive."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.conformance.methods import methods, streams_and_tables, with_options
+from tests.properties.strategies import Case, cases
+from tests.properties.test_joins import refuse_contradictions
+from tests.runners import bound_plan, by_local_engine, by_reference
+from watersmeet.engine.build import build
+from watersmeet.errors import OptionError
+
+EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
+many = settings(max_examples=120 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def has_keys(case: Case, options: str) -> bool:
+    """Whether the algorithm can run the query; the only one that may refuse is a hash join without an equality."""
+    try:
+        build(bound_plan(with_options(case, options).sql, case.sources))
+    except OptionError as error:
+        if "join = 'hash' needs an equality" not in str(error):
+            raise
+        return False
+    return True
+
+
+@many
+@given(cases(most_streams=4), st.data(), st.lists(st.sampled_from([1, 2, 3, 5, None]), min_size=6, max_size=6))
+def test_every_algorithm_gives_the_answer_of_the_reference(case, data, sizes):
+    refuse_contradictions(case)
+    streams, tables = streams_and_tables(case)
+    assume(len(streams) + len(tables) > 1)
+    asked = data.draw(methods(streams, tables))
+    rows_per_batch = dict(zip((source.name for source in case.sources), sizes, strict=False))
+    expected = by_reference(case.sql, case.sources)
+    if not has_keys(case, asked):
+        asked = asked.replace("'hash'", "'hybrid'")
+    assert by_local_engine(with_options(case, asked).sql, case.sources, rows_per_batch) == expected

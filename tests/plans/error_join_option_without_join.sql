@@ -1,0 +1,1 @@
+SELECT k, COUNT(*) AS n FROM a [RANGE 1 MINUTE] GROUP BY k OPTIONS (join = 'hash')

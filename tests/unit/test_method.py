@@ -1,0 +1,89 @@
+"""What the options of a join become, and what is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import watersmeet
+from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.plan.method import DEFAULT_BUCKETS, Method
+from watersmeet.plan.options import Options
+
+
+def method(streams: str = "abc", tables: tuple[str, ...] = (), **options: str) -> Method:
+    return Method.of(Options.of(options), list(streams), tables)
+
+
+def two_streams() -> watersmeet.Session:
+    session = watersmeet.Session()
+    for name in "ab":
+        times = pa.array([1, 2, 3], pa.timestamp("s"))
+        session.stream(name, pa.table({"k": [1, 2, 1], "x": [1, 2, 3], "ts": times}), time="ts")
+    return session
+
+
+def test_without_options_the_engine_joins_in_its_own_way() -> None:
+    assert method() == Method()
+    assert not method(boundary="half_open").is_classic
+
+
+def test_an_order_alone_steers_the_engines_own_join() -> None:
+    made = method(order="b, a, c")
+    assert made.algorithm == "auto"
+    assert made.orders == {"a": ("a", "b", "c"), "b": ("b", "a", "c"), "c": ("c", "b", "a")}
+
+
+@pytest.mark.parametrize("options", [{"buckets": "5"}, {"invalidate": "all"}, {"refresh": "1 s"}, {"expire": "1 s"}])
+def test_any_other_option_alone_asks_for_the_hybrid_join(options: dict[str, str]) -> None:
+    assert method(**options).algorithm == "hybrid"
+
+
+def test_settings_are_for_all_inputs_or_for_each() -> None:
+    made = method("ab", ("t",), join="hash", buckets="A: 5, t: 7", invalidate="b:probe")
+    assert made.buckets == {"a": 5, "b": DEFAULT_BUCKETS, "t": 7}
+    assert made.invalidate == {"a": "probe_insert", "b": "probe"}
+    assert method("ab", join="hash", buckets="9, b: 2").buckets == {"a": 9, "b": 2}
+
+
+def test_in_the_naive_join_new_rows_stay_in_their_place() -> None:
+    assert set(method(join="naive", order="c, a, b").orders.values()) == {("c", "a", "b")}
+    assert set(method(join="naive").orders.values()) == {("a", "b", "c")}
+    assert method(join="naive").invalidate == dict.fromkeys("abc", "all")
+
+
+def test_tables_that_an_order_leaves_out_come_last() -> None:
+    assert method("ab", ("t",), order="b, a").orders == {"a": ("a", "b", "t"), "b": ("b", "a", "t")}
+    assert method("ab", ("t",), order="t, b, a").orders["a"] == ("a", "t", "b")
+
+
+def test_only_a_lazy_join_has_new_rows_further_in() -> None:
+    said = "a: b,a; b: b,a"
+    assert method("ab", refresh="1 s", order=said).orders["a"] == ("b", "a")
+    with pytest.raises(OptionError, match="they come first"):
+        method("ab", join="hash", order=said)
+
+
+@pytest.mark.parametrize("condition", ["a.x < b.x", "a.k = b.k OR a.x = b.x"])
+def test_a_hash_join_without_an_equality_says_what_it_lacks(condition: str) -> None:
+    sql = f"SELECT a.k FROM a, b WHERE {condition} WINDOW = 1 MINUTE OPTIONS (join = 'hash')"
+    with pytest.raises(OptionError, match=r"needs an equality for every input, but a new row of a .* finds b by none"):
+        two_streams().sql(sql).to_arrow()
+
+
+@pytest.mark.parametrize("name", ["merge", "w_join", "nlw", "hw", "ripple", "xjoin"])
+def test_reserved_algorithms_are_refused_by_name(name: str) -> None:
+    sql = f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE OPTIONS (join = '{name}')"
+    with pytest.raises(UnsupportedError, match=f"option join = '{name}' is understood but cannot run yet"):
+        two_streams().sql(sql).to_arrow()
+
+
+def test_metrics_show_the_work_of_an_algorithm_and_of_nothing_else() -> None:
+    sql = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE"
+    query = two_streams().sql(f"{sql} OPTIONS (join = 'nested_loop')")
+    assert query.to_arrow().num_rows == 5
+    work = query.metrics()["work"]
+    assert (work["results"], work["inserted"], work["scanned"]) == (5, 6, 9)
+    plain = two_streams().sql(sql)
+    plain.to_arrow()
+    assert "work" not in plain.metrics()
