@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from tests.conformance.methods import NAMED
+from tests.conformance.methods import H02, NAMED
 from tests.runners import Bag, Source, by_duckdb, by_local_engine, by_reference
+from watersmeet.errors import UnsupportedError
 
 SECOND = 1_000_000
 KEYED = "a.k = b.k AND b.k = c.k"
@@ -116,6 +117,22 @@ def test_every_algorithm_gives_the_answer(form: str, shape: str) -> None:
     for i, (name, options) in enumerate(NAMED.items()):
         batches = ROWS_PER_BATCH[shape][i % 3]
         assert by_local_engine(asked(form, options), sources, batches) == expected, name
+
+
+@pytest.mark.parametrize("shape", shapes())
+@pytest.mark.parametrize("form", FORMS)
+def test_every_algorithm_of_h02_gives_the_answer_or_says_why_it_cannot(form: str, shape: str) -> None:
+    sources = shapes()[shape]
+    expected = by_duckdb(asked(form, ""), sources)
+    for i, (name, options) in enumerate(H02.items()):
+        batches = ROWS_PER_BATCH[shape][i % 3]
+        try:
+            found = by_local_engine(asked(form, options), sources, batches)
+        except UnsupportedError:
+            if not (name.startswith("merge") and ("ROWS" in query(form) or "UNBOUNDED" in query(form))):
+                raise
+            continue
+        assert found == expected, name
 
 
 def test_the_grid_has_something_to_find() -> None:

@@ -16,7 +16,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Until, Window
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
-from watersmeet.plan.method import HASHED, Method
+from watersmeet.plan.method import HASHED, LOOPS, Method
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -32,6 +32,7 @@ from watersmeet.plan.nodes import (
     View,
 )
 from watersmeet.plan.options import INVALIDATIONS
+from watersmeet.plan.pipeline import WORDS, pipeline_of
 from watersmeet.plan.strategy import Code, Comparison, JoinStrategy, Route, Step
 
 WIDTH = 80
@@ -43,6 +44,20 @@ ALGORITHMS = {
     "hash": "loops over one bucket of each window",
     "hybrid": "loops over a bucket where there is a key, else over the whole window",
     "naive": "nested loops in one order, new rows in their place",
+    "w_join": "one window after the other, the period shrinking with each row",
+    "nlw": "a chain of two-way nested loops that keep what they have joined",
+    "hw": "a chain of two-way hash joins that keep what they have joined",
+    "merge": "streams merged by time: sweep to rows that can meet, then join those",
+    "ripple": "nested loops over all that is held, cleaned now and then",
+    "xjoin": "a chain of hash joins, cleaned now and then",
+}
+FORGETS = {
+    "w_join": "when all other streams have gone past them",
+    "nlw": "when they are met in a scan",
+    "hw": "when they are met in a bucket; buckets that are never probed are swept",
+    "merge": "when the sweep has gone past them",
+    "ripple": "every 10,000 arrivals",
+    "xjoin": "every 10,000 arrivals",
 }
 CLEANED = {
     "probe": "from the bucket that is probed",
@@ -77,6 +92,8 @@ class Line:
 def explain(plan: Plan, strategy: JoinStrategy | None = None) -> str:
     """The plan as an indented tree; with a strategy, also how its join runs."""
     lines = list(_node(plan.root, strategy))
+    if plan.kind != "rows":
+        lines.append(_entry("pipeline", [WORDS[pipeline_of(plan)]]))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
@@ -203,9 +220,10 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
         if predicates:
             yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
     yield from _waiting(join, method)
-    yield Line("new rows of" if method.is_lazy else "a new row of")
-    for route in strategy.routes:
-        yield from _below(_route(route, method))
+    if not method.is_classic or method.algorithm in LOOPS:
+        yield Line("new rows of" if method.is_lazy else "a new row of")
+        for route in strategy.routes:
+            yield from _below(_route(route, method))
     if strategy.verified:
         yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
     if strategy.residuals:
@@ -220,6 +238,10 @@ def _method(method: Method) -> Iterator[Line]:
     else:
         refresh = "each row as it arrives"
     yield from _below([_entry("joins", [refresh]), _entry("expired rows leave", [_expiry(method)])])
+    if method.chain is not None:
+        yield from _below([_entry("chain", [" -> ".join(method.chain)])])
+    if method.algorithm == "merge":
+        yield from _below([_entry("windows", [method.windows])])
 
 
 def _expiry(method: Method) -> str:
@@ -227,6 +249,8 @@ def _expiry(method: Method) -> str:
         return f"in a pass over all windows every {format_interval(method.expire_us)}"
     if method.is_lazy:
         return "in a pass over all windows whenever rows are joined"
+    if method.algorithm in FORGETS:
+        return FORGETS[method.algorithm]
     alike = groupby(sorted(method.invalidate.items(), key=lambda said: INVALIDATIONS.index(said[1])), lambda s: s[1])
     said = {how: [alias for alias, _ in group] for how, group in alike}
     if len(said) == 1:
@@ -296,6 +320,8 @@ def _indexes(strategy: JoinStrategy, one: Input) -> str:
 
 def _buffers(strategy: JoinStrategy, one: Input) -> str:
     """What an algorithm of the papers scans: a list of the rows, or buckets by key."""
+    if strategy.method.algorithm in FORGETS:
+        return "-"
     count = strategy.method.buckets.get(one.alias)
     found: dict[str, None] = {}
     for route in strategy.routes:

@@ -12,12 +12,14 @@ from watersmeet.plan.options import Options, parse_buckets, parse_invalidation, 
 
 T = TypeVar("T")
 
-JOIN_OPTIONS = ("join", "buckets", "invalidate", "refresh", "expire", "order")
+JOIN_OPTIONS = ("join", "buckets", "invalidate", "refresh", "expire", "order", "windows")
 DEFAULT_BUCKETS = 128
 # K05 finds this one best: hardly dearer than the minimum, and few expired rows are held.
 DEFAULT_INVALIDATION = "probe_insert"
 HASHED = ("hash", "hybrid")
 LOOPS = ("nested_loop", "naive", *HASHED)
+PIPELINES = ("nlw", "hw", "xjoin")  # chains of two-way joins, in one order
+TABLES = ("hw", "xjoin")  # those of them with hash tables
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Method:
     at_every_push: bool = False
     expire_us: int | None = None
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    windows: str = "closure"
+    chain: tuple[str, ...] | None = None  # the order of a pipeline, one for all rows
 
     @property
     def is_classic(self) -> bool:
@@ -66,13 +70,17 @@ class Method:
             )
         algorithm = _algorithm(options, given)
         refresh_us = None if options.refresh == "eager" else parse_interval(options.refresh)
+        orders = _orders(options, streams, tables, stays=algorithm in ("naive", *PIPELINES))
+        chained = algorithm in PIPELINES
         method = cls(
             algorithm,
             _buckets(options, inputs, algorithm),
             _invalidation(options, streams, algorithm),
             refresh_us,
             expire_us=None if options.expire == "eager" else parse_interval(options.expire),
-            orders=_orders(options, streams, tables, stays=algorithm == "naive"),
+            orders={} if chained else orders,
+            windows=options.windows,
+            chain=_chain(options, orders) if chained else None,
         )
         method._check(options)
         return method
@@ -86,6 +94,19 @@ class Method:
 
     def _check(self, options: Options) -> None:
         """Refuse what contradicts itself."""
+        if options.has("windows") and self.algorithm != "merge":
+            raise _wrong(
+                options, "windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'"
+            )
+        if options.has("order") and self.is_classic and self.algorithm not in (*LOOPS, *PIPELINES):
+            raise _wrong(options, "order", f"does not go with join = {self.algorithm!r}", "leave order out")
+        if self.algorithm in TABLES and len(set(self.buckets.values())) > 1:
+            raise _wrong(
+                options,
+                "buckets",
+                f"differs by stream, but join = {self.algorithm!r} has one number",
+                "write one number",
+            )
         for name in filter(options.has, ("invalidate", "refresh", "expire")):
             if self.is_classic and self.algorithm not in LOOPS:
                 raise _wrong(
@@ -119,6 +140,8 @@ class Method:
 
 def _algorithm(options: Options, given: Sequence[str]) -> str:
     """The engine's own join takes an order; the other options belong to the papers' loops."""
+    if options.join == "auto" and options.has("windows"):
+        return "merge"
     if options.join == "auto" and any(name != "order" for name in given):
         return "hybrid"
     return options.join
@@ -126,11 +149,9 @@ def _algorithm(options: Options, given: Sequence[str]) -> str:
 
 def _buckets(options: Options, inputs: Sequence[str], algorithm: str) -> dict[str, int]:
     if not options.has("buckets"):
-        return dict.fromkeys(inputs, DEFAULT_BUCKETS) if algorithm in HASHED else {}
-    if algorithm in LOOPS and algorithm not in HASHED:
-        raise _wrong(
-            options, "buckets", f"is for hash joins; join = {algorithm!r} scans whole windows", "use join = 'hash'"
-        )
+        return dict.fromkeys(inputs, DEFAULT_BUCKETS) if algorithm in (*HASHED, *TABLES) else {}
+    if algorithm not in (*HASHED, *TABLES):
+        raise _wrong(options, "buckets", f"is for hash joins; join = {algorithm!r} has no buckets", "use join = 'hash'")
     return _for_each(options, "buckets", parse_buckets(options.buckets), inputs, DEFAULT_BUCKETS)
 
 
@@ -168,6 +189,14 @@ def _orders(
     if missing:
         raise _wrong(options, "order", f"gives no order for {missing[0]}", f"add '; {missing[0]}: …', one per stream")
     return found
+
+
+def _chain(options: Options, orders: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    first, *others = set(orders.values())
+    if others:
+        why = f"differs by stream, but join = {options.join!r} has one order"
+        raise _wrong(options, "order", why, "write one, such as order = 'b, a, c'")
+    return first
 
 
 def _whole_order(

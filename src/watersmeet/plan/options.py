@@ -25,8 +25,7 @@ MAX_BUCKETS = 1 << 24
 _INTERVALS = {"refresh": "eager", "expire": "eager"}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
 _RUNNABLE = {
-    "join": ("auto", "nested_loop", "hash", "hybrid", "naive"),
-    "windows": ("closure",), "memory": ("unlimited",), "shed": ("none",),
+    "memory": ("unlimited",), "shed": ("none",),
     "allocation": ("fixed",), "archive": ("none",),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Literal
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Matrix, Rows, close
+from watersmeet.operators.classic.shelf import shelf_codes
 from watersmeet.plan.nodes import Join
 from watersmeet.plan.strategy import MIRRORED, Code, Comparison, JoinStrategy
 
@@ -70,11 +71,6 @@ class Description:
     def reach_us(self) -> tuple[int, ...]:
         """How long after its own time a row of each input can still meet another."""
         return tuple(max((d for v, d in enumerate(row) if v != u), default=0) for u, row in enumerate(self.limits))
-
-
-def shelf_codes(strategy: JoinStrategy, stream: str) -> tuple[Code, ...]:
-    """The codes of an input that the algorithms compare: those of stored rows, then those that only new rows need."""
-    return tuple(dict.fromkeys((*strategy.stored_codes(stream), *strategy.probing_codes(stream))))
 
 
 def describe(strategy: JoinStrategy, codes: Mapping[str, Sequence[Code]] | None = None) -> Description:

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.operators.classic.contract import Algorithm
+from watersmeet.operators.classic.description import describe
+from watersmeet.operators.classic.h02 import CLASSES, Name, make_h02
 from watersmeet.operators.classic.loops import Loops
+from watersmeet.operators.classic.periods import Windows
+from watersmeet.plan.method import LOOPS
 from watersmeet.plan.strategy import JoinStrategy
 
 Maker = Callable[[JoinStrategy], Algorithm]
 
+
+def _h02(name: Name, strategy: JoinStrategy) -> Algorithm:
+    method = strategy.method
+    place = {one.alias: i for i, one in enumerate(strategy.join.inputs)}
+    return make_h02(
+        name,
+        describe(strategy),
+        windows=cast(Windows, method.windows),
+        order=None if method.chain is None else [place[alias] for alias in method.chain],
+        buckets=next(iter(method.buckets.values()), None),
+    )
+
+
 # One entry per value of `join`; a name that plan.options knows and that is not here is refused.
-ALGORITHMS: dict[str, Maker] = {"nested_loop": Loops, "hash": Loops, "hybrid": Loops, "naive": Loops}
+ALGORITHMS: dict[str, Maker] = {
+    **dict.fromkeys(LOOPS, Loops),
+    **{name: partial(_h02, name) for name in CLASSES},
+}
 
 
 def make_algorithm(strategy: JoinStrategy) -> Algorithm:
