@@ -116,6 +116,21 @@ class Query:
         self._metrics = Metrics()
         return self._host.dataframe(self.plan, self._metrics)
 
+    def final(self) -> pa.Table:
+        """The answer at the end of bounded input: of a query whose answer changes, what it is at the last event.
+
+        >>> import datetime as dt
+        >>> at = [dt.datetime(2026, 1, 1, 12, 0, second) for second in (0, 4, 5)]
+        >>> session = Session()
+        >>> session.stream("sales", pa.table({"shop": ["a", "b", "b"], "ts": at}), time="ts")
+        >>> session.sql("SELECT shop, COUNT(*) AS n FROM sales [RANGE 3 SECONDS] GROUP BY shop").final().to_pylist()
+        [{'shop': 'b', 'n': 2}]
+        """
+        from watersmeet.engine.metrics import Metrics
+
+        self._metrics = Metrics()
+        return self._host.final(self.plan, self._metrics)
+
     def over(self, tables: Mapping[str, pa.Table]) -> Query:
         """The same query over other rows: a table for each of its streams and static tables, by name."""
         session = Session()

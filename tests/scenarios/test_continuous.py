@@ -1,4 +1,4 @@
-"""The worked examples of H04 (Hammad, Aref, Franklin, Mokbel, Elmagarmid: Efficient Pipelined Execution of Sliding
+"""The worked examples of H04 (Hammad, Ghanem, Aref, Elmagarmid, Mokbel: Efficient Pipelined Execution of Sliding
 Window Queries) as timelines: what enters and leaves the answer, and when.
 
 The paper's ticks are seconds here. Its windows are half-open: a row of age w is out.

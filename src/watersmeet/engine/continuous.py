@@ -77,7 +77,7 @@ class Builder:
 
     def build(self) -> Continuous:
         root = self._root(self.plan.root)
-        return Continuous(root, self.inputs.leaves, self.plan.kind, self.plan.output_schema)
+        return Continuous(root, self.inputs.leaves, self.plan.kind, self.plan.output_schema, self.strategy)
 
     def _root(self, node: PlanNode) -> Node:
         make = self._trigger

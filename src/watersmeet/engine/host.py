@@ -32,6 +32,10 @@ class Host(Protocol):
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
         ...
 
+    def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        """The answer at the end of bounded input."""
+        ...
+
     def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
         """The answer as a DataFrame; `metrics` follows the queries that are started from it."""
         ...
@@ -57,6 +61,16 @@ class LocalHost:
         run = LocalRun(plan, batch_rows=batch_rows)
         run.metrics = metrics
         return run.batches()
+
+    def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        from watersmeet.engine.final import check_final, final_answer
+        from watersmeet.engine.local import LocalRun
+
+        check_final(plan)
+        run = LocalRun(plan)
+        run.metrics = metrics
+        answer = pa.Table.from_batches(run.batches(), schema=plan.output_schema)
+        return answer if plan.kind == "rows" else final_answer(answer, plan, run.last_event_us)
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
         raise UnsupportedError(

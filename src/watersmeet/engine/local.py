@@ -14,6 +14,8 @@ from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.sources import Source
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Relation
+from watersmeet.model.time import BEGINNING_US
+from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.plan.nodes import Plan
 
 BATCH_ROWS = 1 << 16
@@ -91,6 +93,11 @@ class LocalRun:
             for batch in self._read(table):
                 load(batch)
 
+    @property
+    def last_event_us(self) -> int:
+        """The newest event time of all streams so far."""
+        return max((feed.clock.newest_us for feed in self._feeds), default=BEGINNING_US)
+
     def _read(self, relation: Relation) -> Iterator[pa.RecordBatch]:
         if relation.source is None:
             raise SourceError(
@@ -106,6 +113,8 @@ class LocalRun:
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
         metrics.work = dict(counters.work)
+        if isinstance(self._operator, Continuous) and self._operator.strategy == "ita":
+            metrics.delays = self._operator.delays.as_seconds()
         metrics.window_rows, metrics.state_bytes = self._operator.window_rows, self._operator.state_bytes
         metrics.watermark_us = min((feed.clock.watermark_us for feed in self._feeds), default=metrics.watermark_us)
         if self.on_progress is not None:

@@ -13,7 +13,8 @@ class Metrics:
     """Totals of a run. `window_rows`, `state_bytes` and `watermark_us` are as of now; the rest add up.
 
     `exact_results` is what the answer would be without shedding, and `recall` the share of it that was given.
-    `work` is what one of the papers' join algorithms has counted, if one ran.
+    `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
+    event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita').
     """
 
     rows_in: int = 0
@@ -29,6 +30,7 @@ class Metrics:
     window_rows: int = 0
     watermark_us: int = BEGINNING_US
     work: dict[str, int] = field(default_factory=dict)
+    delays: dict[str, float] = field(default_factory=dict)
 
     @property
     def exact_results(self) -> int:
@@ -39,6 +41,6 @@ class Metrics:
         return 1.0 if self.exact_results == 0 else self.results / self.exact_results
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it; `work` only if there is any."""
-        told = {name: value for name, value in asdict(self).items() if name != "work" or value}
+        """All of it; `work` and `delays` only if there are any."""
+        told = {name: value for name, value in asdict(self).items() if value or name not in ("work", "delays")}
         return {**told, "exact_results": self.exact_results, "recall": self.recall}

@@ -8,13 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from watersmeet.engine.conform import conform
+from watersmeet.engine.final import check_final, final_answer
 from watersmeet.engine.host import reservation, strategy_of
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.plan.explain import explain
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.spark.dataframe import OBSERVED, dataframe
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
@@ -69,6 +73,22 @@ class SparkHost:
         if plan.kind != "rows":
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
         return iter([conform(batch, plan.output_schema) for batch in table.to_batches()])
+
+    def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        check_final(plan)
+        answer = pa.Table.from_batches(self.batches(plan, 0, metrics), schema=plan.output_schema)
+        return answer if plan.kind == "rows" else final_answer(answer, plan, _last_event_us(plan))
+
+
+def _last_event_us(plan: Plan) -> int:
+    """The newest event time of all streams."""
+    newest = BEGINNING_US
+    for one in relations_below(plan.root):
+        if isinstance(one, Stream):
+            column = one.source.select(F.max(F.col(f"`{one.time}`")).alias("newest")).toArrow()["newest"]
+            if column[0].is_valid:
+                newest = max(newest, int(times_of(normalize_time_column(column.combine_chunks()))[0]))
+    return newest
 
 
 def default_buckets(spark: SparkSession) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +15,8 @@ from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting
-
-Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
-OP, TS = "_op", "_ts"
+from watersmeet.plan.nodes import Kind
+from watersmeet.plan.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,11 @@ class Leaf:
 class Continuous:
     """Runs a tree of operators; nothing is said of an instant before all rows up to it are there."""
 
-    def __init__(self, root: Node, leaves: Mapping[str, Leaf], kind: Kind, schema: pa.Schema) -> None:
+    def __init__(
+        self, root: Node, leaves: Mapping[str, Leaf], kind: Kind, schema: pa.Schema, strategy: Pipeline
+    ) -> None:
         """schema: the columns given out, the instant and the sign among them where the kind has them."""
+        self.strategy = strategy
         self.root = root
         self.leaves = leaves
         self.kind = kind
@@ -119,6 +120,10 @@ class Delays:
     changes: int = 0
     total_us: int = 0
     longest_us: int = 0
+
+    def as_seconds(self) -> dict[str, float]:
+        mean_us = self.total_us / self.changes if self.changes else 0.0
+        return {"mean": mean_us / 1e6, "longest": self.longest_us / 1e6}
 
     def add(self, delta: Delta) -> None:
         self.changes += len(delta)

@@ -1,0 +1,35 @@
+"""The answer at the end of bounded input, from the log of its changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.plan.nodes import AT, OP, Plan
+
+
+def check_final(plan: Plan) -> None:
+    """Whether a query has an answer at an instant: a stream of changes has none."""
+    if plan.kind not in ("rows", "changes"):
+        raise UnsupportedError(
+            "a query with ISTREAM, DSTREAM or RSTREAM gives changes, and they have no final state",
+            hint="leave the word out",
+        )
+
+
+def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
+    """What the changes up to the last event add up to."""
+    until = pa.scalar(last_event_us, pa.timestamp("us"))
+    log = log.filter(pc.less_equal(log[AT], until)).combine_chunks()
+    rows = log.select(plan.schema.names)
+    columns = [column.combine_chunks() for column in rows.columns]
+    ids = RowIds().of(columns, rows.num_rows)
+    copies = np.zeros(int(ids.max(initial=-1)) + 1, np.int64)
+    signs = np.where(pc.equal(log[OP], "+").to_numpy(zero_copy_only=False), 1, -1)
+    np.add.at(copies, ids, signs)
+    _, first = np.unique(ids, return_index=True)
+    first = np.sort(first)
+    return rows.take(pa.array(np.repeat(first, copies[ids[first]])))
