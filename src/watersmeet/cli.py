@@ -71,13 +71,20 @@ def run(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
     << 16,
+    final: Annotated[
+        bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
 ) -> None:
     """Run every query of a script; a bare SELECT prints to the console."""
     text = _text_of(file)
     try:
         if engine is Engine.local:
-            _run_in_process(text, batch_rows, quiet)
+            _run_in_process(text, batch_rows, final, quiet)
+        elif final:
+            _fail(
+                "--final goes with --engine local; on Spark apply the changes to a table, see docs/spark.md", BAD_INPUT
+            )
         else:
             settings = _settings(conf or [])
             choices = (available_now, _interval(trigger), checkpoint, buckets)
@@ -86,7 +93,7 @@ def run(
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 
 
-def _run_in_process(text: str, batch_rows: int, quiet: bool) -> None:
+def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> None:
     from watersmeet.engine.interrupt import Interrupts
     from watersmeet.engine.local import LocalRun
     from watersmeet.engine.script import read_script
@@ -95,7 +102,7 @@ def _run_in_process(text: str, batch_rows: int, quiet: bool) -> None:
     runs = [LocalRun(job.plan, batch_rows=batch_rows) for job in jobs]
     interrupts = Interrupts(_tell)
     for job, one in zip(jobs, runs, strict=True):
-        _run_one(job, one, interrupts, quiet)
+        _run_one(job, one, interrupts, final, quiet)
         if interrupts.requested:
             raise typer.Exit(INTERRUPTED)
 
@@ -147,7 +154,7 @@ def _interval(trigger: str | None) -> str | None:
         _fail(f"--trigger: {error}", BAD_INPUT)
 
 
-def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, quiet: bool) -> None:
+def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, quiet: bool) -> None:
     import time
 
     from watersmeet.engine.progress import NoProgress, describe, progress_on
@@ -158,7 +165,7 @@ def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, quiet: bool) -> No
     live = not (job.sink == CONSOLE and sys.stdout.isatty())
     started = time.monotonic()
     with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
-        metrics = run_job(job, one, interrupts, progress.update)
+        metrics = run_job(job, one, interrupts, progress.update, final=final)
     ended = "stopped" if interrupts.requested else "done"
     if interrupts.requested or not quiet:
         _tell(f"{job.name} {ended}: {describe(metrics, time.monotonic() - started)}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
+from watersmeet.engine.final import check_final, final_answer
 from watersmeet.engine.interrupt import Interrupts
 from watersmeet.engine.local import LocalRun
 from watersmeet.engine.metrics import Metrics
@@ -12,17 +15,30 @@ from watersmeet.engine.sinks import sink_from_options
 
 
 def run_job(
-    job: Job, run: LocalRun, interrupts: Interrupts, on_progress: Callable[[Metrics], None] | None = None
+    job: Job,
+    run: LocalRun,
+    interrupts: Interrupts,
+    on_progress: Callable[[Metrics], None] | None = None,
+    *,
+    final: bool = False,
 ) -> Metrics:
     """Run to the end, or to where a stop was asked for; what was written until then is kept.
 
-    On any error the sink is aborted and shows nothing of this run.
+    With `final` the answer at the last event is written instead of its changes. On any error the sink is aborted and
+    shows nothing of this run.
     """
     run.on_progress = on_progress
-    sink = sink_from_options(job.name, job.sink, job.plan.output_schema)
+    plan = job.plan
+    if final:
+        check_final(plan)
+    sink = sink_from_options(job.name, job.sink, plan.schema if final else plan.output_schema)
     try:
         with interrupts.stopping(run.request_stop):
-            for batch in run.batches():
+            batches = run.batches()
+            if final and plan.kind == "changes":
+                log = pa.Table.from_batches(batches, schema=plan.output_schema)
+                batches = iter(final_answer(log, plan, run.last_event_us).to_batches())
+            for batch in batches:
                 sink.write(batch)
             sink.close()
     except BaseException:

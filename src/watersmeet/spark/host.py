@@ -19,7 +19,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.plan.explain import explain
 from watersmeet.plan.nodes import Plan, relations_below
-from watersmeet.spark.dataframe import OBSERVED, dataframe
+from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
@@ -48,9 +48,15 @@ class SparkHost:
 
     def explained(self, plan: Plan) -> str:
         text = explain(plan, strategy_of(plan)) + reservation(plan)
-        if reservation(plan):
-            return text
-        return text + partitioning_text(SparkJob.of(plan, {}, self.buckets))
+        return text if reservation(plan) else text + self._stages_text(plan)
+
+    def _stages_text(self, plan: Plan) -> str:
+        staged = in_stages(plan)
+        if staged is None:
+            return partitioning_text(SparkJob.of(plan, {}, self.buckets))
+        parts = [f"stage 1, {name}\n" + self._stages_text(join) for name, join in staged.joins.items()]
+        parts.append("stage 2, what is made of it\n" + partitioning_text(SparkJob.of(staged.plan, {}, self.buckets)))
+        return "".join(parts)
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> DataFrame:
         observed = f"{OBSERVED}_{next(_serial)}"

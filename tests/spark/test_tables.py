@@ -1,0 +1,58 @@
+"""A change log applied to a table keyed by the group, batch by batch."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from watersmeet.errors import OptionError
+from watersmeet.spark.tables import ParquetTable, latest
+
+
+def at(second: int) -> dt.datetime:
+    return dt.datetime(2026, 1, 1, 0, 0, second)
+
+
+def changes(spark, *rows):
+    columns = "_op string, _ts timestamp, region string, n long"
+    return spark.createDataFrame([(op, at(second), region, n) for op, second, region, n in rows], columns)
+
+
+def held(table, spark):
+    return {row.region: row.n for row in table.read(spark).collect()}
+
+
+def test_the_table_holds_the_last_row_of_every_key_and_a_repeated_batch_changes_nothing(spark, tmp_path):
+    table = ParquetTable(str(tmp_path / "regions"), ["region"])
+    with pytest.raises(OptionError, match="holds no table yet"):
+        table.read(spark)
+    first = changes(spark, ("+", 1, "north", 1), ("+", 1, None, 7), ("-", 2, "north", 1), ("+", 2, "north", 2))
+    table.apply(first, 0)
+    assert held(table, spark) == {"north": 2, None: 7}
+    second = changes(spark, ("-", 3, "north", 2), ("+", 3, "south", 5), ("-", 4, None, 7), ("+", 4, None, 8))
+    table.apply(second, 1)
+    assert held(table, spark) == {"south": 5, None: 8}
+    table.apply(first, 0)
+    table.apply(second, 1)
+    assert held(table, spark) == {"south": 5, None: 8}
+    assert len([path for path in (tmp_path / "regions").iterdir() if path.is_dir()]) == 1
+
+
+def test_the_latest_state_of_a_key_is_its_last_entry_or_that_it_is_gone(spark):
+    log = changes(spark, ("+", 1, "a", 1), ("-", 5, "a", 1), ("+", 5, "a", 2), ("+", 1, "b", 1), ("-", 9, "b", 1))
+    found = {row.region: (row["_op"], row.n) for row in latest(log, ["region"]).collect()}
+    assert found == {"a": ("+", 2), "b": ("-", 1)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "words"),
+    [
+        ("region string, n long", ["region"], "no change log"),
+        ("_op string, _ts timestamp, region string", [], "needs a key"),
+        ("_op string, _ts timestamp, region string", ["shop"], "'shop' is not among the columns"),
+    ],
+)
+def test_a_table_says_what_it_misses(spark, columns, key, words):
+    with pytest.raises(OptionError, match=words):
+        latest(spark.createDataFrame([], columns), key)
