@@ -49,16 +49,17 @@ def runnable_join(plan: Plan) -> tuple[Join, Project]:
     return plan.root.child, plan.root
 
 
-def build_query(plan: Plan, *, refresh_at_push: bool = False) -> Built:
+def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
     """The operator that answers a plan, and what it reads. With `refresh_at_push` a lazy join is refreshed whenever
-    rows are pushed and time advances, not at moments of event time: for a host that has moments of its own."""
+    rows are pushed and time advances, not at moments of event time: for a host that has moments of its own. With a
+    `quantum` the operators of a continuous query run in turns, with queues between them."""
     if is_plain_join(plan):
         join, _ = runnable_join(plan)
         operator = build(plan, refresh_at_push=refresh_at_push)
         streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
         return Built(operator, streams, _tables(join, operator))
     plan.options.require_runnable()
-    builder = Builder(plan, _inner_join)
+    builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
     return Built(continuous, builder.inputs.streams, builder.inputs.tables)
 

@@ -17,6 +17,7 @@ from watersmeet.operators.continuous.from_one import FromOne
 from watersmeet.operators.continuous.group_by import GroupBy as GroupByNode
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
+from watersmeet.operators.continuous.network import Fifo, Network
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.pipeline import Continuous, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperation as SetOperationNode
@@ -69,14 +70,19 @@ class Inputs:
 class Builder:
     """Turns plan nodes into operators, collecting the inputs on the way."""
 
-    def __init__(self, plan: Plan, build_join: JoinBuilder) -> None:
+    def __init__(self, plan: Plan, build_join: JoinBuilder, quantum: int | None = None) -> None:
+        """quantum: run operators in turns with queues between them, so many changes at a time."""
         self.plan = plan
         self.build_join = build_join
         self.strategy = pipeline_of(plan)
         self.inputs = Inputs()
+        self.quantum = quantum
+        self.queues: list[Fifo] = []
 
     def build(self) -> Continuous:
         root = self._root(self.plan.root)
+        if self.quantum is not None:
+            root = Network(self._queue(root, self.quantum), self.queues)
         return Continuous(root, self.inputs.leaves, self.plan.kind, self.plan.output_schema, self.strategy)
 
     def _root(self, node: PlanNode) -> Node:
@@ -86,9 +92,17 @@ class Builder:
                 assert every_us is not None
                 return self._snapshots(child, every_us, make, 0)
             case Changes(child=child):
-                return Net(self._node(child, make, 0))
+                return Net(self._edge(self._node(child, make, 0)))
         inside = self._node(node, make, 0)
-        return inside if self.plan.kind == "rows" else Net(inside)
+        return inside if self.plan.kind == "rows" else Net(self._edge(inside))
+
+    def _edge(self, node: Node) -> Node:
+        """What the next operator takes from: the operator below, or a queue at its output."""
+        return node if self.quantum is None else self._queue(node, self.quantum)
+
+    def _queue(self, node: Node, quantum: int) -> Fifo:
+        self.queues.append(Fifo(node, quantum))
+        return self.queues[-1]
 
     def _trigger(self) -> Trigger:
         return AtNextInput() if self.strategy == "ita" else Timely()
@@ -101,12 +115,12 @@ class Builder:
             case Project(child=GroupBy() as grouped, columns=columns):
                 return self._grouped(grouped, columns, trigger, outer_us)
             case Distinct(child=child):
-                return DistinctNode(self._node(child, trigger, outer_us))
+                return DistinctNode(self._edge(self._node(child, trigger, outer_us)))
             case SetOperation(kind=kind, all=keep_all, left=left, right=right):
-                sides = (self._node(side, trigger, outer_us) for side in (left, right))
+                sides = [self._edge(self._node(side, trigger, outer_us)) for side in (left, right)]
                 return SetOperationNode(kind, *sides, all=keep_all)
             case TopK(child=child, keys=keys, limit=limit):
-                return TopKNode(self._node(child, trigger, outer_us), keys, limit)
+                return TopKNode(self._edge(self._node(child, trigger, outer_us)), keys, limit)
         raise TypeError(f"{type(node).__name__} cannot stand inside an answer")
 
     def _grouped(
@@ -127,7 +141,7 @@ class Builder:
         places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
         places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
         return GroupByNode(
-            child,
+            self._edge(child),
             len(keys),
             [(a, f"arg_{i}" if a.args else None) for i, a in enumerate(aggregates)],
             None if grouped.having is None else _placed(grouped.having, places),
@@ -146,11 +160,13 @@ class Builder:
         numbered: bool = False,
     ) -> Node:
         """ordered: FIRST or LAST goes by the order of combinations. numbered: rows that leave must say which."""
+        quantum, self.quantum = self.quantum, None  # a join wants its inputs complete up to one instant
         sources = {
             one.alias: self._source(one, join, [e for _, e in columns], outer_us)
             for one in join.inputs
             if not isinstance(one.relation, Table)
         }
+        self.quantum = quantum
         negative = self.strategy == "nta"
         if len(join.inputs) == 1:
             only = join.inputs[0]

@@ -36,12 +36,13 @@ class LocalRun:
     Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
     """
 
-    def __init__(self, plan: Plan, *, batch_rows: int = BATCH_ROWS) -> None:
+    def __init__(self, plan: Plan, *, batch_rows: int = BATCH_ROWS, quantum: int | None = None) -> None:
+        """quantum: run the operators of a continuous query in turns, each on so many changes at a time."""
         self.plan = plan
         self.batch_rows = batch_rows
         self.on_progress: Callable[[Metrics], None] | None = None
         self.metrics = Metrics()
-        self._built = build_query(plan)
+        self._built = build_query(plan, quantum=quantum)
         self._operator = self._built.operator
         self._feeds: list[Feed] = []
         self._stopping = False
