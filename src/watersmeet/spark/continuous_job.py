@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.engine.build import Built, build_query
@@ -12,7 +12,7 @@ from watersmeet.operators.admission import Admission
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import Input, windows_below
+from watersmeet.plan.nodes import Input, Plan, windows_below
 from watersmeet.plan.partitioning import Dimension, Partitioning
 from watersmeet.plan.strategy import Code
 from watersmeet.spark.job import SparkJob
@@ -59,6 +59,13 @@ class ContinuousJob(SparkJob):
             for place, one in enumerate(self.streams)
         }
         return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")
+
+    @cached_property
+    def bucket_plan(self) -> Plan:
+        """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
+        if self.plan.options.pipeline != "ita":
+            return self.plan
+        return replace(self.plan, options=replace(self.plan.options, pipeline="tpa"))
 
     def columns_needed(self, one: Input) -> list[str]:
         needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
