@@ -133,7 +133,11 @@ def test_batch_frames_give_the_whole_log_in_order(spark, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["a join, grouped by another column", "a view, counted", "everything in one group"],
+    [
+        "a join, grouped by another column",
+        pytest.param("a view, counted", marks=pytest.mark.soak),
+        pytest.param("everything in one group", marks=pytest.mark.soak),
+    ],
 )
 def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_path, name):
     sources = two_streams(60, 2)

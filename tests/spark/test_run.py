@@ -124,6 +124,7 @@ def test_a_static_table_and_a_query_without_state(spark: SparkSession, data: Pat
     assert (ended.metrics.rows_in, ended.metrics.results) == (40, 6)
 
 
+@pytest.mark.soak
 def test_several_queries_run_side_by_side(spark: SparkSession, data: Path) -> None:
     script = SCRIPT + "CREATE SINK keys WITH (sink='json', path='keys') AS SELECT a.k FROM a;"
     assert [one.checkpoint.rsplit("/", 1)[1] for one in run(spark, script)] == ["pairs", "keys"]
@@ -159,6 +160,7 @@ def test_another_run_does_not_touch_what_is_there(spark: SparkSession, data: Pat
     assert written() == before
 
 
+@pytest.mark.soak
 def test_a_changed_query_is_refused_and_the_checkpoint_stays(spark: SparkSession, data: Path) -> None:
     run(spark)
     for name in ("a", "b"):
@@ -173,7 +175,12 @@ def test_a_changed_query_is_refused_and_the_checkpoint_stays(spark: SparkSession
     ("script", "kind", "told"),
     [
         (SCRIPT, SourceError, "column 'k' of 'a' is declared BIGINT"),
-        (SCRIPT.replace("time='ts'", "time='ts', packed='false'"), QueryError, "pairs failed: "),
+        pytest.param(
+            SCRIPT.replace("time='ts'", "time='ts', packed='false'"),
+            QueryError,
+            "pairs failed: ",
+            marks=pytest.mark.soak,
+        ),
     ],
     ids=["packed", "as rows"],
 )

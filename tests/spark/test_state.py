@@ -16,7 +16,7 @@ from watersmeet.spark.state import FORMAT, SUMMARY, read_state
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 
 
-@pytest.fixture(params=["1", "2"], ids=["format 1", "format 2"])
+@pytest.fixture(params=["1", pytest.param("2", marks=pytest.mark.soak)], ids=["format 1", "format 2"])
 def checkpoint(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Path]:
