@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from watersmeet.operators.continuous.delta import Delta, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.kernels import changes as kernel
 
 
-class Distinct:
+class Distinct(Unary):
     """A union with nothing: the multiset's own rule."""
 
     netted = True
 
     def __init__(self, child: Node) -> None:
-        self.child = child
-        self.schema = child.schema
+        super().__init__(child, child.schema)
         self._rows = Multiset(self.schema, kernel.UNION)
-
-    @property
-    def complete(self) -> int:
-        return self.child.complete
 
     @property
     def held_rows(self) -> int:
@@ -33,12 +26,6 @@ class Distinct:
     @property
     def nbytes(self) -> int:
         return self._rows.nbytes
-
-    def inputs(self) -> Iterator[Node]:
-        yield self.child
-
-    def next_event(self) -> int:
-        return self.child.next_event()
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)

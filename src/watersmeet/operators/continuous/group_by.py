@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.contract import Cells
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, no_changes
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.same_rows import same_rows
@@ -19,7 +19,7 @@ from watersmeet.operators.kernels import changes as kernel
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
 
-class GroupBy:
+class GroupBy(Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
     netted = True
@@ -36,11 +36,10 @@ class GroupBy:
     ) -> None:
         """aggregates: each with the name of its argument column, if it has one. `having` and `columns` are
         expressions over the columns key_0, …, value_0, …."""
-        self.child = child
+        super().__init__(child, pa.schema([pa.field(name, e.type) for name, e in columns]))
         self.keys = keys
         self.having = having
         self.columns = list(columns)
-        self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
         self.arguments = [argument for _, argument in aggregates]
         self.aggregators = [make_aggregator(aggregate, fifo=fifo) for aggregate, _ in aggregates]
         self.key_fields = [child.schema.field(i) for i in range(keys)]
@@ -55,10 +54,6 @@ class GroupBy:
             aggregator.grow(self.ids.room)
 
     @property
-    def complete(self) -> int:
-        return self.child.complete
-
-    @property
     def held_rows(self) -> int:
         return self.ids.live
 
@@ -66,12 +61,6 @@ class GroupBy:
     def nbytes(self) -> int:
         own = self.ids.nbytes + self.key_rows.nbytes + self.counts.nbytes + self.last.nbytes + self.last_order.nbytes
         return own + sum(aggregator.nbytes for aggregator in self.aggregators)
-
-    def inputs(self) -> Iterator[Node]:
-        yield self.child
-
-    def next_event(self) -> int:
-        return self.child.next_event()
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)

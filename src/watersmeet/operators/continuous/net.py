@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from watersmeet.operators.continuous.delta import Delta
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.kernels import changes as kernel
 
 
-class Net:
+class Net(Unary):
     """What is sent on to the world, or taken as ISTREAM or DSTREAM. Row numbers no longer pair up after it."""
 
     netted = True
@@ -20,18 +18,7 @@ class Net:
     nbytes = 0
 
     def __init__(self, child: Node) -> None:
-        self.child = child
-        self.schema = child.schema
-
-    @property
-    def complete(self) -> int:
-        return self.child.complete
-
-    def inputs(self) -> Iterator[Node]:
-        yield self.child
-
-    def next_event(self) -> int:
-        return self.child.next_event()
+        super().__init__(child, child.schema)
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)

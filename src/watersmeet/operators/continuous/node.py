@@ -49,3 +49,21 @@ def everything_below(node: Node) -> Iterator[Node]:
     yield node
     for one in node.inputs():
         yield from everything_below(one)
+
+
+class Unary:
+    """An operator with one input, which has changed when its input has."""
+
+    def __init__(self, child: Node, schema: pa.Schema) -> None:
+        self.child = child
+        self.schema = schema
+
+    @property
+    def complete(self) -> int:
+        return self.child.complete
+
+    def inputs(self) -> Iterator[Node]:
+        yield self.child
+
+    def next_event(self) -> int:
+        return self.child.next_event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +10,12 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.operators.waiting import Waiting
 
 
-class Snapshots:
+class Snapshots(Unary):
     """At every multiple of `every_us` since 1970, from the first event on and up to the last, all rows that are
     in the answer then, as rows that enter."""
 
@@ -23,17 +23,12 @@ class Snapshots:
 
     def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting]) -> None:
         """streams: the streams that the answer is made of."""
-        self.child = child
-        self.schema = child.schema
+        super().__init__(child, child.schema)
         self.every_us = every_us
         self.streams = list(streams)
         self._rows = Multiset(self.schema, kernel.UNION_ALL)
         self._next = BEGINNING_US
         self._number = 0
-
-    @property
-    def complete(self) -> int:
-        return self.child.complete
 
     @property
     def held_rows(self) -> int:
@@ -42,9 +37,6 @@ class Snapshots:
     @property
     def nbytes(self) -> int:
         return self._rows.nbytes
-
-    def inputs(self) -> Iterator[Node]:
-        yield self.child
 
     def next_event(self) -> int:
         return min(self.child.next_event(), max(self._next, self._span()[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.copies import Copies
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.top_k_window import TopKWindow
@@ -19,15 +19,14 @@ from watersmeet.operators.evaluate import evaluate
 from watersmeet.plan.expressions import Column, Expression
 
 
-class TopK:
+class TopK(Unary):
     """Rows that the order does not tell apart stand in the order of their values, so the answer depends on the
     rows alone."""
 
     netted = True
 
     def __init__(self, child: Node, keys: Sequence[tuple[Expression, bool]], limit: int) -> None:
-        self.child = child
-        self.schema = child.schema
+        super().__init__(child, child.schema)
         self.keys = list(keys)
         self.ids = RowIds()
         self.rows = RowTable(self.schema)
@@ -37,22 +36,12 @@ class TopK:
         self.copies = Copies()
 
     @property
-    def complete(self) -> int:
-        return self.child.complete
-
-    @property
     def held_rows(self) -> int:
         return self.ids.live
 
     @property
     def nbytes(self) -> int:
         return self.ids.nbytes + self.rows.nbytes + self.window.nbytes + self.copies.nbytes + 2 * self.ranks.nbytes
-
-    def inputs(self) -> Iterator[Node]:
-        yield self.child
-
-    def next_event(self) -> int:
-        return self.child.next_event()
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
