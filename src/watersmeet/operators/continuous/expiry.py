@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, empty_batch, in_order, joined
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, empty_batch, joined
 from watersmeet.operators.contract import Positions
+from watersmeet.operators.kernels.changes import merge_order
 from watersmeet.operators.state.payload import moved, payload_column, picked
 
 MAX_RUNS = 12
@@ -240,16 +241,16 @@ def entered_and_left(entered: Delta, left: Delta) -> Delta:
         return entered
     if len(entered) == 0:
         return left
-    instants = np.concatenate([left.instants, entered.instants])
-    diffs = np.concatenate([left.diffs, entered.diffs])
     noticed = None
     if left.noticed is not None:
         noticed = np.concatenate([left.noticed, entered.noticed_at])
     everything = Delta(
         pa.concat_batches([left.data, entered.data]),
-        instants,
-        diffs,
+        np.concatenate([left.instants, entered.instants]),
+        np.concatenate([left.diffs, entered.diffs]),
         np.concatenate([left.order, entered.order]),
         noticed,
     )
-    return everything.take(in_order(instants, diffs))
+    order = np.empty(len(everything), np.int64)
+    merge_order(left.instants, entered.instants, order)
+    return everything.take(order)

@@ -136,48 +136,44 @@ class GroupBy(Unary):
     ) -> Delta:
         """What each cell withdraws and gives: nothing where the group's row stays as it was."""
         count = groups.size
-        earlier = previous >= 0
-        was_shown = np.where(earlier, shown[np.maximum(previous, 0)], self.last.holds(groups))
-        from_store = np.flatnonzero(~earlier & was_shown)
-        # Behind the new rows stand the stored ones that are withdrawn; `before` points at what a cell replaces.
+        was_stored = (previous < 0) & self.last.holds(groups)
+        from_store = np.flatnonzero(was_stored)
+        # Behind the new rows stand the stored ones that may be withdrawn.
         stored = pa.RecordBatch.from_arrays(self.last.get(groups[from_store]), schema=self.schema)
         everything = pa.concat_batches([rows, stored]) if from_store.size else rows
-        before = previous.copy()
-        before[from_store] = count + np.arange(from_store.size)
-        both = np.flatnonzero(shown & was_shown)
-        same = np.zeros(count, np.bool_)
-        same[both] = same_rows(everything, both, before[both])
-        enters = np.flatnonzero(shown & ~same)
-        leaves = np.flatnonzero(was_shown & ~same)
-        numbers = self._numbers(groups, enters, leaves, previous, same)
-        positions = np.concatenate([before[leaves], enters])
-        cells = np.concatenate([leaves, enters])
-        diffs = np.concatenate([np.full(leaves.size, -1, np.int64), np.ones(enters.size, np.int64)])
-        sorting = np.lexsort((diffs, instants[cells]))
+        stored_at = np.full(count, -1, np.int64)
+        stored_at[from_store] = count + np.arange(from_store.size)
+        same = self._same(everything, shown, previous, was_stored, stored_at)
+        out = np.empty((4, 2 * count), np.int64)
+        own = np.full(count, -1, np.int64)
+        cells = (instants, groups, shown, previous, was_stored, stored_at, same)
+        n, self._next = kernel.replace_rows(*cells, self.last_order, self._next, own, out)
+        positions, changed, diffs, numbers = out[:, :n]
         self._keep_last(groups, rows, shown)
         return Delta(
-            everything.take(pa.array(positions[sorting])),
-            instants[cells][sorting],
-            diffs[sorting],
-            numbers[sorting],
-            None if noticed is None else noticed[cells][sorting],
+            everything.take(pa.array(positions)),
+            instants[changed],
+            diffs,
+            numbers,
+            None if noticed is None else noticed[changed],
         )
 
-    def _numbers(self, groups: Int64s, enters: Int64s, leaves: Int64s, previous: Int64s, same: Bools) -> Int64s:
-        """The numbers of the rows that leave, then of those that enter; a row that stays keeps its number."""
-        own = np.full(groups.size, -1, np.int64)
-        own[enters] = np.arange(self._next, self._next + enters.size)
-        self._next += enters.size
-        kernel.carry_numbers(groups, own, previous, same, self.last_order)
-        replaced = np.where(previous >= 0, own[np.maximum(previous, 0)], self.last_order[groups])
-        numbers = np.concatenate([replaced[leaves], own[enters]])
-        kernel.keep_numbers(groups, own, self.last_order)
-        return numbers
+    @staticmethod
+    def _same(
+        everything: pa.RecordBatch, shown: Bools, previous: Int64s, was_stored: Bools, stored_at: Int64s
+    ) -> Bools:
+        """Where a group's row is shown before and after a cell, and is the same."""
+        before = np.where(previous >= 0, previous, stored_at)
+        there = np.where(previous >= 0, shown[np.maximum(previous, 0)], was_stored)
+        both = np.flatnonzero(shown & there)
+        same = np.zeros(shown.size, np.bool_)
+        same[both] = same_rows(everything, both, before[both])
+        return same
 
     def _keep_last(self, groups: Int64s, rows: pa.RecordBatch, shown: Bools) -> None:
         """Remember the last row of every group touched."""
-        _, from_end = np.unique(groups[::-1], return_index=True)
-        final = groups.size - 1 - from_end
+        final = np.empty(groups.size, np.int64)
+        final = final[: kernel.last_cells(groups, self._scratch, final)]
         gone, kept = final[~shown[final]], final[shown[final]]
         self.last.drop(groups[gone])
         self.last.put(groups[kept], [column.take(pa.array(kept)) for column in rows.columns])

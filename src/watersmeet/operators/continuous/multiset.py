@@ -23,6 +23,7 @@ class Multiset:
         self.left = np.zeros(self.ids.room, np.int64)
         self.right = np.zeros(self.ids.room, np.int64)
         self.copies = Copies()
+        self._scratch = np.full(self.ids.room, -1, np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -53,6 +54,7 @@ class Multiset:
         if self.ids.room > self.left.size:
             self.left = _zeros_after(self.left, self.ids.room)
             self.right = _zeros_after(self.right, self.ids.room)
+            self._scratch = np.full(self.ids.room, -1, np.int64)
         new = np.flatnonzero(~self.rows.holds(ids))
         _, first = np.unique(ids[new], return_index=True)
         new = new[first]
@@ -68,7 +70,9 @@ class Multiset:
 
     def _forget(self, touched: Int64s) -> None:
         """Rows that are on neither side any more lose their number."""
-        empty = np.unique(touched[(self.left[touched] == 0) & (self.right[touched] == 0)])
+        empty = touched[(self.left[touched] == 0) & (self.right[touched] == 0)]
+        last = np.empty(empty.size, np.int64)
+        empty = empty[last[: kernel.last_cells(empty, self._scratch, last)]]  # each once
         self.rows.drop(empty)
         self.ids.forget(empty)
 

@@ -103,21 +103,6 @@ def count_cells(order, ends, cells, ids, diffs, counts, last, present, previous)
 
 
 @njit(cache=True)
-def carry_numbers(groups, own, previous, same, stored):
-    """A cell that leaves its group's row as it was keeps that row's number: the previous cell's, or the stored."""
-    for cell in range(len(groups)):
-        if same[cell]:
-            own[cell] = own[previous[cell]] if previous[cell] >= 0 else stored[groups[cell]]
-
-
-@njit(cache=True)
-def keep_numbers(groups, own, stored):
-    """The numbers of the rows shown last, by group."""
-    for cell in range(len(groups)):
-        stored[groups[cell]] = own[cell]
-
-
-@njit(cache=True)
 def net_of_cells(order, ends, cells, diffs, kept):
     """Let changes of equal rows at one instant cancel; `kept` marks those that remain."""
     start = 0
@@ -132,3 +117,68 @@ def net_of_cells(order, ends, cells, diffs, kept):
             kept[change] = left > 0 and diffs[change] == sign
             left -= kept[change]
         start = ends[cell]
+
+
+@njit(cache=True)
+def merge_order(left, entered, out):
+    """Positions that merge two ascending lists of instants, the first before the second where they are equal."""
+    i, j, n = 0, 0, len(left)
+    for k in range(len(out)):
+        if i < n and (j >= len(entered) or left[i] <= entered[j]):
+            out[k] = i
+            i += 1
+        else:
+            out[k] = n + j
+            j += 1
+
+
+@njit(cache=True)
+def last_cells(groups, scratch, out):
+    """The last cell of every group that has any, in order; returns how many. `scratch` is -1 before and after."""
+    for cell in range(len(groups)):
+        scratch[groups[cell]] = cell
+    found = 0
+    for cell in range(len(groups)):
+        if scratch[groups[cell]] == cell:
+            out[found] = cell
+            found += 1
+    for cell in range(found):
+        scratch[groups[out[cell]]] = -1
+    return found
+
+
+@njit(cache=True)
+def replace_rows(instants, groups, shown, previous, was_stored, stored_at, same, last_number, next_number, own, out):
+    """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
+
+    A cell's row stands at its own number in the new rows; the row that it replaces at `previous`, or at `stored_at`
+    if that is from an earlier batch. Rows get numbers when they enter and leave with them; where `same`, nothing
+    changes and the number stays. Fills out[0..3] with row positions, cells, diffs and numbers; returns how many
+    changes there are, and the next number.
+    """
+    n = 0
+    start = 0
+    while start < len(instants):
+        stop = start + 1
+        while stop < len(instants) and instants[stop] == instants[start]:
+            stop += 1
+        for cell in range(start, stop):
+            before = previous[cell]
+            number = own[before] if before >= 0 else last_number[groups[cell]]
+            there = shown[before] if before >= 0 else was_stored[cell]
+            if same[cell]:
+                own[cell] = number
+            elif there:
+                out[0, n] = before if before >= 0 else stored_at[cell]
+                out[1, n], out[2, n], out[3, n] = cell, -1, number
+                n += 1
+        for cell in range(start, stop):
+            if shown[cell] and not same[cell]:
+                own[cell] = next_number
+                out[0, n], out[1, n], out[2, n], out[3, n] = cell, cell, 1, next_number
+                next_number += 1
+                n += 1
+        start = stop
+    for cell in range(len(instants)):
+        last_number[groups[cell]] = own[cell]
+    return n, next_number
