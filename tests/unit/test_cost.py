@@ -9,6 +9,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from tests.conformance import costs
 from tests.unit.paper_streams import FIGURE_3B, TABLE_5, TABLE_6, TABLE_7, alike, order, streams
 from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost import go03, h04, k05
@@ -160,6 +161,21 @@ def test_expiry_costs_its_rows_and_a_look_at_every_bucket_for_each_pass() -> Non
     assert go03.expiration_cost(rates, interval=5) == 11 + 10 / 5
     assert go03.expiration_cost(rates) == 11 + 11 * 10
     assert go03.stale_rows(rates[0], 5) == 50
+
+
+def test_the_model_over_sets_is_the_running_product_of_go03() -> None:
+    """Against the formula as printed, on random streams with buckets."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        drawn = [(*rng.uniform(0.1, 50, 2), int(v)) for v in rng.integers(10, 300, rng.integers(2, 6))]
+        graph = streams(*drawn)
+        indexed = replace(graph, streams=tuple(replace(one, buckets=int(rng.integers(1, 10))) for one in graph.streams))
+        windows = [costs.Window(one.rate, one.window, int(one.distinct), one.buckets) for one in indexed.streams]
+        positions = [int(position) for position in rng.permutation(len(windows))]
+        chosen = [graph.names[position] for position in positions]
+        assert go03.eager_cost(indexed, chosen) == pytest.approx(costs.eager_cost(windows, positions))
+        assert go03.naive_eager_cost(graph, chosen) == pytest.approx(costs.naive_cost(windows, positions))
+        assert go03.lazy_cost(graph, chosen, 2.5) == pytest.approx(costs.lazy_cost(windows, positions, 2.5))
 
 
 # ---- K05 ------------------------------------------------------------------------------------------------------------

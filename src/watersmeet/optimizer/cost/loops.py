@@ -32,6 +32,7 @@ class Loops:
         self._new_rows = new_rows
         self._lengths = [one.window + delay for one in graph.streams]
         self._keys = [(key, _bits(graph, key.streams)) for key in graph.keys]
+        self._measured = [_bits(graph, frozenset(key.frequencies)) for key in graph.keys]
         self._thetas = [(theta, _bits(graph, theta.streams)) for theta in graph.thetas]
         self._rows: dict[int, float] = {}
         self._matching: dict[int, float] = {}
@@ -94,10 +95,16 @@ class Loops:
         return any(bits & bound and bits >> stream & 1 for _, bits in self._keys)
 
     def _share_of_buckets(self, bound: int, stream: int) -> float:
-        """1/b; but a bucket holds at least what matches, so buckets beyond the number of values gain nothing."""
+        """1/b; but a bucket holds at least what matches, so buckets beyond the number of values gain nothing.
+
+        Uniform values fill buckets evenly, as the papers have it. Of skewed ones, those that do not match fall into
+        the bucket by chance.
+        """
         if not self._keyed(bound, stream):
             return 1.0
-        return max(1 / self.graph.streams[stream].buckets, self._equal(bound, stream))
+        evenly, equal = 1 / self.graph.streams[stream].buckets, self._equal(bound, stream)
+        skewed = any(bits & (bound | 1 << stream) for bits in self._measured)
+        return equal + (1 - equal) * evenly if skewed else max(evenly, equal)
 
     def _complete(self, bound: int, stream: int) -> list[tuple[float, float]]:
         """Cost and selectivity of the predicates that have all their streams once `stream` is bound."""
