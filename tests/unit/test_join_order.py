@@ -177,14 +177,12 @@ def test_eager_joins_that_bind_the_new_row_first_are_never_dearer_than_naive_one
 
 @settings(max_examples=60, deadline=None)
 @given(graphs())
-def test_every_rule_of_thumb_names_each_stream_once(graph: JoinGraph) -> None:
+def test_every_rule_of_thumb_gives_an_order_that_the_join_graph_permits(graph: JoinGraph) -> None:
     for rule in (size_order, selectivity_order, augmented_order, hybrid_order):
         assert sorted(rule(graph)) == list(graph.names)
     for local_rule in (greedy_local_order, ranked_local_order, expensive_first_or_last):
         for name in graph.names:
-            found = local_rule(graph, name)
-            assert found[0] == name
-            assert sorted(found) == list(graph.names)
+            assert local_rule(graph, name) in every_local_order(graph, name)
 
 
 # ---- how good the rules of thumb are --------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def hybrid_order(graph: JoinGraph) -> Order:
 
 def greedy_local_order(graph: JoinGraph, origin: str) -> Order:
     """Where attributes differ: the new row outermost, then each time the most selective edge of the join graph."""
-    return _greedily(Loops(graph, origin), lambda loops, bound, stream: loops.rows(bound | 1 << stream))
+    return _greedily(Loops(graph, origin), _combinations_left)
 
 
 def ranked_local_order(graph: JoinGraph, origin: str) -> Order:
@@ -83,31 +83,36 @@ def ranked_local_order(graph: JoinGraph, origin: str) -> Order:
 
 def expensive_first_or_last(graph: JoinGraph, origin: str, expensive: float = EXPENSIVE) -> Order:
     """Streams of expensive predicates next to the new row, where few combinations have come together, or innermost,
-    where cheap tests have left few: whichever costs less, the rest as `greedy_local_order` has it."""
-    start = greedy_local_order(graph, origin)[1:]
+    where cheap tests have left few, or where `greedy_local_order` puts them: whichever costs least."""
+    loops = Loops(graph, origin)
     tested = {name for theta in graph.thetas if theta.cost >= expensive for name in theta.streams}
-    dear = tuple(name for name in start if name in tested)
-    cheap = tuple(name for name in start if name not in tested)
-    return min(((origin, *dear, *cheap), (origin, *cheap, *dear)), key=Loops(graph, origin).cost)
+    dear = {graph.position(name) for name in tested}
+    first = _greedily(loops, lambda _, bound, stream: (stream not in dear, *_combinations_left(loops, bound, stream)))
+    last = _greedily(loops, lambda _, bound, stream: (stream in dear, *_combinations_left(loops, bound, stream)))
+    return min((greedy_local_order(graph, origin), first, last), key=loops.cost)
 
 
 # ---- parts of the rules ---------------------------------------------------------------------------------------------
 
 
-def _greedily(loops: Loops, badness: Callable[[Loops, int, int], float]) -> Order:
-    """New rows first, then each time what is least bad; of equals what costs less."""
+def _greedily(loops: Loops, badness: Callable[[Loops, int, int], tuple[float, ...]]) -> Order:
+    """New rows first, then each time what is least bad of what the join graph permits; of equals the first given."""
     bound, order = loops.new, list(members(loops.new))
     while candidates := permitted(loops, bound):
-        _, _, following = min((badness(loops, bound, s), loops.step(bound, s), s) for s in candidates)
+        _, following = min((badness(loops, bound, stream), stream) for stream in candidates)
         order.append(following)
         bound |= 1 << following
     return named(loops.graph, order)
 
 
-def _combinations_added(loops: Loops, bound: int, stream: int) -> float:
+def _combinations_left(loops: Loops, bound: int, stream: int) -> tuple[float, ...]:
+    return loops.rows(bound | 1 << stream), loops.step(bound, stream)
+
+
+def _combinations_added(loops: Loops, bound: int, stream: int) -> tuple[float, ...]:
     comparisons = loops.step(bound, stream)
     added = loops.rows(bound | 1 << stream) - loops.rows(bound)
-    return added / comparisons if comparisons else -math.inf
+    return added / comparisons if comparisons else -math.inf, comparisons
 
 
 def _bucket_size(stream: StreamRate) -> float:
