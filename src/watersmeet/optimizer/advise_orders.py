@@ -46,7 +46,7 @@ def advise_orders(streams: JoinGraph | Iterable[StreamRate]) -> tuple[RankedOrde
     for place, (cost, order) in enumerate(costs, start=1):
         level = bool(ranked) and cost <= ranked[-1].cost * (1 + ALMOST)
         ranked.append(RankedOrder(ranked[-1].rank if level else place, order, cost))
-    return tuple(sorted(ranked, key=lambda one: (one.rank, [graph.position(name) for name in one.order])))
+    return tuple(sorted(ranked, key=lambda one: (one.rank, graph.positions(one.order))))
 
 
 def advise(streams: JoinGraph | Iterable[StreamRate]) -> Advice:

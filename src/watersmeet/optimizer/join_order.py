@@ -15,10 +15,9 @@ from itertools import permutations
 from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost.go03 import Eager, lazy_loops
 from watersmeet.optimizer.cost.inputs import JoinGraph
-from watersmeet.optimizer.cost.loops import Loops
+from watersmeet.optimizer.cost.loops import Loops, Step
 
 Order = tuple[str, ...]
-Step = Callable[[int, int], float]  # (streams bound, next stream) -> cost of its loop
 
 MOST_STREAMS = 8
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
-from watersmeet.optimizer.cost.loops import Loops
+from watersmeet.optimizer.cost.loops import Loops, along
 
 Orders = Mapping[str, Sequence[str]]  # for each origin the order of the loops, outermost first
 
@@ -39,6 +39,7 @@ class Eager:
     def __init__(self, graph: JoinGraph) -> None:
         self._graph = graph
         self._loops = {name: Loops(graph, name) for name in graph.names}
+        self._steps: dict[tuple[int, int], float] = {}
 
     def of_origin(self, origin: str, order: Sequence[str]) -> float:
         """What the new rows of one stream cost: λ_i Σ_j carry_{i,j-1} |S_j|."""
@@ -49,13 +50,16 @@ class Eager:
         return sum(self.of_origin(name, _order_of(orders, name)) for name in self._graph.names)
 
     def of_global(self, order: Sequence[str]) -> float:
-        """With one order, in which a new row moves to the front."""
-        return self.of_orders({name: moved_to_front(order, name) for name in self._graph.names})
+        """With one order, in which a new row moves to the front: the same sum, stream by stream."""
+        return along(self._graph.positions(order), self.of_step)
 
     def of_step(self, bound: int, stream: int) -> float:
-        """What it adds to bind `stream` after the set `bound` in a global order, over all origins."""
-        others = ((self._graph.streams[position], loops) for position, loops in enumerate(self._loops.values()))
-        return sum(one.rate * loops.step(bound | loops.new, stream) for one, loops in others if loops.origin != stream)
+        """What it costs all origins to bind `stream` after the set `bound` in a global order."""
+        if (bound, stream) not in self._steps:
+            origins = zip(self._graph.streams, self._loops.values(), strict=True)
+            costs = (k.rate * loops.step(bound | loops.new, stream) for k, loops in origins if loops.origin != stream)
+            self._steps[bound, stream] = sum(costs)
+        return self._steps[bound, stream]
 
 
 def eager_cost(graph: JoinGraph, order: Sequence[str]) -> float:

@@ -137,6 +137,14 @@ class JoinGraph:
             raise WatersmeetError(f"{name} is none of the streams {', '.join(self.names)}")
         return self.names.index(name)
 
+    def positions(self, order: Sequence[str]) -> list[int]:
+        """Where the streams of an order stand in `streams`; it must name each once."""
+        at = {one.name: position for position, one in enumerate(self.streams)}
+        if len(order) != len(at) or not at.keys() <= set(order):
+            given, wanted = ", ".join(order), ", ".join(self.names)
+            raise WatersmeetError(f"the order {given} does not name each of the streams {wanted} once")
+        return [at[name] for name in order]
+
 
 def _require(holds: bool, what: str, given: float, wanted: str) -> None:
     if not holds:

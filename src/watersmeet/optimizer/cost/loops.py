@@ -12,10 +12,20 @@ is what lets `join_order` search sets instead of orders. Sets are bits of an int
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost.inputs import JoinGraph
+
+Step = Callable[[int, int], float]  # (streams bound, next stream) -> cost of its loop
+
+
+def along(order: Iterable[int], step: Step) -> float:
+    """The cost of binding streams in an order, step by step."""
+    bound, total = 0, 0.0
+    for stream in order:
+        total += step(bound, stream)
+        bound |= 1 << stream
+    return total
 
 
 class Loops:
@@ -40,15 +50,7 @@ class Loops:
 
     def cost(self, order: Sequence[str]) -> float:
         """Comparisons of all loops, the first name outermost; its own loop compares nothing."""
-        if sorted(order) != sorted(self.graph.names):
-            given, wanted = ", ".join(order), ", ".join(self.graph.names)
-            raise WatersmeetError(f"the order {given} does not name each of the streams {wanted} once")
-        bound, total = 0, 0.0
-        for name in order:
-            stream = self.graph.position(name)
-            total += self.step(bound, stream)
-            bound |= 1 << stream
-        return total
+        return along(self.graph.positions(order), self.step)
 
     def step(self, bound: int, stream: int) -> float:
         """Comparisons of the loop over `stream` inside those over `bound`."""
