@@ -1,0 +1,121 @@
+"""DGR03's OPT-offline: the most results any strategy can find in a given memory, when all arrivals are known.
+
+The paper's flow graph has a node per row and instant of its life (paper_graph.py). Rows of one stream and one key
+are worth the same except that newer ones live longer, so it never hurts to hold the newest; what matters is only how
+many of them are held. So this graph has
+
+- a timeline: a node per instant; what flows along it is memory not in use;
+- a chain for each stream and key: a node per instant at which partners arrive. What flows into it is the number of
+  rows held then; each unit finds all those partners. Units enter from the timeline where a row arrives (capacity 1),
+  stay from node to node (capacity: the older rows that still live), and leave to the timeline after the join.
+
+With N rows in each stream that is at most 3N nodes. Successive shortest paths send one row's worth of memory after
+another, each at the best price left, so one run gives the optimum for every memory up to the one asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from watersmeet.errors import DataError
+from watersmeet.shedding.arrivals import Arrivals, Numbers
+from watersmeet.shedding.kernels.chains import events_of, keep_newest
+from watersmeet.shedding.kernels.flow import cheapest
+
+Allocation = Literal["fixed", "variable"]
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The most results, and for each row the last instant at which it must be in memory to find them."""
+
+    results: int
+    until: Numbers
+
+
+def optimum(arrivals: Arrivals, memory: int | tuple[int, int], allocation: Allocation = "variable") -> Optimum:
+    """The best that can be done with `memory` rows; fixed allocation halves it, or takes a size for each stream.
+
+    >>> from watersmeet.shedding.arrivals import one_per_tick
+    >>> streams = one_per_tick([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3)
+    >>> optimum(streams, 2, "fixed").results, optimum(streams, 2, "variable").results
+    (5, 6)
+    """
+    if allocation == "variable":
+        if isinstance(memory, tuple):
+            raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
+        _check(memory)
+        _, until = _solve(arrivals, (0, 2), memory)
+    else:
+        first, second = halves(memory) if isinstance(memory, int) else memory
+        _check(min(first, second))
+        # each solution leaves the rows of the other stream at their own instant
+        until = np.maximum(_solve(arrivals, (0, 1), first)[1], _solve(arrivals, (1, 2), second)[1])
+    return Optimum(arrivals.results(until), until)
+
+
+def optimum_curve(arrivals: Arrivals, memory: int, allocation: Allocation = "variable") -> Numbers:
+    """The optimum for every memory from 0 to `memory` rows.
+
+    >>> from watersmeet.shedding.arrivals import one_per_tick
+    >>> streams = one_per_tick([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3)
+    >>> optimum_curve(streams, 4).tolist()
+    [1, 4, 6, 7, 7]
+    """
+    _check(memory)
+    if allocation == "variable":
+        return _solve(arrivals, (0, 2), memory)[0] + arrivals.free_results
+    sizes = np.arange(memory + 1)
+    of_first, of_second = (_solve(arrivals, (x, x + 1), (memory + 1) // 2)[0] for x in (0, 1))
+    return of_first[sizes // 2] + of_second[sizes - sizes // 2] + arrivals.free_results
+
+
+def halves(memory: int) -> tuple[int, int]:
+    """An odd row of memory goes to the second stream."""
+    return memory // 2, memory - memory // 2
+
+
+def _check(memory: int) -> None:
+    if memory < 0:
+        raise DataError(f"memory is a number of rows, 0 or more, but {memory} was given")
+
+
+def _solve(arrivals: Arrivals, streams: tuple[int, int], memory: int) -> tuple[Numbers, Numbers]:
+    """For the streams from the first up to the second: the results beyond the free ones for each memory, and `until`
+    for the largest."""
+    until = arrivals.instants.copy()
+    curve = np.zeros(memory + 1, np.int64)
+    rows = np.argsort(arrivals.chains, kind="stable")
+    starts = np.searchsorted(arrivals.chains[rows], np.arange(2 * arrivals.key_count + 1))
+    instant_of, gains, stayers, places, entering, entered = events_of(
+        rows, starts, arrivals.key_count, arrivals.instants, arrivals.last, arrivals.first_counted, *streams
+    )
+    if not instant_of.size or not memory:
+        return curve, until
+    at, on_chain = _numbering(arrivals.instant_times.size, instant_of)
+    staying = np.flatnonzero(stayers)
+    units = min(memory, len(arrivals))
+    no_limit, free = np.full_like(at[1:], units), np.zeros_like(at)
+    # arcs: enter, stay, leave, wait
+    tails = np.concatenate([at[arrivals.instants[entering]], on_chain[staying - 1], on_chain, at[:-1]])
+    heads = np.concatenate([on_chain[entered], on_chain[staying], at[instant_of], at[1:]])
+    costs = np.concatenate([-gains[entered], -gains[staying], np.zeros_like(on_chain), free[1:]])
+    limits = np.concatenate([np.ones_like(entered), stayers[staying], np.full_like(on_chain, units), no_limit])
+    flow, prices = cheapest(at.size + on_chain.size, tails, heads, costs, limits, units)
+    held = np.bincount(entered, flow[: entered.size], on_chain.size).astype(np.int64)
+    held[staying] += flow[entered.size : entered.size + staying.size]
+    keep_newest(rows, instant_of, places, held, until)
+    curve[1 : prices.size + 1] = np.cumsum(-prices)
+    curve[prices.size + 1 :] = curve[prices.size]
+    return curve, until
+
+
+def _numbering(instants: int, instant_of: Numbers) -> tuple[Numbers, Numbers]:
+    """Node numbers of the timeline and of the events: in the order of time, at one instant the events first."""
+    order = np.argsort(np.concatenate([2 * np.arange(instants) + 1, 2 * instant_of]), kind="stable")
+    numbers = np.empty_like(order)
+    numbers[order] = np.arange(order.size)
+    return numbers[:instants], numbers[instants:]
