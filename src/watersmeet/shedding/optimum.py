@@ -70,7 +70,8 @@ def optimum_curve(arrivals: Arrivals, memory: int, allocation: Allocation = "var
         return _solve(arrivals, (0, 2), memory)[0] + arrivals.free_results
     sizes = np.arange(memory + 1)
     of_first, of_second = (_solve(arrivals, (x, x + 1), (memory + 1) // 2)[0] for x in (0, 1))
-    return of_first[sizes // 2] + of_second[sizes - sizes // 2] + arrivals.free_results
+    curve: Numbers = of_first[sizes // 2] + of_second[sizes - sizes // 2] + arrivals.free_results
+    return curve
 
 
 def halves(memory: int) -> tuple[int, int]:

@@ -34,7 +34,7 @@ def simulate(
     >>> from watersmeet.shedding.arrivals import one_per_tick
     >>> streams = one_per_tick([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3)
     >>> streams.results(simulate(streams, "exact")), streams.results(simulate(streams, "prob", 2))
-    (7, 3)
+    (7, 4)
     """
     if policy == "exact":
         return arrivals.last.copy()
@@ -52,13 +52,13 @@ def simulate(
 
 
 def _pools(memory: int | tuple[int, int], allocation: Allocation) -> tuple[Numbers, Numbers]:
+    """The pool of each stream, and the size of each pool."""
     if allocation == "fixed":
-        sizes = halves(memory) if isinstance(memory, int) else memory
-        pools = (0, 1)
+        pools, sizes = [0, 1], list(halves(memory) if isinstance(memory, int) else memory)
     elif isinstance(memory, int):
-        sizes, pools = (memory,), (0, 0)  # type: ignore[assignment]
+        pools, sizes = [0, 0], [memory]
     else:
         raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
     if min(sizes) < 0:
         raise DataError(f"memory is a number of rows, 0 or more, but {min(sizes)} was given")
-    return np.asarray(pools, np.int64), np.asarray(sizes, np.int64)
+    return np.array(pools), np.array(sizes)
