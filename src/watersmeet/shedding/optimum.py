@@ -44,16 +44,12 @@ def optimum(arrivals: Arrivals, memory: int | tuple[int, int], allocation: Alloc
     >>> optimum(streams, 2, "fixed").results, optimum(streams, 2, "variable").results
     (5, 6)
     """
-    if allocation == "variable":
-        if isinstance(memory, tuple):
-            raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
-        _check(memory)
-        _, until = _solve(arrivals, (0, 2), memory)
+    sizes = sizes_of(memory, allocation)
+    if len(sizes) == 1:
+        _, until = _solve(arrivals, (0, 2), sizes[0])
     else:
-        first, second = halves(memory) if isinstance(memory, int) else memory
-        _check(min(first, second))
         # each solution leaves the rows of the other stream at their own instant
-        until = np.maximum(_solve(arrivals, (0, 1), first)[1], _solve(arrivals, (1, 2), second)[1])
+        until = np.maximum(_solve(arrivals, (0, 1), sizes[0])[1], _solve(arrivals, (1, 2), sizes[1])[1])
     return Optimum(arrivals.results(until), until)
 
 
@@ -65,8 +61,7 @@ def optimum_curve(arrivals: Arrivals, memory: int, allocation: Allocation = "var
     >>> optimum_curve(streams, 4).tolist()
     [1, 4, 6, 7, 7]
     """
-    _check(memory)
-    if allocation == "variable":
+    if len(sizes_of(memory, allocation)) == 1:
         return _solve(arrivals, (0, 2), memory)[0] + arrivals.free_results
     sizes = np.arange(memory + 1)
     of_first, of_second = (_solve(arrivals, (x, x + 1), (memory + 1) // 2)[0] for x in (0, 1))
@@ -74,14 +69,19 @@ def optimum_curve(arrivals: Arrivals, memory: int, allocation: Allocation = "var
     return curve
 
 
-def halves(memory: int) -> tuple[int, int]:
-    """An odd row of memory goes to the second stream."""
-    return memory // 2, memory - memory // 2
-
-
-def _check(memory: int) -> None:
-    if memory < 0:
-        raise DataError(f"memory is a number of rows, 0 or more, but {memory} was given")
+def sizes_of(memory: int | tuple[int, int], allocation: Allocation) -> tuple[int, ...]:
+    """The size of the memory that is shared, or of each stream's. An odd row goes to the second stream."""
+    if allocation not in ("fixed", "variable"):
+        raise DataError(f"allocation is 'fixed' or 'variable', but {allocation!r} was given")
+    if allocation == "variable" and not isinstance(memory, int):
+        raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
+    if isinstance(memory, int):
+        sizes: tuple[int, ...] = (memory,) if allocation == "variable" else (memory // 2, memory - memory // 2)
+    else:
+        sizes = memory
+    if min(sizes) < 0:
+        raise DataError(f"memory is a number of rows, 0 or more, but {min(sizes)} was given")
+    return sizes
 
 
 def _solve(arrivals: Arrivals, streams: tuple[int, int], memory: int) -> tuple[Numbers, Numbers]:

@@ -12,7 +12,7 @@ import numpy as np
 from watersmeet.errors import DataError
 from watersmeet.shedding.arrivals import Arrivals, Numbers
 from watersmeet.shedding.kernels.flow import cheapest
-from watersmeet.shedding.optimum import Allocation, halves
+from watersmeet.shedding.optimum import Allocation, sizes_of
 
 
 def paper_optimum(arrivals: Arrivals, memory: int, allocation: Allocation = "variable") -> int:
@@ -24,12 +24,10 @@ def paper_optimum(arrivals: Arrivals, memory: int, allocation: Allocation = "var
     (5, 6)
     """
     keys = _keys_by_tick(arrivals)
-    if not keys.size or not memory:
-        return arrivals.free_results
-    if allocation == "variable":
-        return arrivals.free_results + _found(arrivals, keys, (0, 1), memory)
-    first, second = halves(memory)
-    return arrivals.free_results + _found(arrivals, keys, (0,), first) + _found(arrivals, keys, (1,), second)
+    sizes = sizes_of(memory, allocation)
+    sharing = ((0, 1),) if len(sizes) == 1 else ((0,), (1,))
+    found = (_found(arrivals, keys, streams, size) for streams, size in zip(sharing, sizes, strict=True))
+    return arrivals.free_results + sum(found)
 
 
 def _keys_by_tick(arrivals: Arrivals) -> Numbers:
@@ -42,7 +40,7 @@ def _keys_by_tick(arrivals: Arrivals) -> Numbers:
 
 def _found(arrivals: Arrivals, keys: Numbers, streams: tuple[int, ...], memory: int) -> int:
     """What the rows of these streams find while in a memory that they share."""
-    if not memory:
+    if not memory or not keys.size:
         return 0
     ticks, widest = keys.shape[1], max(arrivals.windows)
     x, i, age = (axis.ravel() for axis in np.meshgrid(streams, np.arange(ticks), np.arange(widest), indexing="ij"))

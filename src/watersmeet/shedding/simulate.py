@@ -13,7 +13,7 @@ import numpy as np
 from watersmeet.errors import DataError
 from watersmeet.shedding.arrivals import Arrivals, Numbers
 from watersmeet.shedding.kernels.policies import LIFE, PROB, RAND, shed
-from watersmeet.shedding.optimum import Allocation, halves
+from watersmeet.shedding.optimum import Allocation, sizes_of
 from watersmeet.shedding.statistics import Probabilities, measured
 
 Policy = Literal["exact", "rand", "prob", "life"]
@@ -40,7 +40,8 @@ def simulate(
         return arrivals.last.copy()
     if policy not in _NUMBERS:
         raise DataError(f"there is no policy {policy!r}; there are exact, rand, prob and life")
-    pools, sizes = _pools(memory, allocation)
+    sizes = np.array(sizes_of(memory, allocation))
+    pools = np.array([0, sizes.size - 1])
     table = measured(arrivals) if probabilities is None else probabilities
     ends = arrivals.times + np.asarray(arrivals.windows, np.int64)[arrivals.streams] - 1
     until = np.empty(len(arrivals), np.int64)
@@ -49,16 +50,3 @@ def simulate(
         table[1 - arrivals.streams, arrivals.keys], pools, sizes, seed, until,
     )  # fmt: skip
     return until
-
-
-def _pools(memory: int | tuple[int, int], allocation: Allocation) -> tuple[Numbers, Numbers]:
-    """The pool of each stream, and the size of each pool."""
-    if allocation == "fixed":
-        pools, sizes = [0, 1], list(halves(memory) if isinstance(memory, int) else memory)
-    elif isinstance(memory, int):
-        pools, sizes = [0, 0], [memory]
-    else:
-        raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
-    if min(sizes) < 0:
-        raise DataError(f"memory is a number of rows, 0 or more, but {min(sizes)} was given")
-    return np.array(pools), np.array(sizes)
