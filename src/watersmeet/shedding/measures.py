@@ -112,7 +112,7 @@ def earth_movers_distance(x: Bag, y: Bag, distance: Distance = euclidean) -> flo
     if not len(left):
         return 0.0
     apart = distance(left, right)
-    return float(apart[np.arange(len(left)), assign(apart)].sum())
+    return float(apart[np.arange(len(left)), assign(np.ascontiguousarray(apart, np.float64))].sum())
 
 
 def sum_of_weights(weights: Points, x_degrees: Numbers, y_degrees: Numbers) -> float:
@@ -149,7 +149,7 @@ def cheapest_cover(weights: Points) -> tuple[Numbers, Numbers]:
     [[0, 1, 1], [0, 1, 2]]
     """
     if weights.shape[0] > weights.shape[1]:
-        columns, rows = cheapest_cover(weights.T)
+        columns, rows = cheapest_cover(np.ascontiguousarray(weights.T))
         return rows, columns
     saved = np.minimum(weights - weights.min(axis=1)[:, None] - weights.min(axis=0)[None, :], 0.0)
     rows, columns = np.arange(weights.shape[0]), assign(saved)
