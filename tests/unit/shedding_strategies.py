@@ -25,8 +25,8 @@ def at_any_time(rng: np.random.Generator, rows: int, keys: int) -> Arrivals:
         times,
         (rng.random(rows) < rng.uniform(0.2, 0.8)).astype(np.int64),
         rng.integers(0, keys, rows),
-        (int(rng.integers(1, rows)), int(rng.integers(1, rows))),
-        counted_from=None if rng.random() < 0.5 else int(rng.integers(0, rows)),
+        (int(rng.integers(1, 2 * rows)), int(rng.integers(1, 2 * rows))),
+        counted_from=None if rng.random() < 0.6 else int(rng.integers(0, rows)),
         one_by_one=bool(rng.random() < 0.3),
     )
 

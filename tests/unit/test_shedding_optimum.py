@@ -49,30 +49,41 @@ def test_the_papers_example_leaves_at_least_3_and_2_rows_incomplete():
     assert archive_metric(EXAMPLE, until) == 3
 
 
+def is_tight(given: Arrivals, best: Optimum) -> bool:
+    """Whether memory is scarce enough for the choice to matter."""
+    return given.free_results < best.results < given.exact_results
+
+
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_optimum_equals_trying_everything_with_one_row_per_tick(seed: int, allocation: Allocation):
     rng = np.random.default_rng(seed)
-    for _ in range(40):
-        counted_from = None if rng.random() < 0.6 else int(rng.integers(0, 5))
-        given = on_ticks(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)), int(rng.integers(1, 5)), counted_from)
+    tight = 0
+    for _ in range(50):
+        counted_from = None if rng.random() < 0.7 else int(rng.integers(0, 5))
+        given = on_ticks(rng, int(rng.integers(3, 10)), int(rng.integers(1, 4)), int(rng.integers(2, 6)), counted_from)
         memory = int(rng.integers(0, 5))
         best = optimum(given, memory, allocation)
         assert best.results == best_by_trying(given, sizes_of(memory, allocation))
         assert best.results == paper_optimum(given, memory, allocation)
         assert is_possible(given, best, sizes_of(memory, allocation))
+        tight += is_tight(given, best)
+    assert tight > 15
 
 
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_optimum_equals_trying_everything_whenever_rows_arrive(seed: int, allocation: Allocation):
     rng = np.random.default_rng(100 + seed)
-    for _ in range(50):
-        given = at_any_time(rng, int(rng.integers(2, 13)), int(rng.integers(1, 4)))
-        memory = int(rng.integers(0, 5))
+    tight = 0
+    for _ in range(60):
+        given = at_any_time(rng, int(rng.integers(8, 19)), int(rng.integers(1, 4)))
+        memory = int(rng.integers(0, 4))
         best = optimum(given, memory, allocation)
         assert best.results == best_by_trying(given, sizes_of(memory, allocation))
         assert is_possible(given, best, sizes_of(memory, allocation))
+        tight += is_tight(given, best)
+    assert tight > 15
 
 
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
