@@ -138,6 +138,10 @@ def test_exact_needs_two_windows_less_two_rows():
     assert optimum(given, 10).results == given.exact_results > optimum(given, 9).results
 
 
+def test_memory_that_is_never_full_costs_nothing():
+    assert optimum(EXAMPLE, 10**12).results == optimum(EXAMPLE, 10**12, "fixed").results == 7
+
+
 def test_null_keys_meet_nothing():
     given = arrivals([0, 1, 2, 3], [0, 1, 1, 0], [None, None, "a", "a"], window=10)
     assert given.exact_results == optimum(given, 3).results == 1
@@ -171,8 +175,8 @@ def test_what_makes_no_sense_is_refused(make, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [400, 800])
 def test_the_papers_sizes_are_solved_on_a_small_graph(window: int):
-    """N = 5600, domain 50, Zipf(1): the paper solved millions of nodes. `make bench` measures; here only that it is
-    right where it can be known."""
+    """N = 5600, domain 50, Zipf(1): the paper solved millions of nodes. The curve is exact where it
+    can be known, and the rows named fit into memory."""
     rng = np.random.default_rng(window)
     given = one_per_tick(zipf(rng, 5600), zipf(rng, 5600), window=window, counted_from=2 * window)
     curve = optimum_curve(given, 2 * window)

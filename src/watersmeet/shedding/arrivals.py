@@ -151,7 +151,7 @@ def arrivals(
     1
     """
     which = np.asarray(streams, np.int64)
-    pair = (window, window) if isinstance(window, int) else window
+    pair = window if isinstance(window, tuple) else (window, window)
     numbers, values = _numbered(keys, which)
     return Arrivals(np.asarray(times, np.int64), which, numbers, pair, counted_from, one_by_one, values)
 

@@ -16,7 +16,7 @@ another, each at the best price left, so one run gives the optimum for every mem
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -61,22 +61,27 @@ def optimum_curve(arrivals: Arrivals, memory: int, allocation: Allocation = "var
     >>> optimum_curve(streams, 4).tolist()
     [1, 4, 6, 7, 7]
     """
-    if len(sizes_of(memory, allocation)) == 1:
-        return _solve(arrivals, (0, 2), memory)[0] + arrivals.free_results
     sizes = np.arange(memory + 1)
-    of_first, of_second = (_solve(arrivals, (x, x + 1), (memory + 1) // 2)[0] for x in (0, 1))
-    curve: Numbers = of_first[sizes // 2] + of_second[sizes - sizes // 2] + arrivals.free_results
-    return curve
+    if len(sizes_of(memory, allocation)) == 1:
+        return arrivals.free_results + _at(_solve(arrivals, (0, 2), memory)[0], sizes)
+    first, second = (_solve(arrivals, (x, x + 1), memory - memory // 2)[0] for x in (0, 1))
+    return arrivals.free_results + _at(first, sizes // 2) + _at(second, sizes - sizes // 2)
+
+
+def _at(curve: Numbers, sizes: Numbers) -> Numbers:
+    """A curve at some sizes; beyond its end it is flat."""
+    found: Numbers = curve[np.minimum(sizes, curve.size - 1)]
+    return found
 
 
 def sizes_of(memory: int | tuple[int, int], allocation: Allocation) -> tuple[int, ...]:
     """The size of the memory that is shared, or of each stream's. An odd row goes to the second stream."""
     if allocation not in ("fixed", "variable"):
         raise DataError(f"allocation is 'fixed' or 'variable', but {allocation!r} was given")
-    if allocation == "variable" and not isinstance(memory, int):
-        raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
-    if isinstance(memory, int):
+    if not isinstance(memory, tuple):
         sizes: tuple[int, ...] = (memory,) if allocation == "variable" else (memory // 2, memory - memory // 2)
+    elif allocation == "variable":
+        raise DataError("variable allocation shares one memory; give one number of rows, or allocation='fixed'")
     else:
         sizes = memory
     if min(sizes) < 0:
@@ -84,34 +89,62 @@ def sizes_of(memory: int | tuple[int, int], allocation: Allocation) -> tuple[int
     return sizes
 
 
+class _Events(NamedTuple):
+    """The nodes of the chains, as kernels/chains.py lists them; `rows` are sorted by chain."""
+
+    rows: Numbers
+    instant_of: Numbers
+    gains: Numbers
+    stayers: Numbers
+    places: Numbers
+    entering: Numbers
+    entered: Numbers
+
+
+class _Arcs(NamedTuple):
+    tails: Numbers
+    heads: Numbers
+    costs: Numbers
+    limits: Numbers
+
+
 def _solve(arrivals: Arrivals, streams: tuple[int, int], memory: int) -> tuple[Numbers, Numbers]:
     """For the streams from the first up to the second: the results beyond the free ones for each memory, and `until`
-    for the largest."""
+    for the largest. Fewer memories have results than asked for if more would not help."""
     until = arrivals.instants.copy()
-    curve = np.zeros(memory + 1, np.int64)
+    events = _events(arrivals, streams)
+    if not events.instant_of.size:
+        return np.zeros(1, np.int64), until
+    staying = np.flatnonzero(events.stayers)
+    nodes = arrivals.instant_times.size + events.instant_of.size
+    units = min(memory, len(arrivals))
+    flow, prices = cheapest(nodes, *_arcs(arrivals, events, staying, units), units)
+    enter, stay = flow[: events.entered.size], flow[events.entered.size :][: staying.size]
+    held = np.bincount(events.entered, enter, events.instant_of.size).astype(np.int64)
+    held[staying] += stay
+    keep_newest(events.rows, events.instant_of, events.places, held, until)
+    return np.cumsum(np.append(0, -prices)), until
+
+
+def _events(arrivals: Arrivals, streams: tuple[int, int]) -> _Events:
     rows = np.argsort(arrivals.chains, kind="stable")
     starts = np.searchsorted(arrivals.chains[rows], np.arange(2 * arrivals.key_count + 1))
-    instant_of, gains, stayers, places, entering, entered = events_of(
+    listed = events_of(
         rows, starts, arrivals.key_count, arrivals.instants, arrivals.last, arrivals.first_counted, *streams
     )
-    if not instant_of.size or not memory:
-        return curve, until
-    at, on_chain = _numbering(arrivals.instant_times.size, instant_of)
-    staying = np.flatnonzero(stayers)
-    units = min(memory, len(arrivals))
-    no_limit, free = np.full_like(at[1:], units), np.zeros_like(at)
-    # arcs: enter, stay, leave, wait
-    tails = np.concatenate([at[arrivals.instants[entering]], on_chain[staying - 1], on_chain, at[:-1]])
-    heads = np.concatenate([on_chain[entered], on_chain[staying], at[instant_of], at[1:]])
-    costs = np.concatenate([-gains[entered], -gains[staying], np.zeros_like(on_chain), free[1:]])
-    limits = np.concatenate([np.ones_like(entered), stayers[staying], np.full_like(on_chain, units), no_limit])
-    flow, prices = cheapest(at.size + on_chain.size, tails, heads, costs, limits, units)
-    held = np.bincount(entered, flow[: entered.size], on_chain.size).astype(np.int64)
-    held[staying] += flow[entered.size : entered.size + staying.size]
-    keep_newest(rows, instant_of, places, held, until)
-    curve[1 : prices.size + 1] = np.cumsum(-prices)
-    curve[prices.size + 1 :] = curve[prices.size]
-    return curve, until
+    return _Events(rows, *listed)
+
+
+def _arcs(arrivals: Arrivals, events: _Events, staying: Numbers, units: int) -> _Arcs:
+    """The arcs by which units enter chains, stay in them, leave them, and wait on the timeline, in this order."""
+    at, on_chain = _numbering(arrivals.instant_times.size, events.instant_of)
+    leave, wait = np.zeros_like(on_chain), np.zeros_like(at[1:])
+    return _Arcs(
+        np.concatenate([at[arrivals.instants[events.entering]], on_chain[staying - 1], on_chain, at[:-1]]),
+        np.concatenate([on_chain[events.entered], on_chain[staying], at[events.instant_of], at[1:]]),
+        np.concatenate([-events.gains[events.entered], -events.gains[staying], leave, wait]),
+        np.concatenate([np.ones_like(events.entered), events.stayers[staying], leave + units, wait + units]),
+    )
 
 
 def _numbering(instants: int, instant_of: Numbers) -> tuple[Numbers, Numbers]:

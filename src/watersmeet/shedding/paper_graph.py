@@ -7,7 +7,11 @@ dropped. So every memory size is feasible and the optimum stays the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from watersmeet.errors import DataError
 from watersmeet.shedding.arrivals import Arrivals, Numbers
@@ -38,44 +42,70 @@ def _keys_by_tick(arrivals: Arrivals) -> Numbers:
     return arrivals.keys.reshape(ticks, 2).T
 
 
+class _Nodes(NamedTuple):
+    """Row i of stream x in memory while tick j is joined, for all of these; and the numbers of the nodes."""
+
+    x: Numbers
+    i: Numbers
+    j: Numbers
+    held: Numbers  # [x, i, j − i]
+    idle: Numbers  # [j]
+    sink: int
+
+
 def _found(arrivals: Arrivals, keys: Numbers, streams: tuple[int, ...], memory: int) -> int:
     """What the rows of these streams find while in a memory that they share."""
     if not memory or not keys.size:
         return 0
-    ticks, widest = keys.shape[1], max(arrivals.windows)
-    x, i, age = (axis.ravel() for axis in np.meshgrid(streams, np.arange(ticks), np.arange(widest), indexing="ij"))
-    j = i + age
-    lives = (age < np.asarray(arrivals.windows)[x]) & (j < ticks)
-    x, i, j, age = x[lives], i[lives], j[lives], age[lives]
-    held, idle, sink = _numbering(x, i, j, ticks, widest)
-
-    node = held[x, i, age]
-    survives = np.flatnonzero((j + 1 < ticks) & (age + 1 < np.asarray(arrivals.windows)[x]))
-    meets = keys[1 - x[survives], j[survives] + 1] == keys[x[survives], i[survives]]
-    counts = j[survives] + 1 >= arrivals.first_counted
-    old, new, ending = np.flatnonzero(j > i), np.flatnonzero(j == i), np.flatnonzero(j == ticks - 1)
-
-    arcs = [
-        (node[survives], held[x[survives], i[survives], age[survives] + 1], -1 * (meets & counts)),
-        *((node[old], held[y, j[old], 0], 0) for y in streams),  # replaced by a new row of any of them
-        (node[old], idle[j[old]], 0),
-        (idle[i[new]], node[new], 0),
-        (node[ending], np.full(ending.size, sink), 0),
-    ]
-    waiting = np.append(idle[1:], sink)
-    tails = np.concatenate([*(tail for tail, _, _ in arcs), idle])
-    heads = np.concatenate([*(head for _, head, _ in arcs), waiting])
-    costs = np.concatenate([*(np.broadcast_to(cost, tail.shape) for tail, _, cost in arcs), np.zeros_like(idle)])
-    limits = np.where(np.arange(tails.size) < tails.size - ticks, 1, memory)
-    _, prices = cheapest(sink + 1, tails, heads, costs, limits, memory)
+    nodes = _nodes(streams, np.asarray(arrivals.windows), keys.shape[1])
+    tails, heads = zip(*_arcs(nodes, streams), strict=True)
+    meets = _meets(nodes, keys, arrivals.first_counted)
+    costs = np.concatenate([-1 * meets, np.zeros(sum(map(len, tails[1:])), np.int64)])
+    limits = np.ones_like(costs)
+    limits[-len(tails[-1]) :] = memory
+    _, prices = cheapest(nodes.sink + 1, np.concatenate(tails), np.concatenate(heads), costs, limits, memory)
     return int(-prices.sum())
 
 
-def _numbering(x: Numbers, i: Numbers, j: Numbers, ticks: int, widest: int) -> tuple[Numbers, Numbers, int]:
-    """Node numbers in the order of time; at one tick the rows held before, then idle memory, then the new rows."""
+def _nodes(streams: tuple[int, ...], windows: Numbers, ticks: int) -> _Nodes:
+    """Nodes are numbered in the order of time; at one tick the rows held before, then idle memory, then new rows."""
+    widest = int(windows.max())
+    axes = np.meshgrid(streams, np.arange(ticks), np.arange(widest), indexing="ij")
+    x, i, age = (axis.ravel() for axis in axes)
+    lives = (age < windows[x]) & (i + age < ticks)
+    x, i, j = x[lives], i[lives], (i + age)[lives]
     order = np.argsort(np.concatenate([3 * j + np.where(j > i, 0, 2), 3 * np.arange(ticks) + 1]), kind="stable")
     numbers = np.empty_like(order)
     numbers[order] = np.arange(order.size)
-    held = np.full((2, ticks, widest), -1)
+    held = np.full((2, ticks, widest + 1), -1)
     held[x, i, j - i] = numbers[: x.size]
-    return held, numbers[x.size :], order.size
+    return _Nodes(x, i, j, held, numbers[x.size :], order.size)
+
+
+def _surviving(nodes: _Nodes) -> Numbers:
+    """The nodes after which the row can be in memory for another tick."""
+    return np.flatnonzero(nodes.held[nodes.x, nodes.i, nodes.j - nodes.i + 1] >= 0)
+
+
+def _meets(nodes: _Nodes, keys: Numbers, first_counted: int) -> npt.NDArray[np.bool_]:
+    """Whether a row that survives finds a result that counts at the next tick."""
+    here = _surviving(nodes)
+    x, i, then = nodes.x[here], nodes.i[here], nodes.j[here] + 1
+    found: npt.NDArray[np.bool_] = (keys[1 - x, then] == keys[x, i]) & (then >= first_counted)
+    return found
+
+
+def _arcs(nodes: _Nodes, streams: tuple[int, ...]) -> Iterator[tuple[Numbers, Numbers]]:
+    """Tails and heads: a row survives, is replaced by a new one of any of the streams, is dropped, is admitted, is
+    there at the end; and idle memory waits."""
+    x, i, j, held, idle, sink = nodes
+    node = held[x, i, j - i]
+    here = _surviving(nodes)
+    old, new, end = np.flatnonzero(j > i), np.flatnonzero(j == i), np.flatnonzero(j == idle.size - 1)
+    yield node[here], held[x, i, j - i + 1][here]
+    for y in streams:
+        yield node[old], held[y, j[old], 0]
+    yield node[old], idle[j[old]]
+    yield idle[i[new]], node[new]
+    yield node[end], np.full(end.size, sink)
+    yield idle, np.append(idle[1:], sink)

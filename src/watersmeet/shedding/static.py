@@ -140,7 +140,7 @@ def retain_rows(a: pa.Table, b: pa.Table, on: str, k: int | tuple[int, int]) -> 
     """
     (codes_a, codes_b), size = _encoded([_column(a, on), _column(b, on)])
     graph = Components(np.bincount(codes_a, minlength=size), np.bincount(codes_b, minlength=size))
-    kept = retain(graph, k) if isinstance(k, int) else retain_by_side(graph, *k)
+    kept = retain_by_side(graph, *k) if isinstance(k, tuple) else retain(graph, k)
     return a.filter(pa.array(_first_of_each(codes_a, kept.of_a))), b.filter(
         pa.array(_first_of_each(codes_b, kept.of_b))
     )
