@@ -1,0 +1,1 @@
+"""Pure functions on arrays, compiled by Numba: flows, policies and dynamic programs."""
