@@ -244,3 +244,11 @@ def test_first_and_last_go_by_event_time_then_arrival(run_changing):
     sources = timeline("s: 1@2 2@1 3@2 -@3", s="5 seconds")
     log = run_changing("SELECT FIRST(v) AS f, LAST(v) AS l FROM s [UNBOUNDED]", sources)
     assert [answer_at(log, t) for t in (1, 2, 3)] == [["2 2"], ["2 3"], ["2 3"]]
+
+
+def test_what_no_new_row_can_meet_is_still_withdrawn_when_its_partner_leaves(run_changing):
+    """A row of b meets only rows of a that are not later, so none to come; it stays in the answer all the same."""
+    sql = """SELECT a.v AS x, b.v AS y FROM a [RANGE 1 SECOND], b [RANGE 3 SECONDS] WHERE a.ts <= b.ts
+             EXCEPT SELECT v AS x, v AS y FROM c [RANGE 1 SECOND]"""
+    log = run_changing(sql, timeline("a: 1@0 9@8\nb: 2@0.5 8@8\nc: 7@8"))
+    assert changes(log)[:2] == ["0.5 +1 2", "1.000001 -1 2"]

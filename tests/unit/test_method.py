@@ -71,11 +71,41 @@ def test_a_hash_join_without_an_equality_says_what_it_lacks(condition: str) -> N
         two_streams().sql(sql).to_arrow()
 
 
-@pytest.mark.parametrize("name", ["merge", "w_join", "nlw", "hw", "ripple", "xjoin"])
-def test_reserved_algorithms_are_refused_by_name(name: str) -> None:
-    sql = f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE OPTIONS (join = '{name}')"
-    with pytest.raises(UnsupportedError, match=f"option join = '{name}' is understood but cannot run yet"):
-        two_streams().sql(sql).to_arrow()
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            "SELECT a.k FROM a [ROWS 5], b [RANGE 1 MINUTE] WHERE a.k = b.k OPTIONS (join = 'merge')",
+            "ROWS windows count rows",
+        ),
+        ("SELECT a.k FROM a, b WHERE a.x < b.x WINDOW = 1 MINUTE OPTIONS (join = 'hw')", "cannot answer this query"),
+        ("SELECT a.k FROM a, b WHERE a.x < b.x WINDOW = 1 MINUTE OPTIONS (join = 'xjoin')", "cannot answer this query"),
+    ],
+)
+def test_an_algorithm_says_why_it_cannot_answer(query: str, words: str) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        two_streams().sql(query).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("join = 'hash', windows = 'gca'", "it goes with join = 'merge'"),
+        ("join = 'nlw', order = 'a: a,b; b: b,a'", "has one order"),
+        ("join = 'hw', buckets = 'a:3, b:4'", "has one number"),
+        ("join = 'merge', order = 'b, a'", "does not go with join = 'merge'"),
+        ("join = 'merge', invalidate = 'all'", "does not go with join = 'merge'"),
+        ("join = 'w_join', buckets = 5", "has no buckets"),
+    ],
+)
+def test_options_that_an_algorithm_of_h02_does_not_have_are_named(options: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        two_streams().sql(f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE OPTIONS ({options})")
+
+
+def test_unequal_windows_are_enough_to_ask_for_a_merge() -> None:
+    plan = two_streams().sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE OPTIONS (windows = 'lca')").plan
+    assert (plan.method.algorithm, plan.method.windows) == ("merge", "lca")
 
 
 def test_metrics_show_the_work_of_an_algorithm_and_of_nothing_else() -> None:

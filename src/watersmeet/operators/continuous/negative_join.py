@@ -60,12 +60,16 @@ class NegativeJoin(FromMany):
         entered = entering(self._born(pa.concat_batches(found), lives)) if found else no_changes(self.schema)
         self.complete = self.trigger.reach(until, entered)
         left = self._withdrawn(self.complete)
-        self._forget(self.complete - 1)  # rows that leave at that very instant are still to be withdrawn
+        self._forget(self.complete)
         return entered_and_left(entered, self.trigger.noticed(left, entered))
 
     def _forget(self, until: int) -> None:
-        for _ in self.join.advance(dict.fromkeys(self.join.windows.streams, until)):
-            raise AssertionError("a join gives no results when time passes")
+        """A row stays while it is in its window, also if no row to come can meet it: what it was joined with may still
+        be withdrawn, by another member that leaves first."""
+        for one in self.ranged:
+            lasts = death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0]
+            if one.alias in self.join.stores:
+                self.join.stores[one.alias].expire(until - int(lasts))
 
     def _withdrawn(self, until: int) -> Delta:
         parts: list[pa.RecordBatch] = []
