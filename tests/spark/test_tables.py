@@ -6,7 +6,10 @@ import datetime as dt
 
 import pytest
 
+from tests.spark.harness import cut, streaming_session, with_sentinels, write_arrivals
+from tests.spark.test_continuous import two_streams
 from watersmeet.errors import OptionError
+from watersmeet.session import Session
 from watersmeet.spark.tables import ParquetTable, latest
 
 
@@ -43,6 +46,23 @@ def test_the_latest_state_of_a_key_is_its_last_entry_or_that_it_is_gone(spark):
     log = changes(spark, ("+", 1, "a", 1), ("-", 5, "a", 1), ("+", 5, "a", 2), ("+", 1, "b", 1), ("-", 9, "b", 1))
     found = {row.region: (row["_op"], row.n) for row in latest(log, ["region"]).collect()}
     assert found == {"a": ("+", 2), "b": ("-", 1)}
+
+
+def test_a_streaming_query_keeps_a_table_batch_by_batch(spark, tmp_path):
+    (source,) = (one for one in two_streams(60, 5) if one.name == "a")
+    pieces = with_sentinels([source], {"a": cut(source.table, [25, 20, 15])})
+    write_arrivals(tmp_path / "a", pieces["a"])
+    query = streaming_session(spark, [source], tmp_path, 2).sql(
+        "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [UNBOUNDED] GROUP BY k"
+    )
+    table = ParquetTable(str(tmp_path / "table"), ["k"])
+    writer = query.dataframe().writeStream.foreachBatch(table.apply)
+    writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start().awaitTermination()
+    local = Session()
+    local.stream("a", source.table, time="ts")
+    expected = {row["k"]: (row["n"], row["total"]) for row in local.sql(query.plan.sql).final().to_pylist()}
+    assert {row.k: (row.n, row.total) for row in table.read(spark).collect()} == expected
+    assert query.metrics()["rows_in"] == 61
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,14 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
 
 
 def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
-    """The numbers of a query. Where joins run in stages of their own, rows come in and may be late there."""
+    """The numbers of a query. Where joins run in stages of their own, rows come in there."""
     counts = _counts(rows.get(observed))
     firsts = [_counts(row) for name, row in rows.items() if name.startswith(observed + FIRST)]
     if not firsts:
         return counts
-    outside = {name: sum(first.get(name, 0) for first in firsts) for name in ("rows_in", "late_rows")}
+    rows_in = sum(first.get("rows_in", 0) for first in firsts)
     added = {name: counts.get(name, 0) + sum(first.get(name, 0) for first in firsts) for name in firsts[0]}
-    return {**added, **outside, "results": counts.get("results", 0)}
+    return {**added, "rows_in": rows_in, "results": counts.get("results", 0)}
 
 
 def _counts(row: Any) -> dict[str, int]:

@@ -53,10 +53,16 @@ class ParquetTable:
         held = self._pointer()
         if held is not None and held["batch"] >= batch_id:
             return
-        now = latest(changes, self.key)
+        now = latest(changes, self.key).persist()  # used twice below: the query must not run its batch twice for that
+        try:
+            self._write(now, batch_id, held)
+        finally:
+            now.unpersist()
+
+    def _write(self, now: DataFrame, batch_id: int, held: dict[str, Any] | None) -> None:
         arrived = now.filter(F.col(OP) == "+").drop(OP)
         if held is not None:
-            before = changes.sparkSession.read.parquet(str(self.folder / held["data"]))
+            before = now.sparkSession.read.parquet(str(self.folder / held["data"]))
             keys = now.select(*map(_quoted, self.key))
             same = [before[_quoted(name)].eqNullSafe(keys[_quoted(name)]) for name in self.key]  # NULL is a key too
             untouched = before.join(keys, same, "left_anti")

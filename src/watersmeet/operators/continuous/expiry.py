@@ -150,7 +150,6 @@ class AnnouncedDeaths:
 
     def __init__(self, schema: pa.Schema, aliases: list[str]) -> None:
         self.schema = schema
-        self.aliases = aliases
         self._room = FIRST_ROOM
         self._head = self._gone = 0
         self._columns = [payload_column(field.type, self._room) for field in schema]

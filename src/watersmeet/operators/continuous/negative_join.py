@@ -69,7 +69,7 @@ class NegativeJoin(FromMany):
         for one in self.ranged:
             lasts = death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0]
             if one.alias in self.join.stores:
-                self.join.stores[one.alias].expire(until - int(lasts))
+                self.join.counters.expired_rows += self.join.stores[one.alias].expire(until - int(lasts))
 
     def _withdrawn(self, until: int) -> Delta:
         parts: list[pa.RecordBatch] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
@@ -44,7 +44,6 @@ class Continuous:
         self.schema = schema
         self.counters = Counters()
         self.delays = Delays()
-        self._gone = BEGINNING_US
 
     @property
     def window_rows(self) -> int:

@@ -21,8 +21,8 @@ NO_MASK = np.empty(0, np.bool_)
 
 
 def identities(columns: Sequence[pa.Array], length: int) -> tuple[UInt64s, UInt64s]:
-    """128 bits per row that tell rows apart. Those of one number column are exact; of others, two rows would
-    share them once in some 10^19 pairs of billions of rows."""
+    """128 bits per row that tell rows apart. Those of a single column of numbers are exact; otherwise two of a billion
+    different rows share them with a probability of about 10^-21."""
     first = np.zeros(length, np.uint64)
     second = np.zeros(length, np.uint64)
     for column in columns:

@@ -48,7 +48,6 @@ class StreamSource:
         self.waiting = Waiting()
         self.lifetimes = Lifetimes(window, boundary)
         self.complete = BEGINNING_US
-        self.newest_us = BEGINNING_US
 
     announced = property(lambda self: self.lifetimes.announced)
     in_turn = property(lambda self: self.lifetimes.in_turn)
@@ -56,10 +55,7 @@ class StreamSource:
     def take(self, until: int) -> Lives | None:
         self.complete = until
         rows = self.waiting.release(until)
-        if rows is None:
-            return None
-        self.newest_us = max(self.newest_us, int(rows.times[-1]))
-        return self.lifetimes.of(rows)
+        return None if rows is None else self.lifetimes.of(rows)
 
     def inputs(self) -> Iterator[Node]:
         yield from ()
