@@ -1,0 +1,1 @@
+"""Generators of streams: seeded, vectorised, and the same for everyone who gives the same numbers."""
