@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.hints import parse_rate
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan, relations_below
 
@@ -45,7 +46,14 @@ class Session:
         self._host = _host(spark, buckets)
 
     def stream(
-        self, name: str, data: Any, *, time: str, lateness: str = "0 seconds", rate: float | None = None
+        self,
+        name: str,
+        data: Any,
+        *,
+        time: str,
+        lateness: str = "0 seconds",
+        rate: float | str | None = None,
+        distinct: Mapping[str, float] | None = None,
     ) -> None:
         """Declare a stream.
 
@@ -53,12 +61,14 @@ class Session:
         frame, or the path of a Parquet, CSV or JSON file (or folder).
         time: the column that holds the event time, a timestamp.
         lateness: how far out of order rows may arrive; rows later than that are dropped and counted.
-        rate: rows per second, if known; otherwise measured where that is cheap. It guides the join order.
+        rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
+        until rows have been seen.
+        distinct: the number of values of some columns, by name, if known; it guides the join order too.
         """
         schema, source, rows = self._host.opened(data, name)
         stream = Stream(name, schema, _column_named(name, time), _lateness(name, lateness), source)
-        known = _measured(data, time, rows) if rate is None else Statistics(rate, rows)
-        self.catalog.add(replace(stream, statistics=known))
+        known = _measured(data, time, rows) if rate is None else Statistics(_rate(name, rate), rows)
+        self.catalog.add(replace(stream, statistics=replace(known, distinct=dict(distinct or {}))))
 
     def table(self, name: str, data: Any) -> None:
         """Declare a static table, read once when a query starts. `data` is as for `stream`."""
@@ -174,6 +184,13 @@ def _lateness(name: str, lateness: str) -> int:
         return parse_interval(lateness)
     except ValueError as error:
         raise CatalogError(f"the lateness of stream {name!r}: {error}") from None
+
+
+def _rate(name: str, rate: float | str) -> float:
+    try:
+        return parse_rate(str(rate))
+    except ValueError as error:
+        raise CatalogError(f"the rate of stream {name!r}: {error}") from None
 
 
 def _measured(data: object, time: str, rows: int | None) -> Statistics:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from watersmeet.engine.sources import source_from_options
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, parse_script
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Query
+
+T = TypeVar("T")
 
 CONSOLE: Mapping[str, str] = {"sink": "console"}
 # Opens the input of a CREATE: its columns, what the host reads it from, and its number of rows if that is known.
@@ -89,7 +92,8 @@ def declare(
 
 def _relation(statement: CreateStream | CreateTable, opened: Opened, text: str) -> Stream | Table:
     schema, source, rows = opened
-    statistics = Statistics(rows=rows)
+    distinct = _hint(statement, "distinct", parse_distinct, text) or {}
+    statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, _as_declared(distinct, schema))
     if isinstance(statement, CreateTable):
         return Table(statement.name, schema, source, statement.options, statistics)
     time = _time_column(statement, schema, text)
@@ -111,13 +115,24 @@ def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:
 
 
 def _lateness(statement: CreateStream, text: str) -> int:
-    written = _option(statement, "lateness")
+    return _hint(statement, "lateness", parse_interval, text) or 0
+
+
+def _hint(statement: CreateStream | CreateTable, name: str, parse: Callable[[str], T], text: str) -> T | None:
+    """What is said under a name, or None if nothing is."""
+    written = _option(statement, name)
     try:
-        return 0 if written is None else parse_interval(written)
+        return None if written is None else parse(written)
     except ValueError as error:
-        span = next(s.span for s in statement.settings if s.name.lower() == "lateness")
-        raise OptionError(f"lateness: {error}", sql=text, span=span) from None
+        span = next(s.span for s in statement.settings if s.name.lower() == name)
+        raise OptionError(f"{name}: {error}", sql=text, span=span) from None
 
 
-def _option(statement: CreateStream, name: str) -> str | None:
+def _as_declared(distinct: Mapping[str, float], schema: pa.Schema) -> dict[str, float]:
+    """By the columns' own names, which are written in any case."""
+    names = {name.lower(): name for name in schema.names}
+    return {names.get(column.lower(), column): count for column, count in distinct.items()}
+
+
+def _option(statement: CreateStream | CreateTable, name: str) -> str | None:
     return next((value for key, value in statement.options.items() if key.lower() == name), None)

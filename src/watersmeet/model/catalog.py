@@ -15,10 +15,14 @@ from watersmeet.model.time import normalized_time_type
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is known or declared about a stream before it flows; None where nothing is known."""
+    """What is known or declared about a stream before it flows; None where nothing is known.
+
+    `distinct` is the number of values of some columns, by name.
+    """
 
     rows_per_second: float | None = None
     rows: int | None = None
+    distinct: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Stream:
                 f"the event time {self.time!r} of stream {self.name!r} is {kind}, not a timestamp",
                 hint="cast it to a timestamp before it enters, or name another column as time",
             )
+        _check_columns(self.name, self.schema, self.statistics)
         if self.lateness_us < 0:
             raise CatalogError(f"the lateness of stream {self.name!r} is negative; write '0 seconds' or more")
         normalized = self.schema.set(index, pa.field(self.time, normalized_time_type(kind)))
@@ -66,8 +71,20 @@ class Table:
     options: Mapping[str, str] = field(default_factory=dict)
     statistics: Statistics = Statistics()
 
+    def __post_init__(self) -> None:
+        _check_columns(self.name, self.schema, self.statistics)
+
 
 Relation = Stream | Table
+
+
+def _check_columns(name: str, schema: pa.Schema, statistics: Statistics) -> None:
+    for column in statistics.distinct:
+        if column not in schema.names:
+            raise CatalogError(
+                f"distinct names column {column!r}, which {name!r} does not have",
+                hint=f"its columns are {', '.join(schema.names)}",
+            )
 
 
 class Catalog:

@@ -1,63 +1,93 @@
-"""For each stream, the order in which its new rows visit the others, and through which index.
+"""For each stream, the order in which its new rows visit the others, and through which index: what costs least.
 
-Greedy: next comes the input that the rows bound so far narrow down most, by a key, then an interval, then a
-comparison, then by time alone; among equals the one that keeps fewer rows. An order that the query asks for is
-followed instead; through which index is still chosen step by step.
+The search is over all orders of each origin. An order that the query asks for is followed instead; through which
+index is still chosen step by step. Joins by the papers' algorithms have no indexes to choose; GO03's loops take the
+best order for their own costs.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.plan.strategy import Code, Comparison, JoinStrategy, Route, Step
+from watersmeet.optimizer.cost.walk import Walk
+from watersmeet.optimizer.describe import Description
+from watersmeet.optimizer.join_order import MOST_STREAMS, best_lazy_orders, best_local_orders, cheapest, permitted
+from watersmeet.optimizer.order_heuristics import ranked_order
+from watersmeet.plan.method import LOOPS
+from watersmeet.plan.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
 
 ABOVE = ("gt", "ge")
 BELOW = ("lt", "le")
 
 
 def choose_routes(strategy: JoinStrategy) -> JoinStrategy:
-    return replace(strategy, routes=tuple(_route(strategy, one.alias) for one in strategy.join.streams))
+    if len(strategy.join.inputs) < 2:
+        return strategy
+    description = Description(strategy)
+    orders = strategy.method.orders or _orders(description)
+    routes = tuple(_in_order(description, one.alias, orders[one.alias]) for one in strategy.join.streams)
+    return replace(strategy, routes=routes)
 
 
-def _route(strategy: JoinStrategy, origin: str) -> Route:
-    order = strategy.method.orders.get(origin)
-    return _greedy(strategy, origin) if order is None else _in_order(strategy, origin, order)
+def walk_of(description: Description, origin: str) -> Walk:
+    return Walk(description.graph, origin, intervals_of(description.strategy))
 
 
-def _in_order(strategy: JoinStrategy, origin: str, order: tuple[str, ...]) -> Route:
-    steps = tuple(_step(strategy, list(order[:d]), order[d]) for d in range(1, len(order)))
-    return Route(origin, steps, order[0])
+def intervals_of(strategy: JoinStrategy) -> frozenset[tuple[str, str]]:
+    """The pairs of inputs (own, bound) where the second tells an interval for a code of the first."""
+    pairs = {(c.own.stream, c.bound.stream) for c in strategy.comparisons}
+    return frozenset(
+        (own, bound)
+        for own, bound in pairs
+        if _interval(tuple(c for c in strategy.comparisons if (c.own.stream, c.bound.stream) == (own, bound)))
+    )
 
 
-def _greedy(strategy: JoinStrategy, origin: str) -> Route:
-    bound = [origin]
-    remaining = [one.alias for one in strategy.join.inputs if one.alias != origin]
-    steps: list[Step] = []
-    while remaining:
-        candidates = [_step(strategy, bound, alias) for alias in remaining]
-        best = min(candidates, key=lambda step: _preference(strategy, step))
-        steps.append(best)
-        bound.append(best.stream)
-        remaining.remove(best.stream)
-    return Route(origin, tuple(steps))
+def _orders(description: Description) -> dict[str, tuple[str, ...]]:
+    strategy = description.strategy
+    origins = [one.alias for one in strategy.join.streams]
+    method = strategy.method
+    if method.algorithm in LOOPS and len(description.aliases) <= MOST_STREAMS:
+        graph = description.with_buckets(method.buckets)
+        found = best_local_orders(graph)
+        if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):
+            found = best_lazy_orders(graph, method.refresh_us / 1e6)
+        return {origin: found[origin] for origin in origins}
+    return {origin: _order(walk_of(description, origin)) for origin in origins}
 
 
-def _preference(strategy: JoinStrategy, step: Step) -> tuple[int, float]:
-    rank = {"hash": 0, "sorted": 1, "scan": 2 if step.comparisons else 3}[step.access]
-    rows = strategy.rows_kept.get(step.stream)
-    return rank, float("inf") if rows is None else rows
+def _order(walk: Walk) -> tuple[str, ...]:
+    if len(walk.graph.streams) > MOST_STREAMS:
+        return ranked_order(walk)
+    return cheapest(walk.graph, walk.step, walk.origin, lambda bound: permitted(walk, bound))
 
 
-def _step(strategy: JoinStrategy, bound: list[str], stream: str) -> Step:
+def _in_order(description: Description, origin: str, order: tuple[str, ...]) -> Route:
+    strategy = description.strategy
+    walk = None if strategy.method.is_classic or order[0] != origin else walk_of(description, origin)
+    steps = []
+    for d in range(1, len(order)):
+        bound, stream = list(order[:d]), order[d]
+        wanted: Access | None = None
+        if walk is not None:
+            bits = sum(1 << walk.graph.position(name) for name in bound)
+            wanted = walk.visit(bits, walk.graph.position(stream)).access
+        steps.append(_step(strategy, bound, stream, wanted))
+    return Route(origin, tuple(steps), order[0])
+
+
+def _step(strategy: JoinStrategy, bound: list[str], stream: str, wanted: Access | None) -> Step:
     equalities = _equalities(strategy, bound, stream)
     comparisons = tuple(c for c in strategy.comparisons if c.own.stream == stream and c.bound.stream in bound)
-    if equalities:
-        return Step(stream, "hash", equalities, comparisons)
     interval = _interval(comparisons)
-    if interval is not None:
+    if wanted is None:
+        wanted = "hash" if equalities else "sorted" if interval is not None else "scan"
+    if wanted == "sorted" and interval is not None:
         first = tuple(sorted(comparisons, key=lambda c: c.own != interval))
-        return Step(stream, "sorted", (), first, interval)
-    return Step(stream, "scan", (), comparisons)
+        return Step(stream, "sorted", equalities, first, interval)
+    if wanted == "hash" and equalities:
+        return Step(stream, "hash", equalities, comparisons)
+    return Step(stream, "scan", equalities, comparisons)
 
 
 def _equalities(strategy: JoinStrategy, bound: list[str], stream: str) -> tuple[tuple[Code, Code], ...]:

@@ -25,14 +25,14 @@ def _rows_kept(join: Join, one: Input) -> float | None:
         return one.window.count
     if not isinstance(relation, Stream) or relation.statistics.rows_per_second is None:
         return None
-    kept_us = _kept_us(join, one)
-    if kept_us >= FOREVER_US:
+    span_us = kept_us(join, one)
+    if span_us >= FOREVER_US:
         return relation.statistics.rows
-    expected = relation.statistics.rows_per_second * kept_us / UNITS_US["second"]
+    expected = relation.statistics.rows_per_second * span_us / UNITS_US["second"]
     return expected if relation.statistics.rows is None else min(expected, relation.statistics.rows)
 
 
-def _kept_us(join: Join, one: Input) -> int:
+def kept_us(join: Join, one: Input) -> int:
     """Until the watermark of every other stream, which trails by that stream's lateness, is out of reach."""
     windows = join.windows
     reach = zip(windows.streams, windows.limits[windows.streams.index(one.alias)], strict=True)

@@ -24,7 +24,7 @@ MOST_STREAMS = 8
 
 def best_global_order(graph: JoinGraph) -> Order:
     """The cheapest global order under eager evaluation."""
-    return _search(graph, Eager(graph).of_step)
+    return cheapest(graph, Eager(graph).of_step)
 
 
 def best_local_order(graph: JoinGraph, origin: str, *, cross_products: bool = False) -> Order:
@@ -33,7 +33,7 @@ def best_local_order(graph: JoinGraph, origin: str, *, cross_products: bool = Fa
     A stream that no predicate ties to those bound waits until nothing else is left, unless `cross_products`.
     """
     loops = Loops(graph, origin)
-    return _search(graph, loops.step, loops.origin, lambda bound: permitted(loops, bound, cross_products))
+    return cheapest(graph, loops.step, loops.origin, lambda bound: permitted(loops, bound, cross_products))
 
 
 def best_local_orders(graph: JoinGraph, *, cross_products: bool = False) -> dict[str, Order]:
@@ -42,7 +42,7 @@ def best_local_orders(graph: JoinGraph, *, cross_products: bool = False) -> dict
 
 def best_lazy_orders(graph: JoinGraph, interval: float) -> dict[str, Order]:
     """The cheapest orders for GENERAL LAZY: the batch of new rows may stand anywhere in its own order."""
-    return {name: _search(graph, lazy_loops(graph, name, interval).step) for name in graph.names}
+    return {name: cheapest(graph, lazy_loops(graph, name, interval).step) for name in graph.names}
 
 
 def best_naive_order(graph: JoinGraph, interval: float | None = None) -> Order:
@@ -51,7 +51,7 @@ def best_naive_order(graph: JoinGraph, interval: float | None = None) -> Order:
         weighted = [(one.rate, Loops(graph, one.name)) for one in graph.streams]
     else:
         weighted = [(1.0, lazy_loops(graph, name, interval)) for name in graph.names]
-    return _search(graph, lambda bound, stream: sum(weight * loops.step(bound, stream) for weight, loops in weighted))
+    return cheapest(graph, lambda bound, stream: sum(weight * loops.step(bound, stream) for weight, loops in weighted))
 
 
 def every_order(graph: JoinGraph) -> Iterator[Order]:
@@ -87,7 +87,7 @@ def named(graph: JoinGraph, positions: Iterable[int]) -> Order:
     return tuple(graph.names[stream] for stream in positions)
 
 
-def _search(
+def cheapest(
     graph: JoinGraph, step: Step, first: int | None = None, following: Callable[[int], list[int]] | None = None
 ) -> Order:
     """The cheapest way to bind all streams, by the cheapest way to bind each set of them."""

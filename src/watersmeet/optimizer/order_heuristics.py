@@ -78,7 +78,12 @@ def ranked_local_order(graph: JoinGraph, origin: str) -> Order:
     That is the rank of Ibaraki and Kameda, by which a chain of joins is best sorted if a loop matches as often wherever
     it stands. Selectivity alone prefers a long scan that leaves little to a short one that leaves little more.
     """
-    return _greedily(Loops(graph, origin), _combinations_added)
+    return ranked_order(Loops(graph, origin))
+
+
+def ranked_order(loops: Loops) -> Order:
+    """The same by the costs of any loops."""
+    return _greedily(loops, _combinations_added)
 
 
 def expensive_first_or_last(graph: JoinGraph, origin: str, expensive: float = EXPENSIVE) -> Order:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -16,6 +16,10 @@ from watersmeet.model.types import is_instant
 from watersmeet.plan.expressions import Expression, to_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
+
+if TYPE_CHECKING:
+    from watersmeet.plan.estimate import JoinEstimate
+    from watersmeet.plan.statistics import JoinStatistics
 
 Access = Literal["hash", "sorted", "scan"]
 Order = Literal["lt", "le", "gt", "ge", "ne"]
@@ -110,7 +114,9 @@ class Route:
 @dataclass(frozen=True)
 class JoinStrategy:
     """Everything the join operator is built from. `filters` run before a row is stored; `residuals` are tested
-    on whole combinations; `verified` are equalities whose codes are hashes, tested on the real values."""
+    on whole combinations; `verified` are equalities whose codes are hashes, tested on the real values.
+
+    `measured` is what was seen of the inputs so far, `estimate` what the join should cost."""
 
     join: Join
     method: Method = field(default_factory=Method)
@@ -121,12 +127,23 @@ class JoinStrategy:
     verified: tuple[Expression, ...] = ()
     rows_kept: Mapping[str, float | None] = field(default_factory=dict)
     routes: tuple[Route, ...] = ()
+    measured: JoinStatistics | None = None
+    estimate: JoinEstimate | None = None
+
+    @property
+    def is_flexible(self) -> bool:
+        """Whether routes may change while the join runs: it is the engine's own, with more than one order to choose
+        from, and none was asked for."""
+        return not self.method.is_classic and not self.method.orders and len(self.join.inputs) > 2
 
     def route(self, origin: str) -> Route:
         return next(route for route in self.routes if route.origin == origin)
 
     def stored_codes(self, stream: str) -> tuple[Code, ...]:
-        """The codes a store must hold: those searched by, and those a later step compares with."""
+        """The codes a store must hold: those searched by, and those a later step compares with; all that any route
+        may ask for if routes may change."""
+        if self.is_flexible:
+            return self._compared_codes(stream)
         codes: dict[Code, None] = {}
         for route in self.routes:
             for step in route.steps:
@@ -137,13 +154,19 @@ class JoinStrategy:
         return tuple(codes)
 
     def probing_codes(self, stream: str) -> tuple[Code, ...]:
-        """The codes of a new row that its own route compares with."""
+        """The codes of a new row that its own route compares with, or any route it may take."""
+        if self.is_flexible:
+            return self._compared_codes(stream)
         codes: dict[Code, None] = {}
         for route in self.routes:
             for step in route.steps if route.origin == stream else ():
                 bound = [*(b for b, _ in step.equalities), *(c.bound for c in step.comparisons)]
                 codes.update(dict.fromkeys(code for code in bound if code.stream == stream))
         return tuple(codes)
+
+    def _compared_codes(self, stream: str) -> tuple[Code, ...]:
+        pairs = [(e.left, e.right) for e in self.equalities] + [(c.own, c.bound) for c in self.comparisons]
+        return tuple(dict.fromkeys(code for pair in pairs for code in pair if code.stream == stream))
 
     def hash_keys(self, stream: str) -> tuple[tuple[Code, ...], ...]:
         """The distinct keys by which a store is searched through a hash index."""

@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.engine.build import build_query, is_plain_join
-from watersmeet.model.catalog import Statistics, Stream, Table
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.contract import Operator
 from watersmeet.plan.nodes import Input, Plan
@@ -135,7 +135,7 @@ def without_sources(plan: Plan) -> Plan:
 
 
 def _bare(relation: Stream | Table) -> Stream | Table:
-    return replace(relation, source=None, options={}, statistics=Statistics())
+    return replace(relation, source=None, options={})
 
 
 def stream_of(one: Input) -> Stream:

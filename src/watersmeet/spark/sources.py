@@ -20,7 +20,7 @@ from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
-OURS = frozenset({"source", "path", "time", "lateness", "packed"})
+OURS = frozenset({"source", "path", "time", "lateness", "packed", "rate", "distinct"})
 FILES = frozenset({"parquet", "csv", "json", "orc"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
 FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are

@@ -1,0 +1,78 @@
+"""What a join is expected to cost, and what was measured of it: numbers for EXPLAIN, made by the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Known = Literal["measured", "declared", "assumed"]
+
+
+@dataclass(frozen=True)
+class InputEstimate:
+    """An input: rows a second, rows and bytes kept, and whether that was measured, declared or assumed."""
+
+    rate: float
+    rows: float
+    bytes: float
+    known: Known
+
+
+@dataclass(frozen=True)
+class StepEstimate:
+    """One loop of a route, for one new row: rows looked at in all, and combinations that go on."""
+
+    stream: str
+    scanned: float
+    carried: float
+
+
+@dataclass(frozen=True)
+class RouteEstimate:
+    """What the new rows of one stream cost: comparisons and nanoseconds a second."""
+
+    origin: str
+    rate: float
+    steps: tuple[StepEstimate, ...]
+    busy_ns: float
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return (self.origin, *(step.stream for step in self.steps))
+
+    @property
+    def comparisons(self) -> float:
+        return self.rate * sum(step.scanned for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another way to run the join, with its costs a second."""
+
+    name: str
+    comparisons: float
+    busy_ns: float
+
+
+@dataclass(frozen=True)
+class JoinEstimate:
+    """The chosen routes and what was considered besides."""
+
+    inputs: Mapping[str, InputEstimate]
+    routes: tuple[RouteEstimate, ...]
+    alternatives: tuple[Alternative, ...] = ()
+    distinct: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def comparisons(self) -> float:
+        return sum(route.comparisons for route in self.routes)
+
+    @property
+    def busy_ns(self) -> float:
+        return sum(route.busy_ns for route in self.routes)
+
+    @property
+    def results(self) -> float:
+        """Combinations a second."""
+        return sum(route.rate * route.steps[-1].carried for route in self.routes if route.steps)
