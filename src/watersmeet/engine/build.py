@@ -16,6 +16,7 @@ from watersmeet.operators.contract import Operator
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.operators.window_join import WindowJoin
+from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
 from watersmeet.plan.options import Options
@@ -92,7 +93,8 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
         strategy = optimize(join, method)
         if method.is_classic:
             return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
-        joining = WindowJoin(strategy, project.columns)
+        planner = Replanner(strategy) if strategy.is_flexible else None
+        joining = WindowJoin(strategy, project.columns, planner=planner)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
     if isinstance(window, RowsWindow):

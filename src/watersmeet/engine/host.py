@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
+from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.estimate import JoinEstimate
 from watersmeet.plan.explain import WIDTH, explain
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.plan.strategy import JoinStrategy
@@ -53,7 +55,8 @@ class LocalHost:
         return source.schema, source, source.known_rows
 
     def explained(self, plan: Plan) -> str:
-        return explain(plan, strategy_of(plan)) + reservation(plan)
+        strategy = strategy_of(plan)
+        return explain(plan, strategy, estimate_of(plan, strategy)) + reservation(plan)
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         from watersmeet.engine.local import LocalRun
@@ -94,3 +97,10 @@ def strategy_of(plan: Plan) -> JoinStrategy | None:
         case Project(child=Join() as join) if not join.views:
             return optimize(join, plan.method)
     return None
+
+
+def estimate_of(plan: Plan, strategy: JoinStrategy | None) -> JoinEstimate | None:
+    """What that join should cost."""
+    if strategy is None or not isinstance(plan.root, Project):
+        return None
+    return estimate_join(strategy, plan.root.columns)

@@ -114,6 +114,8 @@ class LocalRun:
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
         metrics.work = dict(counters.work)
+        metrics.plan_switches = len(counters.switches)
+        metrics.switches = [switch.as_dict() for switch in counters.switches]
         if isinstance(self._operator, Continuous) and self._operator.strategy == "ita":
             metrics.delays = self._operator.delays.as_seconds()
         metrics.window_rows, metrics.state_bytes = self._operator.window_rows, self._operator.state_bytes

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
+from watersmeet.plan.estimate import Switch
 
 Positions = npt.NDArray[np.int64]
 
@@ -33,7 +34,8 @@ class Rows:
 class Counters:
     """What an operator has done so far. Whole numbers, except the seconds spent inside kernels.
 
-    `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
+    `work` is what one of the papers' algorithms has counted, by name; empty for other operators. `switches` are the
+    changes of a join's routes.
     """
 
     stored_rows: int = 0
@@ -41,6 +43,7 @@ class Counters:
     results: int = 0
     kernel_seconds: float = 0.0
     work: dict[str, int] = field(default_factory=dict)
+    switches: list[Switch] = field(default_factory=list)
 
 
 class Operator(Protocol):

@@ -9,24 +9,36 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.combinations import Combinations, payload_columns
 from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.measures import Measures
 from watersmeet.operators.program import Program
 from watersmeet.operators.reach import cutoff_us
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.plan.estimate import Switch
 from watersmeet.plan.expressions import Expression
+from watersmeet.plan.statistics import JoinStatistics
 from watersmeet.plan.strategy import Code, JoinStrategy
 
 OUTPUT_ROWS = 1 << 16
+RECONSIDER_AFTER_ROWS = 4096
+USUAL_HORIZON_US = 60_000_000  # where rows are kept by count, or for ever
+
+
+class Planner(Protocol):
+    """Finds better routes for what was measured, if there are any."""
+
+    def consider(self, measured: JoinStatistics, at_us: int) -> tuple[JoinStrategy, Switch] | None: ...
 
 
 class WindowJoin:
@@ -42,9 +54,11 @@ class WindowJoin:
         *,
         announced: Collection[str] | None = None,
         timeless: Collection[str] = (),
+        planner: Planner | None = None,
     ) -> None:
         """announced: the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows
-        are counted here. timeless: the inputs whose times are not event times."""
+        are counted here. timeless: the inputs whose times are not event times. planner: is shown what was measured,
+        now and then, and may have better routes."""
         self.timeless = tuple(timeless)
         join = strategy.join
         self.strategy = strategy
@@ -62,11 +76,22 @@ class WindowJoin:
             for alias in self.inputs
         }
         self.stores = {alias: self._make_store(alias) for alias in self.inputs if self._is_visited(alias)}
-        self.programs = {
-            route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.mortal))
-            for route in strategy.routes
-        }
+        self.programs = self._make_programs()
         self.counters = Counters()
+        self.planner = planner
+        self.measures = None if planner is None else self._make_measures()
+        self.considered_at = 0
+
+    def _make_programs(self) -> dict[str, Program]:
+        return {
+            route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.mortal))
+            for route in self.strategy.routes
+        }
+
+    def _make_measures(self) -> Measures:
+        kept_us = {alias: self.strategy.join.retention_us(alias) for alias in self.windows.streams}
+        horizons = {alias: kept if 0 < kept < FOREVER_US else USUAL_HORIZON_US for alias, kept in kept_us.items()}
+        return Measures({alias: tuple(codes) for alias, codes in self.code_positions.items()}, horizons)
 
     def _is_visited(self, alias: str) -> bool:
         """A stream that joins only static tables is never looked up again."""
@@ -77,11 +102,15 @@ class WindowJoin:
         shown = [*(e for _, e in self.columns), *self.strategy.residuals, *self.strategy.verified]
         return WindowStore(
             len(position),
-            [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
-            [position[code] for code in self.strategy.sorted_keys(alias)],
+            *self._index_keys(alias),
             {column.name: column.type for column in payload_columns(alias, shown, self.inputs, position)},
             counted=alias in self.mortal,
         )
+
+    def _index_keys(self, alias: str) -> tuple[list[tuple[int, ...]], list[int]]:
+        position = self.code_positions[alias]
+        hashed = [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)]
+        return hashed, [position[code] for code in self.strategy.sorted_keys(alias)]
 
     @property
     def window_rows(self) -> int:
@@ -136,7 +165,33 @@ class WindowJoin:
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Forget rows that no future row of any other stream can reach."""
         self._forget(watermarks)
+        self._reconsider()
         yield from ()
+
+    def _reconsider(self) -> None:
+        """Between batches: whether the routes still suit the rows."""
+        if self.planner is None or self.measures is None:
+            return
+        seen = self.measures.rows_seen
+        if seen - self.considered_at < RECONSIDER_AFTER_ROWS:
+            return
+        self.considered_at = seen
+        kept = {alias: len(store) for alias, store in self.stores.items()}
+        better = self.planner.consider(self.measures.statistics(kept), self._newest_us())
+        if better is not None:
+            strategy, switch = better
+            self.reroute(strategy)
+            self.counters.switches.append(switch)
+
+    def _newest_us(self) -> int:
+        return max(self.stores[alias].newest_us for alias in self.windows.streams if alias in self.stores)
+
+    def reroute(self, strategy: JoinStrategy) -> None:
+        """Go by other routes from now on. What is stored stays; indexes that no route uses go, new ones are built."""
+        self.strategy = strategy
+        for alias, store in self.stores.items():
+            store.index_by(*self._index_keys(alias))
+        self.programs = self._make_programs()
 
     def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
         return cutoff_us(self.windows, alias, watermarks)
@@ -190,6 +245,8 @@ class WindowJoin:
     ) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
         """The rows that can match at all, with what belongs to them."""
         rows, codes, kept = self.admissions[alias].admit(rows)
+        if self.measures is not None:
+            self.measures.saw(alias, rows.times, codes)
         if deaths is not None and kept is not None:
             deaths = replace(deaths, serials=deaths.serials[kept], times=deaths.times[kept])
         return rows, codes, deaths

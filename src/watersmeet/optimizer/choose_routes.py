@@ -23,7 +23,12 @@ BELOW = ("lt", "le")
 def choose_routes(strategy: JoinStrategy) -> JoinStrategy:
     if len(strategy.join.inputs) < 2:
         return strategy
-    description = Description(strategy)
+    return with_routes(Description(strategy))
+
+
+def with_routes(description: Description) -> JoinStrategy:
+    """The strategy described, with the best routes for its numbers."""
+    strategy = description.strategy
     orders = strategy.method.orders or _orders(description)
     routes = tuple(_in_order(description, one.alias, orders[one.alias]) for one in strategy.join.streams)
     return replace(strategy, routes=routes)
@@ -49,7 +54,7 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
     method = strategy.method
     if method.algorithm in LOOPS and len(description.aliases) <= MOST_STREAMS:
         graph = description.with_buckets(method.buckets)
-        found = best_local_orders(graph)
+        found = best_local_orders(graph, origins=origins)
         if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):
             found = best_lazy_orders(graph, method.refresh_us / 1e6)
         return {origin: found[origin] for origin in origins}

@@ -36,8 +36,12 @@ def best_local_order(graph: JoinGraph, origin: str, *, cross_products: bool = Fa
     return cheapest(graph, loops.step, loops.origin, lambda bound: permitted(loops, bound, cross_products))
 
 
-def best_local_orders(graph: JoinGraph, *, cross_products: bool = False) -> dict[str, Order]:
-    return {name: best_local_order(graph, name, cross_products=cross_products) for name in graph.names}
+def best_local_orders(
+    graph: JoinGraph, *, cross_products: bool = False, origins: Iterable[str] | None = None
+) -> dict[str, Order]:
+    """One for each origin; all streams, unless some are named."""
+    named_ones = graph.names if origins is None else origins
+    return {name: best_local_order(graph, name, cross_products=cross_products) for name in named_ones}
 
 
 def best_lazy_orders(graph: JoinGraph, interval: float) -> dict[str, Order]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 Known = Literal["measured", "declared", "assumed"]
 
@@ -76,3 +76,18 @@ class JoinEstimate:
     def results(self) -> float:
         """Combinations a second."""
         return sum(route.rate * route.steps[-1].carried for route in self.routes if route.steps)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A change of routes while a join ran: when, from which orders to which, and what either would cost from then on,
+    in nanoseconds a second."""
+
+    at_us: int
+    before: tuple[tuple[str, ...], ...]
+    after: tuple[tuple[str, ...], ...]
+    before_ns: float
+    after_ns: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -15,6 +15,8 @@ import pyarrow as pa
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Until, Window
+from watersmeet.plan.estimate import JoinEstimate
+from watersmeet.plan.explain_costs import assumptions, cost_tables
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.method import HASHED, LOOPS, Method
 from watersmeet.plan.nodes import (
@@ -75,9 +77,12 @@ class Line:
     text: str
     hang: int = 4
     depth: int = 0
+    verbatim: bool = False
 
     def __str__(self) -> str:
         margin = " " * (2 * self.depth)
+        if self.verbatim:
+            return margin + self.text
         folded = wrap(
             self.text,
             WIDTH,
@@ -89,15 +94,26 @@ class Line:
         return "\n".join(folded)
 
 
-def explain(plan: Plan, strategy: JoinStrategy | None = None) -> str:
-    """The plan as an indented tree; with a strategy, also how its join runs."""
+def explain(plan: Plan, strategy: JoinStrategy | None = None, estimate: JoinEstimate | None = None) -> str:
+    """The plan as an indented tree; with a strategy, also how its join runs; with an estimate, what that costs."""
     lines = list(_node(plan.root, strategy))
+    if estimate is not None:
+        lines += _costs(estimate)
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[pipeline_of(plan)]]))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
     return "\n".join(map(str, lines)) + "\n"
+
+
+def _costs(estimate: JoinEstimate) -> Iterator[Line]:
+    for title, table in cost_tables(estimate):
+        yield Line(title)
+        yield from (Line(text, depth=1, verbatim=True) for text in table)
+    note = assumptions(estimate)
+    if note is not None:
+        yield Line(note)
 
 
 def _node(node: Node, strategy: JoinStrategy | None = None) -> Iterator[Line]:

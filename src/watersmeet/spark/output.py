@@ -23,7 +23,7 @@ from watersmeet.spark.unpack import unpacker
 
 COUNTED = (
     "rows_in", "late_rows", "stored_rows", "expired_rows", "results", "cache_hits", "cache_misses",
-    "unpack_ns", "kernel_ns", "state_ns",
+    "plan_switches", "unpack_ns", "kernel_ns", "state_ns",
 )  # fmt: skip
 GAUGES = ("window_rows", "state_bytes")
 NUMBERS = (*COUNTED, *GAUGES)

@@ -263,5 +263,6 @@ def _counts(operator: Operator) -> dict[str, int]:
         "stored_rows": counters.stored_rows,
         "expired_rows": counters.expired_rows,
         "results": counters.results,
+        "plan_switches": len(counters.switches),
         "kernel_ns": int(counters.kernel_seconds * 1e9),
     }

@@ -10,6 +10,9 @@ from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.progress import clock_time, short
 from watersmeet.spark.dataframe import FIRST, OBSERVED
 
+ADDED = (
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "results", "cache_hits", "cache_misses", "plan_switches",
+)  # fmt: skip
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 
 
@@ -24,6 +27,7 @@ class Batch:
     def __str__(self) -> str:
         m = self.metrics
         cold = f", {m.cache_misses} cold" if m.cache_misses else ""
+        cold += f", {m.plan_switches} new join orders" if m.plan_switches else ""
         late = f" ({short(m.late_rows)} late)" if m.late_rows else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         return (
@@ -60,7 +64,7 @@ class Tally:
 
     def _add(self, batch: Batch) -> None:
         now, total = batch.metrics, self.total
-        for name in ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "cache_hits", "cache_misses"):
+        for name in ADDED:
             setattr(total, name, getattr(total, name) + getattr(now, name))
         total.kernel_seconds += now.kernel_seconds
         if now.cache_hits + now.cache_misses:  # a bucket that did not take part tells nothing
@@ -86,6 +90,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         expired_rows=counts.get("expired_rows", 0),
         cache_hits=counts.get("cache_hits", 0),
         cache_misses=counts.get("cache_misses", 0),
+        plan_switches=counts.get("plan_switches", 0),
         window_rows=counts.get("window_rows", 0),
         state_bytes=counts.get("state_bytes", 0),
     )

@@ -105,6 +105,21 @@ class WindowStore:
         for ordered in self.sorted_indexes.values():
             ordered.add(self.codes, first, last, self.tail)
 
+    def index_by(self, hash_keys: Sequence[tuple[int, ...]], sorted_keys: Sequence[int]) -> None:
+        """Have just these indexes: build what is missing over the rows held, drop the rest."""
+        self.hash_indexes = {key: self.hash_indexes.get(key) or self._hashed(key) for key in hash_keys}
+        self.sorted_indexes = {key: self.sorted_indexes.get(key) or self._sorted(key) for key in sorted_keys}
+
+    def _hashed(self, key: tuple[int, ...]) -> HashIndex:
+        index = HashIndex(key, self.capacity)
+        index.rebuild(self.codes, self.tail, self.head, self.capacity)
+        return index
+
+    def _sorted(self, key: int) -> SortedIndex:
+        index = SortedIndex(key)
+        index.rebuild(self.codes, self.tail, self.head)
+        return index
+
     def expire(self, cutoff_us: int) -> int:
         """Forget rows older than the cutoff, from the tail; returns how many.
 

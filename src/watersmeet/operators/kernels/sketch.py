@@ -1,0 +1,36 @@
+"""How many different values there are, in a fixed small space: HyperLogLog."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from watersmeet.operators.kernels.hashing import GOLDEN, finish
+
+BITS = 11
+REGISTERS = 1 << BITS
+
+
+@njit(cache=True)
+def note_values(codes, registers):
+    """Each register keeps the longest run of leading zeros among the hashes that fall to it."""
+    for i in range(codes.size):
+        h = finish(np.uint64(codes[i]) * GOLDEN)
+        slot = h >> np.uint64(64 - BITS)
+        rest = (h << np.uint64(BITS)) | np.uint64(1 << (BITS - 1))
+        zeros = 1
+        while not rest >> np.uint64(63):
+            rest <<= np.uint64(1)
+            zeros += 1
+        if registers[slot] < zeros:
+            registers[slot] = zeros
+
+
+def estimated_values(registers):
+    """The number of values noted; small ones are counted by the registers still empty."""
+    m = float(registers.size)
+    empty = int(np.count_nonzero(registers == 0))
+    raw = 0.7213 / (1 + 1.079 / m) * m * m / float(np.sum(np.exp2(-registers.astype(np.float64))))
+    if raw <= 2.5 * m and empty:
+        return m * float(np.log(m / empty))
+    return raw

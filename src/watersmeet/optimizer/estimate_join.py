@@ -1,0 +1,193 @@
+"""What a join should cost as it stands, and what it would cost in other ways: the numbers of EXPLAIN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from watersmeet.operators.combinations import payload_columns
+from watersmeet.optimizer.choose_routes import walk_of
+from watersmeet.optimizer.cost.go03 import lazy_loops, moved_to_front
+from watersmeet.optimizer.cost.h02 import merge_comparisons
+from watersmeet.optimizer.cost.loops import Loops
+from watersmeet.optimizer.cost.walk import Walk
+from watersmeet.optimizer.describe import Description
+from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, cheapest, permitted
+from watersmeet.plan.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
+from watersmeet.plan.expressions import Expression
+from watersmeet.plan.method import DEFAULT_BUCKETS, LOOPS
+from watersmeet.plan.strategy import JoinStrategy
+
+# The papers' loops, as measured: to begin one, and for each row it compares.
+LOOP_NS = 120.0
+COMPARED_ROW_NS = 0.2
+TIME_BYTES = CODE_BYTES = INDEX_BYTES = 8
+TEXT_BYTES = 24
+Columns = Sequence[tuple[str, Expression]]
+
+
+def estimate_join(strategy: JoinStrategy, columns: Columns = ()) -> JoinEstimate | None:
+    """None for algorithms whose paper gives no costs (H02's)."""
+    if len(strategy.join.inputs) < 2:
+        return None
+    description = Description(strategy)
+    inputs = {alias: _input(description, alias, columns) for alias in description.aliases}
+    distinct = {
+        str(code): description.distinct(code)
+        for e in strategy.equalities
+        if not e.implied
+        for code in (e.left, e.right)
+    }
+    if not strategy.method.is_classic:
+        routes = _walked(description, {route.origin: route.visits for route in strategy.routes})
+        return JoinEstimate(inputs, routes, _alternatives(description, routes), distinct)
+    if strategy.method.algorithm in LOOPS:
+        return JoinEstimate(inputs, _looped(description), (), distinct)
+    return None
+
+
+def busy_ns(strategy: JoinStrategy, description: Description) -> float:
+    """Time a second that the routes of the engine's own join take, by the numbers of a description."""
+    routes = _walked(description, {route.origin: route.visits for route in strategy.routes})
+    return sum(route.busy_ns for route in routes)
+
+
+def _input(description: Description, alias: str, columns: Columns) -> InputEstimate:
+    rows = description.rows[alias]
+    row_bytes = _row_bytes(description.strategy, alias, [e for _, e in columns])
+    return InputEstimate(description.rates.get(alias, 0.0), rows, rows * row_bytes, description.known[alias])
+
+
+def _row_bytes(strategy: JoinStrategy, alias: str, shown: Sequence[Expression]) -> float:
+    codes = strategy.stored_codes(alias)
+    inputs = {one.alias: one for one in strategy.join.inputs}
+    needed = [*shown, *strategy.residuals, *strategy.verified]
+    payload = payload_columns(alias, needed, inputs, {code: i for i, code in enumerate(codes)})
+    indexes = len(strategy.hash_keys(alias)) + 2 * len(strategy.sorted_keys(alias))
+    record = TIME_BYTES + CODE_BYTES * len(codes) + INDEX_BYTES * indexes
+    return record + sum(_width(column.type) for column in payload)
+
+
+def _width(data_type: pa.DataType) -> float:
+    try:
+        return max(1.0, float(data_type.bit_width) / 8)
+    except ValueError:
+        return TEXT_BYTES
+
+
+def _walked(description: Description, orders: Mapping[str, Sequence[str]]) -> tuple[RouteEstimate, ...]:
+    return tuple(
+        _walked_route(walk_of(description, origin), description.rates[origin], order)
+        for origin, order in orders.items()
+    )
+
+
+def _walked_route(walk: Walk, rate: float, order: Sequence[str]) -> RouteEstimate:
+    bound, steps, ns = walk.new, [], 0.0
+    for name in order[1:]:
+        stream = walk.graph.position(name)
+        ns += walk.step(bound, stream)
+        scanned = walk.rows(bound) * walk.visit(bound, stream).scanned
+        bound |= 1 << stream
+        steps.append(StepEstimate(name, scanned, walk.rows(bound)))
+    return RouteEstimate(order[0], rate, tuple(steps), rate * ns)
+
+
+def _looped(description: Description) -> tuple[RouteEstimate, ...]:
+    """GO03's loops, for each new row or for those of an interval together."""
+    method = description.strategy.method
+    graph = description.with_buckets(method.buckets)
+    routes = []
+    for route in description.strategy.routes:
+        rate = description.rates[route.origin]
+        if method.refresh_us is None:
+            routes.append(_loops_route(Loops(graph, route.origin), rate, route.visits))
+            continue
+        interval = method.refresh_us / 1e6
+        together = max(graph.streams[graph.position(route.origin)].rate * interval, 1e-9)
+        routes.append(_loops_route(lazy_loops(graph, route.origin, interval), rate, route.visits, together))
+    return tuple(routes)
+
+
+# ---- other ways ----
+
+
+def _alternatives(description: Description, chosen: Sequence[RouteEstimate]) -> tuple[Alternative, ...]:
+    if len(description.aliases) > MOST_STREAMS:
+        return ()
+    return (*_other_orders(description, chosen), *_other_algorithms(description))
+
+
+def _other_orders(description: Description, chosen: Sequence[RouteEstimate]) -> list[Alternative]:
+    if len(description.aliases) < 3:
+        return []
+    walks = {one.alias: walk_of(description, one.alias) for one in description.strategy.join.streams}
+    written = description.aliases
+    for_all = _best_for_all(description, walks)
+    dearest = {origin: _dearest(walk) for origin, walk in walks.items()}
+    ways: dict[str, Mapping[str, Sequence[str]]] = {
+        f"one order: {', '.join(for_all)}": {o: moved_to_front(for_all, o) for o in walks},
+        f"as written: {', '.join(written)}": {o: moved_to_front(written, o) for o in walks},
+        "the dearest orders": dearest,
+    }
+    return [_summed(name, _walked(description, orders)) for name, orders in ways.items()]
+
+
+def _best_for_all(description: Description, walks: Mapping[str, Walk]) -> tuple[str, ...]:
+    def step(bound: int, stream: int) -> float:
+        return sum(
+            description.rates[origin] * walk.step(bound | walk.new, stream)
+            for origin, walk in walks.items()
+            if walk.origin != stream
+        )
+
+    return cheapest(description.graph, step)
+
+
+def _dearest(walk: Walk) -> tuple[str, ...]:
+    """Of the orders that were searched."""
+    return cheapest(walk.graph, lambda *at: -walk.step(*at), walk.origin, lambda bound: permitted(walk, bound))
+
+
+def _other_algorithms(description: Description) -> list[Alternative]:
+    """The papers' loops, each in its best orders."""
+    found = [_loops(description, "join = 'nested_loop'", {})]
+    if description.strategy.equalities:
+        buckets = dict.fromkeys(description.aliases, DEFAULT_BUCKETS)
+        found.append(_loops(description, f"join = 'hybrid', {DEFAULT_BUCKETS} buckets", buckets))
+    merged = merge_comparisons(list(description.rates.values()), found[0].comparisons)
+    return [
+        *found,
+        Alternative("join = 'merge'", merged, _loop_ns(0, merged - found[0].comparisons) + found[0].busy_ns),
+    ]
+
+
+def _loops(description: Description, name: str, buckets: Mapping[str, int]) -> Alternative:
+    graph = description.with_buckets(buckets)
+    orders = best_local_orders(graph, origins=[one.alias for one in description.strategy.join.streams])
+    routes = [_loops_route(Loops(graph, origin), description.rates[origin], order) for origin, order in orders.items()]
+    return _summed(name, routes)
+
+
+def _loops_route(loops: Loops, rate: float, order: Sequence[str], together: float = 1.0) -> RouteEstimate:
+    """For one of the new rows, so many of which are joined `together`."""
+    bound, steps, entered = 1 << loops.graph.position(order[0]), [], 0.0
+    for name in order[1:]:
+        stream = loops.graph.position(name)
+        entered += loops.rows(bound) / together
+        scanned = loops.step(bound, stream) / together
+        bound |= 1 << stream
+        steps.append(StepEstimate(name, scanned, loops.rows(bound) / together))
+    compared = sum(step.scanned for step in steps)
+    origin = order[0] if loops.origin is None else loops.graph.names[loops.origin]
+    return RouteEstimate(origin, rate, tuple(steps), rate * _loop_ns(entered, compared))
+
+
+def _loop_ns(entered: float, compared: float) -> float:
+    return entered * LOOP_NS + compared * COMPARED_ROW_NS
+
+
+def _summed(name: str, routes: Sequence[RouteEstimate]) -> Alternative:
+    total: Callable[[str], float] = lambda what: sum(getattr(route, what) for route in routes)  # noqa: E731
+    return Alternative(name, total("comparisons"), total("busy_ns"))

@@ -1,0 +1,110 @@
+"""The numbers of EXPLAIN: what each stream brings, what each new row costs, what else was considered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from watersmeet.plan.estimate import JoinEstimate, RouteEstimate
+
+WAY_WIDTH = 42
+Table = list[list[str]]
+
+
+def cost_tables(estimate: JoinEstimate) -> Iterator[tuple[str, list[str]]]:
+    """Titles, each with the lines of a table."""
+    yield "expected of the inputs", aligned(_inputs(estimate), left=1)
+    yield "expected of each new row", aligned(_routes(estimate.routes), left=2)
+    if estimate.alternatives:
+        yield "considered", aligned(_alternatives(estimate), left=1)
+
+
+def _inputs(estimate: JoinEstimate) -> Table:
+    rows = [["input", "rows/s", "rows kept", "bytes", "known"]]
+    for alias, one in estimate.inputs.items():
+        rows.append([alias, short(one.rate) if one.rate else "-", short(one.rows), in_bytes(one.bytes), one.known])
+    return rows
+
+
+def _routes(routes: Sequence[RouteEstimate]) -> Table:
+    rows = [["of", "visits", "looks at", "go on", "comparisons/s", "busy/s"]]
+    for route in routes:
+        for i, step in enumerate(route.steps):
+            total = ["", ""] if i else [short(route.comparisons), time_a_second(route.busy_ns)]
+            rows.append(["" if i else route.origin, step.stream, short(step.scanned), short(step.carried), *total])
+    return rows
+
+
+def _alternatives(estimate: JoinEstimate) -> Table:
+    chosen = "chosen" if len(estimate.inputs) < 3 else "chosen: the best order for each stream"
+    rows = [
+        ["way", "comparisons/s", "busy/s", "ratio"],
+        [chosen, short(estimate.comparisons), time_a_second(estimate.busy_ns), "1"],
+    ]
+    for one in estimate.alternatives:
+        ratio = short(one.busy_ns / estimate.busy_ns) if estimate.busy_ns else "-"
+        rows.append([cut(one.name), short(one.comparisons), time_a_second(one.busy_ns), ratio])
+    return rows
+
+
+def assumptions(estimate: JoinEstimate) -> str | None:
+    """What to do about rates that are only assumed, if there are any."""
+    assumed = [alias for alias, one in estimate.inputs.items() if one.known == "assumed" and one.rate]
+    if not assumed:
+        return None
+    return (
+        f"nothing is known of {', '.join(assumed)} yet: declare rate = '100/s' and distinct = 'k: 5000' in WITH (…), "
+        "or ask for EXPLAIN ANALYZE; a running query measures them itself"
+    )
+
+
+def short(number: float) -> str:
+    """Three digits that matter.
+
+    >>> [short(x) for x in (0, 0.01234, 1.5, 1234.5, 2.5e6)]
+    ['0', '0.0123', '1.5', '1,230', '2,500,000']
+    """
+    if not number:
+        return "0"
+    rounded = float(f"{number:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.12g}"
+
+
+def in_bytes(size: float) -> str:
+    """
+    >>> in_bytes(512), in_bytes(2_500_000)
+    ('512 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{short(size)} {unit}"
+        size /= 1000
+    return f"{short(size)} GB"
+
+
+def time_a_second(ns: float) -> str:
+    """Nanoseconds a second, readably.
+
+    >>> time_a_second(420), time_a_second(2_350_000)
+    ('420 ns', '2.35 ms')
+    """
+    for unit in ("ns", "µs", "ms"):
+        if ns < 1000:
+            return f"{short(ns)} {unit}"
+        ns /= 1000
+    return f"{short(ns)} s"
+
+
+def cut(name: str) -> str:
+    return name if len(name) <= WAY_WIDTH else name[: WAY_WIDTH - 1] + "…"
+
+
+def aligned(rows: Table, left: int) -> list[str]:
+    """Words to the left in the first columns, numbers to the right in the others."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
