@@ -171,17 +171,35 @@ def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, quiet
         _tell(f"{job.name} {ended}: {describe(metrics, time.monotonic() - started)}")
 
 
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
 @app.command()
-def explain(file: Script) -> None:
-    """Show how the queries of a script would run, without running them."""
+def explain(
+    file: Script,
+    format: Annotated[Format, typer.Option(help="How to tell it: for people, or for programs.")] = Format.text,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run a sample in this process and show what was measured as well.")
+    ] = False,
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --analyze: stop after about so many rows.")
+    ] = 100_000,
+) -> None:
+    """Show how the queries of a script would run, what that should cost, and why no other way was chosen."""
     from watersmeet.engine.script import read_script
     from watersmeet.session import Query
 
-    jobs = read_script(_text_of(file), open_sources=False)
-    for number, job in enumerate(jobs):
+    jobs = read_script(_text_of(file), open_sources=analyze)
+    told = [(job.name, Query(job.plan).explain(format=format, analyze=analyze, sample=sample)) for job in jobs]
+    if format == Format.json:
+        typer.echo("{" + ",\n".join(f'"{name}": {text}' for name, text in told) + "}")
+        return
+    for number, (name, text) in enumerate(told):
         if len(jobs) > 1:
-            typer.echo(f"{'' if number == 0 else chr(10)}-- {job.name}")
-        typer.echo(Query(job.plan).explain())
+            typer.echo(f"{'' if number == 0 else chr(10)}-- {name}")
+        typer.echo(text)
 
 
 @app.command()

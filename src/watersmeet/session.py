@@ -104,9 +104,17 @@ class Query:
         """Whether the rows of its bounded inputs arrive in an order, so that some may come too late."""
         return self._host.in_arrival_order
 
-    def explain(self) -> str:
-        """How the query will run: windows, what is kept, join orders and indexes."""
-        return self._host.explained(self.plan)
+    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
+        """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
+        was considered.
+
+        format: 'text', or 'json' for programs.
+        analyze: run the query in this process until it has read about `sample` rows, and put what was measured beside
+        what was expected.
+        """
+        from watersmeet.engine.host import Explaining
+
+        return self._host.explained(self.plan, Explaining(format, analyze, sample))
 
     def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too."""

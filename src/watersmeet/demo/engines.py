@@ -128,11 +128,12 @@ class OnSpark:
         self.console.print(f"Spark {self.spark.version} on Java {java}, started in {seconds:.1f} s.")
 
     def prepare(self, text: str) -> str:
+        from watersmeet.engine.host import Explaining
         from watersmeet.spark.host import SparkHost
         from watersmeet.spark.run import Choices, SparkRun
 
         self.script = SparkRun(self.spark, text, Choices(available_now=True))
-        return SparkHost(self.spark).explained(self.plan)
+        return SparkHost(self.spark).explained(self.plan, Explaining())
 
     @property
     def plan(self) -> Plan:

@@ -20,6 +20,7 @@ from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
 from watersmeet.plan.options import Options
+from watersmeet.plan.strategy import JoinStrategy
 
 LoadTable = Callable[[pa.RecordBatch], None]
 
@@ -56,13 +57,17 @@ def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | Non
     `quantum` the operators of a continuous query run in turns, with queues between them."""
     if is_plain_join(plan):
         join, _ = runnable_join(plan)
-        operator = build(plan, refresh_at_push=refresh_at_push)
-        streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
-        return Built(operator, streams, _tables(join, operator))
+        return built_join(join, build(plan, refresh_at_push=refresh_at_push))
     plan.options.require_runnable()
     builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
     return Built(continuous, builder.inputs.streams, builder.inputs.tables)
+
+
+def built_join(join: Join, operator: Operator) -> Built:
+    """An operator for a plain join, with what it reads."""
+    streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
+    return Built(operator, streams, _tables(join, operator))
 
 
 def _inner_join(project: Project) -> tuple[Operator, list[tuple[Table, LoadTable]]]:
@@ -93,8 +98,7 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
         strategy = optimize(join, method)
         if method.is_classic:
             return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
-        planner = Replanner(strategy) if strategy.is_flexible else None
-        joining = WindowJoin(strategy, project.columns, planner=planner)
+        joining = _window_join(strategy, project)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
     if isinstance(window, RowsWindow):
@@ -102,7 +106,17 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     return Select(join.predicates, project.columns)
 
 
+def _window_join(strategy: JoinStrategy, project: Project) -> WindowJoin:
+    planner = Replanner(strategy) if strategy.is_flexible else None
+    return WindowJoin(strategy, project.columns, planner=planner)
+
+
+def join_inside(operator: Operator) -> Operator:
+    """The operator itself, without what only sorts its rows."""
+    return operator.inner if isinstance(operator, InTimeOrder) else operator
+
+
 def table_join_of(operator: Operator) -> WindowJoin | ClassicJoin | None:
     """The join inside an operator, which static tables are loaded into."""
-    inner = operator.inner if isinstance(operator, InTimeOrder) else operator
+    inner = join_inside(operator)
     return inner if isinstance(inner, WindowJoin | ClassicJoin) else None

@@ -21,6 +21,7 @@ class StreamClock:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.newest_us = BEGINNING_US
+        self.oldest_us = FOREVER_US
         self.rows_in = 0
         self.late_rows = 0
         self.ended = False
@@ -43,6 +44,7 @@ class StreamClock:
         newest = np.maximum(np.maximum.accumulate(rows.times), self.newest_us)
         before = np.concatenate([[self.newest_us], newest[:-1]])
         self.newest_us = int(newest[-1])
+        self.oldest_us = min(self.oldest_us, int(rows.times.min()))
         in_time = (rows.times >= before - self.stream.lateness_us) | (before == BEGINNING_US)
         if bool(in_time.all()):
             return rows

@@ -27,6 +27,7 @@ from watersmeet.operators.continuous.top_k import TopK as TopKNode
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.waiting import Waiting
+from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, columns_of, walk
 from watersmeet.plan.nodes import (
@@ -43,7 +44,6 @@ from watersmeet.plan.nodes import (
     View,
 )
 from watersmeet.plan.nodes import Node as PlanNode
-from watersmeet.plan.pipeline import pipeline_of
 
 LoadTable = Callable[[pa.RecordBatch], None]
 JoinBuilder = Callable[[Project], tuple[Operator, list[tuple[Table, LoadTable]]]]
@@ -74,7 +74,7 @@ class Builder:
         """quantum: run operators in turns with queues between them, so many changes at a time."""
         self.plan = plan
         self.build_join = build_join
-        self.strategy = pipeline_of(plan)
+        self.strategy = choose_pipeline(plan).pipeline
         self.inputs = Inputs()
         self.quantum = quantum
         self.queues: list[Fifo] = []

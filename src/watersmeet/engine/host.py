@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from watersmeet.engine.metrics import Metrics
-from watersmeet.errors import UnsupportedError
+from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.estimate import JoinEstimate
 from watersmeet.plan.explain import WIDTH, explain
+from watersmeet.plan.explain_json import explain_data
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.plan.strategy import JoinStrategy
 
@@ -28,7 +32,9 @@ class Host(Protocol):
         """The columns of some data, what this host reads it from, and its number of rows if that is known."""
         ...
 
-    def explained(self, plan: Plan) -> str: ...
+    def explained(self, plan: Plan, how: Explaining) -> str:
+        """How a plan would run, or did on a sample."""
+        ...
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
@@ -54,9 +60,8 @@ class LocalHost:
         source = source_of(data, name)
         return source.schema, source, source.known_rows
 
-    def explained(self, plan: Plan) -> str:
-        strategy = strategy_of(plan)
-        return explain(plan, strategy, estimate_of(plan, strategy)) + reservation(plan)
+    def explained(self, plan: Plan, how: Explaining) -> str:
+        return explained(plan, how)
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         from watersmeet.engine.local import LocalRun
@@ -89,6 +94,37 @@ def reservation(plan: Plan) -> str:
     except UnsupportedError as error:
         return fill(f"not yet: {error.message}", WIDTH, subsequent_indent="    ") + "\n"
     return ""
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """How a plan is to be told: as text or JSON, and whether a sample of so many rows is run for it."""
+
+    format: str = "text"
+    analyze: bool = False
+    sample_rows: int = 100_000
+
+    def __post_init__(self) -> None:
+        if self.format not in ("text", "json"):
+            raise OptionError(f"a plan cannot be told as {self.format!r}", hint="use format='text' or format='json'")
+
+
+def explained(plan: Plan, how: Explaining, **more: Any) -> str:
+    """A plan with what it should cost and, analyzed, what a sample showed. `more` goes into the JSON."""
+    strategy, choice = strategy_of(plan), choose_pipeline(plan)
+    analysis = None
+    if how.analyze:
+        from watersmeet.engine.analyze import analysis_text, analyze
+
+        analysis = analyze(plan, how.sample_rows)
+        strategy = analysis.strategy or strategy
+    estimate = estimate_of(plan, strategy)
+    if how.format == "json":
+        told = explain_data(plan, strategy, estimate, choice.pipeline, choice.costs)
+        measured = {} if analysis is None else {"measured": analysis.as_dict()}
+        return json.dumps({**told, **measured, **more}, indent=2, default=str)
+    text = explain(plan, strategy, estimate, choice.pipeline, choice.costs)
+    return text + ("" if analysis is None else analysis_text(analysis, estimate)) + reservation(plan)
 
 
 def strategy_of(plan: Plan) -> JoinStrategy | None:

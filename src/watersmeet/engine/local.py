@@ -8,7 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from watersmeet.engine.build import build_query
+from watersmeet.engine.build import Built, build_query
 from watersmeet.engine.clock import StreamClock
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.sources import Source
@@ -36,14 +36,17 @@ class LocalRun:
     Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
     """
 
-    def __init__(self, plan: Plan, *, batch_rows: int = BATCH_ROWS, quantum: int | None = None) -> None:
-        """quantum: run the operators of a continuous query in turns, each on so many changes at a time."""
+    def __init__(
+        self, plan: Plan, *, batch_rows: int = BATCH_ROWS, quantum: int | None = None, built: Built | None = None
+    ) -> None:
+        """quantum: run the operators of a continuous query in turns, each on so many changes at a time. built: run
+        these operators instead of those the plan asks for."""
         self.plan = plan
         self.batch_rows = batch_rows
         self.on_progress: Callable[[Metrics], None] | None = None
         self.metrics = Metrics()
-        self._built = build_query(plan, quantum=quantum)
-        self._operator = self._built.operator
+        self._built = built or build_query(plan, quantum=quantum)
+        self.operator = self._built.operator
         self._feeds: list[Feed] = []
         self._stopping = False
 
@@ -71,8 +74,8 @@ class LocalRun:
         else:
             rows = feed.clock.admit(batch)
             for alias in feed.aliases:
-                yield from self._operator.push(alias, rows)
-        yield from self._operator.advance(self._watermarks())
+                yield from self.operator.push(alias, rows)
+        yield from self.operator.advance(self._watermarks())
 
     def _furthest_behind(self) -> Feed | None:
         running = [feed for feed in self._feeds if not feed.clock.ended]
@@ -99,6 +102,16 @@ class LocalRun:
         """The newest event time of all streams so far."""
         return max((feed.clock.newest_us for feed in self._feeds), default=BEGINNING_US)
 
+    @property
+    def common_event_us(self) -> int:
+        """The event time that every stream has reached."""
+        return min((feed.clock.newest_us for feed in self._feeds), default=BEGINNING_US)
+
+    @property
+    def first_event_us(self) -> int:
+        """The oldest event time of all streams so far."""
+        return min((feed.clock.oldest_us for feed in self._feeds), default=BEGINNING_US)
+
     def _read(self, relation: Relation) -> Iterator[pa.RecordBatch]:
         if relation.source is None:
             raise SourceError(
@@ -108,7 +121,7 @@ class LocalRun:
 
     def _report(self) -> None:
         """Bring the metrics up to date and show them."""
-        counters, metrics = self._operator.counters, self.metrics
+        counters, metrics = self.operator.counters, self.metrics
         metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds)
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
@@ -116,9 +129,9 @@ class LocalRun:
         metrics.work = dict(counters.work)
         metrics.plan_switches = len(counters.switches)
         metrics.switches = [switch.as_dict() for switch in counters.switches]
-        if isinstance(self._operator, Continuous) and self._operator.strategy == "ita":
-            metrics.delays = self._operator.delays.as_seconds()
-        metrics.window_rows, metrics.state_bytes = self._operator.window_rows, self._operator.state_bytes
+        if isinstance(self.operator, Continuous) and self.operator.strategy == "ita":
+            metrics.delays = self.operator.delays.as_seconds()
+        metrics.window_rows, metrics.state_bytes = self.operator.window_rows, self.operator.state_bytes
         metrics.watermark_us = min((feed.clock.watermark_us for feed in self._feeds), default=metrics.watermark_us)
         if self.on_progress is not None:
             self.on_progress(metrics)

@@ -13,13 +13,15 @@ from watersmeet.operators.kernels.sketch import REGISTERS, estimated_values, not
 from watersmeet.plan.statistics import InputStatistics, JoinStatistics
 from watersmeet.plan.strategy import Code
 
+USUAL_HORIZON_US = 60_000_000
 SAMPLE_ROWS = 2048
 SAMPLED_AT_ONCE = 512
 NOTED_AT_ONCE = 4096  # rows of a batch, at equal distances, are enough to tell how many values there are
 
 
 class Measures:
-    """Of all inputs of one join. `horizons_us` says how long the rows of each stream matter; older ones fade."""
+    """Of all inputs of one join. `horizons_us` says how long the rows of a stream matter, if that is a matter of time;
+    older ones fade."""
 
     def __init__(self, codes: Mapping[str, Sequence[Code]], horizons_us: Mapping[str, int]) -> None:
         self._inputs = {alias: InputMeasures(own, horizons_us.get(alias)) for alias, own in codes.items()}
@@ -36,12 +38,13 @@ class Measures:
 
 
 class InputMeasures:
-    """Of one input; a static table has no horizon."""
+    """Of one input. Rows kept by their number, or of a static table, have no horizon of their own."""
 
     def __init__(self, codes: Sequence[Code], horizon_us: int | None) -> None:
-        self.horizon_us = horizon_us
+        self.kept_by_time = horizon_us is not None
+        self.horizon_us = horizon_us or USUAL_HORIZON_US
         self.rows_seen = 0
-        self.values = {code: RecentValues(horizon_us) for code in codes}
+        self.values = {code: RecentValues(self.horizon_us) for code in codes}
         self.sample = {code: np.empty(SAMPLE_ROWS, np.int64) for code in codes}
         self.sampled = 0
         self.rows, self.seconds = 0.0, 0.0
@@ -63,7 +66,7 @@ class InputMeasures:
         """Rows and the time they took, both fading with the time that passes."""
         first_us = int(times.min()) if self.newest_us == BEGINNING_US else self.newest_us
         passed_s = max(newest_us - first_us, 0) / UNITS_US["second"]
-        horizon_s = (self.horizon_us or UNITS_US["second"]) / UNITS_US["second"]
+        horizon_s = self.horizon_us / UNITS_US["second"]
         fading = math.exp(-passed_s / max(horizon_s, 1e-6))
         # Of the time that passes, what lies beyond a horizon counts no more than what fades.
         self.seconds = self.seconds * fading + passed_s * (1 + fading) / 2
@@ -79,16 +82,19 @@ class InputMeasures:
         self.sampled += drawn.size
 
     def statistics(self, rows_kept: int) -> InputStatistics:
-        rate = self.rows / self.seconds if self.seconds > 0 and self.horizon_us is not None else 0.0
+        """Of what is kept, rows that ran ahead of the other streams do not count: they will be met later."""
+        rate = self.rows / self.seconds if self.seconds > 0 else 0.0
         drawn = min(self.sampled, SAMPLE_ROWS)
         samples = {code: kept[:drawn] for code, kept in self.sample.items()}
-        return InputStatistics(rate, rows_kept, {c: v.domain_size() for c, v in self.values.items()}, samples)
+        in_horizon = rate * self.horizon_us / UNITS_US["second"]
+        rows = min(float(rows_kept), in_horizon) if self.kept_by_time else float(rows_kept)
+        return InputStatistics(rate, rows, {c: v.domain_size() for c, v in self.values.items()}, samples)
 
 
 class RecentValues:
     """The values of a code in this horizon and the one before."""
 
-    def __init__(self, horizon_us: int | None) -> None:
+    def __init__(self, horizon_us: int) -> None:
         self.horizon_us = horizon_us
         self.now = np.zeros(REGISTERS, np.uint8)
         self.before = np.zeros(REGISTERS, np.uint8)
@@ -98,7 +104,7 @@ class RecentValues:
     def note(self, codes: Codes, newest_us: int) -> None:
         if self.since_us == BEGINNING_US:
             self.since_us = newest_us
-        elif self.horizon_us is not None and newest_us - self.since_us > self.horizon_us:
+        elif newest_us - self.since_us > self.horizon_us:
             self.before, self.now = self.now, np.zeros(REGISTERS, np.uint8)
             self.rows_before, self.rows_now, self.since_us = self.rows_now, 0, newest_us
         note_values(codes, self.now)

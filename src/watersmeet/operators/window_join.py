@@ -32,7 +32,6 @@ from watersmeet.plan.strategy import Code, JoinStrategy
 
 OUTPUT_ROWS = 1 << 16
 RECONSIDER_AFTER_ROWS = 4096
-USUAL_HORIZON_US = 60_000_000  # where rows are kept by count, or for ever
 
 
 class Planner(Protocol):
@@ -90,7 +89,7 @@ class WindowJoin:
 
     def _make_measures(self) -> Measures:
         kept_us = {alias: self.strategy.join.retention_us(alias) for alias in self.windows.streams}
-        horizons = {alias: kept if 0 < kept < FOREVER_US else USUAL_HORIZON_US for alias, kept in kept_us.items()}
+        horizons = {alias: kept for alias, kept in kept_us.items() if 0 < kept < FOREVER_US}
         return Measures({alias: tuple(codes) for alias, codes in self.code_positions.items()}, horizons)
 
     def _is_visited(self, alias: str) -> bool:
@@ -184,7 +183,7 @@ class WindowJoin:
             self.counters.switches.append(switch)
 
     def _newest_us(self) -> int:
-        return max(self.stores[alias].newest_us for alias in self.windows.streams if alias in self.stores)
+        return min(self.stores[alias].newest_us for alias in self.windows.streams if alias in self.stores)
 
     def reroute(self, strategy: JoinStrategy) -> None:
         """Go by other routes from now on. What is stored stays; indexes that no route uses go, new ones are built."""

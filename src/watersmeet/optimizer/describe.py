@@ -32,6 +32,7 @@ ASSUMED_PASSING = {"lt": 1 / 3, "le": 1 / 3, "gt": 1 / 3, "ge": 1 / 3, "ne": 0.9
 ASSUMED_IN_INTERVAL = 0.1
 EVERY_VALUE_APART = 1 << 30  # buckets of a hash index that grows with its rows
 ENOUGH_MATCHES = 30.0  # in a sample, for the share of matches to be believed
+NEARLY_EVEN = 1.3
 SAMPLED_PAIRS = 256
 
 
@@ -167,7 +168,8 @@ class Description:
         counts = [np.bincount(part, minlength=values.size) for part in np.split(where, ends[:-1])]
         if float(np.prod(counts, axis=0, dtype=np.float64).sum()) < ENOUGH_MATCHES:
             return {}
-        return {alias: count / count.sum() for alias, count in zip(codes, counts, strict=True)}
+        shares = {alias: count / count.sum() for alias, count in zip(codes, counts, strict=True)}
+        return {} if all(map(_is_even, shares.values())) else shares
 
     def _sample(self, code: Code) -> Values | None:
         measured = self._measured.get(code.stream)
@@ -225,6 +227,11 @@ class Description:
 
 
 COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "ne": np.not_equal}
+
+
+def _is_even(shares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
+    """Whether all values come about as often; then their number says it all."""
+    return float((shares**2).sum()) * int(np.count_nonzero(shares)) < NEARLY_EVEN
 
 
 def _spread(sample: Values) -> Values:

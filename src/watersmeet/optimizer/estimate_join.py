@@ -11,7 +11,7 @@ from watersmeet.optimizer.choose_routes import walk_of
 from watersmeet.optimizer.cost.go03 import lazy_loops, moved_to_front
 from watersmeet.optimizer.cost.h02 import merge_comparisons
 from watersmeet.optimizer.cost.loops import Loops
-from watersmeet.optimizer.cost.walk import Walk
+from watersmeet.optimizer.cost.walk import TESTED_ROW_NS, Walk
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, cheapest, permitted
 from watersmeet.plan.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
@@ -181,7 +181,8 @@ def _loops_route(loops: Loops, rate: float, order: Sequence[str], together: floa
         steps.append(StepEstimate(name, scanned, loops.rows(bound) / together))
     compared = sum(step.scanned for step in steps)
     origin = order[0] if loops.origin is None else loops.graph.names[loops.origin]
-    return RouteEstimate(origin, rate, tuple(steps), rate * _loop_ns(entered, compared))
+    found = sum(step.carried for step in steps)
+    return RouteEstimate(origin, rate, tuple(steps), rate * (_loop_ns(entered, compared) + found * TESTED_ROW_NS))
 
 
 def _loop_ns(entered: float, compared: float) -> float:

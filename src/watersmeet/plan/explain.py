@@ -16,7 +16,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Until, Window
 from watersmeet.plan.estimate import JoinEstimate
-from watersmeet.plan.explain_costs import assumptions, cost_tables
+from watersmeet.plan.explain_costs import assumptions, cost_tables, short
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.method import HASHED, LOOPS, Method
 from watersmeet.plan.nodes import (
@@ -34,7 +34,7 @@ from watersmeet.plan.nodes import (
     View,
 )
 from watersmeet.plan.options import INVALIDATIONS
-from watersmeet.plan.pipeline import WORDS, pipeline_of
+from watersmeet.plan.pipeline import WORDS, Pipeline, pipeline_of
 from watersmeet.plan.strategy import Code, Comparison, JoinStrategy, Route, Step
 
 WIDTH = 80
@@ -94,13 +94,22 @@ class Line:
         return "\n".join(folded)
 
 
-def explain(plan: Plan, strategy: JoinStrategy | None = None, estimate: JoinEstimate | None = None) -> str:
-    """The plan as an indented tree; with a strategy, also how its join runs; with an estimate, what that costs."""
+def explain(
+    plan: Plan,
+    strategy: JoinStrategy | None = None,
+    estimate: JoinEstimate | None = None,
+    pipeline: Pipeline | None = None,
+    pipeline_costs: Mapping[str, float] | None = None,
+) -> str:
+    """The plan as an indented tree; with a strategy, also how its join runs; with estimates, what that costs."""
     lines = list(_node(plan.root, strategy))
     if estimate is not None:
         lines += _costs(estimate)
     if plan.kind != "rows":
-        lines.append(_entry("pipeline", [WORDS[pipeline_of(plan)]]))
+        lines.append(_entry("pipeline", [WORDS[pipeline or pipeline_of(plan)]]))
+    if pipeline_costs:
+        told = [f"{name} {short(cost)}" for name, cost in pipeline_costs.items()]
+        lines.append(_entry("expired rows found by so many comparisons a second", told))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))

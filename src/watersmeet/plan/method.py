@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from watersmeet.errors import OptionError
 from watersmeet.model.time import format_interval, parse_interval
-from watersmeet.plan.options import Options, parse_buckets, parse_invalidation, parse_orders
+from watersmeet.plan.options import Options, bucket_budget, parse_buckets, parse_invalidation, parse_orders
 
 T = TypeVar("T")
 
@@ -40,6 +40,8 @@ class Method:
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     windows: str = "closure"
     chain: tuple[str, ...] | None = None  # the order of a pipeline, one for all rows
+    bucket_budget: int | None = None  # for all inputs together; the optimizer shares it out
+    expires_at_best: bool = False  # the optimizer finds the interval between passes
 
     @property
     def is_classic(self) -> bool:
@@ -52,7 +54,7 @@ class Method:
     @property
     def invalidates(self) -> bool:
         """Whether arriving rows remove expired ones; otherwise passes over everything do."""
-        return not self.is_lazy and self.expire_us is None
+        return not self.is_lazy and self.expire_us is None and not self.expires_at_best
 
     @classmethod
     def of(cls, options: Options, streams: Sequence[str], tables: Sequence[str] = ()) -> Method:
@@ -77,7 +79,9 @@ class Method:
             _buckets(options, inputs, algorithm),
             _invalidation(options, streams, algorithm),
             refresh_us,
-            expire_us=None if options.expire == "eager" else parse_interval(options.expire),
+            expire_us=None if options.expire in ("eager", "auto") else parse_interval(options.expire),
+            expires_at_best=options.expire == "auto",
+            bucket_budget=_budget(options, inputs, algorithm),
             orders={} if chained else orders,
             windows=options.windows,
             chain=_chain(options, orders) if chained else None,
@@ -100,6 +104,8 @@ class Method:
             )
         if options.has("order") and self.is_classic and self.algorithm not in (*LOOPS, *PIPELINES):
             raise _wrong(options, "order", f"does not go with join = {self.algorithm!r}", "leave order out")
+        if self.algorithm in TABLES and self.bucket_budget is not None:
+            raise _wrong(options, "buckets", f"goes with {' and '.join(HASHED)}", "write one number for each table")
         if self.algorithm in TABLES and len(set(self.buckets.values())) > 1:
             raise _wrong(
                 options,
@@ -112,7 +118,7 @@ class Method:
                 raise _wrong(
                     options, name, f"does not go with join = {self.algorithm!r}", f"it goes with {', '.join(LOOPS)}"
                 )
-        if options.has("invalidate") and (self.refresh_us is not None or self.expire_us is not None):
+        if options.has("invalidate") and (self.is_lazy or options.has("expire")):
             other = "refresh" if self.refresh_us is not None else "expire"
             raise _wrong(
                 options,
@@ -153,6 +159,13 @@ def _buckets(options: Options, inputs: Sequence[str], algorithm: str) -> dict[st
     if algorithm not in (*HASHED, *TABLES):
         raise _wrong(options, "buckets", f"is for hash joins; join = {algorithm!r} has no buckets", "use join = 'hash'")
     return _for_each(options, "buckets", parse_buckets(options.buckets), inputs, DEFAULT_BUCKETS)
+
+
+def _budget(options: Options, inputs: Sequence[str], algorithm: str) -> int | None:
+    budget = bucket_budget(options.buckets) if options.has("buckets") else None
+    if budget is not None and budget < len(inputs):
+        raise _wrong(options, "buckets", f"is less than one for each of {len(inputs)} inputs", "give more")
+    return budget
 
 
 def _invalidation(options: Options, streams: Sequence[str], algorithm: str) -> dict[str, str]:

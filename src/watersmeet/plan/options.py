@@ -23,6 +23,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
 _INTERVALS = {"refresh": "eager", "expire": "eager"}
+_CHOSEN_BY_COST = {("expire", "auto")}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
 _RUNNABLE = {
     "memory": ("unlimited",), "shed": ("none",),
@@ -56,7 +57,7 @@ class Options:
                 raise OptionError(f"option {name} = {value!r} is unknown; it may be {_listing(allowed)}")
         for name, word in _INTERVALS.items():
             value = getattr(self, name)
-            if value != word:
+            if value != word and (name, value) not in _CHOSEN_BY_COST:
                 _check_interval(name, value, word)
         for name, parse in _PARSED.items():
             if self.has(name):
@@ -95,8 +96,16 @@ class Options:
                 )
 
 
+def bucket_budget(text: str) -> int | None:
+    """`total 36`: so many buckets for all inputs together, to be shared out by cost; None if it says no total."""
+    word, _, count = text.strip().partition(" ")
+    return _bucket_count(text, count.strip()) if word.lower() == "total" else None
+
+
 def parse_buckets(text: str) -> dict[str, int]:
-    """`100` or `a:5, b:33` by alias; what is said for all stands under ''."""
+    """`100` or `a:5, b:33` by alias; what is said for all stands under ''. Nothing if it says a total."""
+    if bucket_budget(text) is not None:
+        return {}
     return {alias: _bucket_count(text, count) for alias, count in _by_alias("buckets", text).items()}
 
 
@@ -104,7 +113,7 @@ def _bucket_count(text: str, count: str) -> int:
     if not count.isdecimal() or int(count) < 1 or int(count) > MAX_BUCKETS:
         raise OptionError(
             f"option buckets = {text!r}: {count!r} is not a number of buckets",
-            hint=f"write buckets = 100, or buckets = 'a:5, b:33'; from 1 to {MAX_BUCKETS}",
+            hint=f"write buckets = 100, buckets = 'a:5, b:33' or buckets = 'total 36'; from 1 to {MAX_BUCKETS}",
             option="buckets",
         )
     return int(count)

@@ -132,9 +132,11 @@ class JoinStrategy:
 
     @property
     def is_flexible(self) -> bool:
-        """Whether routes may change while the join runs: it is the engine's own, with more than one order to choose
-        from, and none was asked for."""
-        return not self.method.is_classic and not self.method.orders and len(self.join.inputs) > 2
+        """Whether routes may change while the join runs: it is the engine's own, with more than one order or index to
+        choose from, and no order was asked for."""
+        if self.method.is_classic or self.method.orders:
+            return False
+        return len(self.join.inputs) > 2 or (len(self.join.inputs) == 2 and bool(self.comparisons))
 
     def route(self, origin: str) -> Route:
         return next(route for route in self.routes if route.origin == origin)

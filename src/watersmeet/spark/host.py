@@ -12,12 +12,11 @@ from pyspark.sql import functions as F
 
 from watersmeet.engine.conform import conform
 from watersmeet.engine.final import check_final, final_answer
-from watersmeet.engine.host import reservation, strategy_of
+from watersmeet.engine.host import Explaining, explained, reservation
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
-from watersmeet.plan.explain import explain
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages
 from watersmeet.spark.errors import friendly
@@ -26,6 +25,7 @@ from watersmeet.spark.job import SparkJob
 from watersmeet.spark.launch import ensure_settings
 from watersmeet.spark.listener import listener_of
 from watersmeet.spark.packed import ParquetStream
+from watersmeet.spark.sample import sampled
 from watersmeet.spark.types import arrow_schema
 
 _serial = count(1)
@@ -46,9 +46,12 @@ class SparkHost:
         df = as_dataframe(self.spark, data, name)
         return arrow_schema(df.schema, f"stream {name!r}"), df, None
 
-    def explained(self, plan: Plan) -> str:
-        text = explain(plan, strategy_of(plan)) + reservation(plan)
-        return text if reservation(plan) else text + self._stages_text(plan)
+    def explained(self, plan: Plan, how: Explaining) -> str:
+        stages = "" if reservation(plan) else self._stages_text(plan)
+        told = sampled(plan, how.sample_rows) if how.analyze else plan
+        if how.format == "json":
+            return explained(told, how, spark=stages.splitlines())
+        return explained(told, how) + stages
 
     def _stages_text(self, plan: Plan) -> str:
         staged = in_stages(plan)

@@ -1,0 +1,273 @@
+"""From a query to numbers to routes: what is known of streams decides how they are joined, and when that changes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+from tests.plans import golden_catalog
+from watersmeet.engine.host import strategy_of
+from watersmeet.errors import WatersmeetError
+from watersmeet.model.catalog import Catalog, Statistics, Stream
+from watersmeet.model.hints import parse_distinct, parse_rate
+from watersmeet.optimizer.choose_settings import best_expiration, share_buckets
+from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
+from watersmeet.optimizer.describe import Description
+from watersmeet.optimizer.estimate_join import busy_ns, estimate_join
+from watersmeet.optimizer.replan import Replanner
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.nodes import Join, Project
+from watersmeet.plan.statistics import InputStatistics
+from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.session import Query
+from watersmeet.sql import bind
+
+SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("ts", pa.timestamp("us"))])
+TRIANGLE = """
+    SELECT a.k FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS], c [RANGE 10 SECONDS]
+    WHERE a.k = b.k AND b.x = c.x AND c.y = a.y
+"""
+CHAIN = "SELECT a.k FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS], c [RANGE 10 SECONDS] WHERE a.k = b.k AND b.x = c.x"
+
+
+def catalog(**rates: float) -> Catalog:
+    made = Catalog()
+    for name, rate in rates.items():
+        made.add(Stream(name, SCHEMA, "ts", statistics=Statistics(rate, distinct={"k": 1000, "x": 1000, "y": 1000})))
+    return made
+
+
+def strategy(sql: str, **rates: float) -> JoinStrategy:
+    found = strategy_of(bind(sql, catalog(**rates)))
+    assert found is not None
+    return found
+
+
+def measured(strategy: JoinStrategy, **rates: float) -> dict[str, InputStatistics]:
+    return {
+        alias: InputStatistics(rate, rate * 10, dict.fromkeys(strategy.stored_codes(alias), 1000.0))
+        for alias, rate in rates.items()
+    }
+
+
+# ---- hints ----
+
+
+@pytest.mark.parametrize("text", ["fast", "0/s", "-3", "10 per fortnight", "nan", "1e999"])
+def test_a_rate_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match=r"rate|unit|interval"):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize("text", ["k", "k: many", "k: 0", ": 5"])
+def test_a_number_of_values_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match="number of values"):
+        parse_distinct(text)
+
+
+def test_hints_of_create_stream_reach_the_plan(tmp_path):
+    from watersmeet.engine.script import read_script
+
+    text = """
+        CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '120/min', distinct = 'K: 50');
+        CREATE STREAM b (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '30');
+        SELECT a.k FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k;
+    """
+    (job,) = read_script(text, open_sources=False)
+    told = json.loads(Query(job.plan).explain(format="json"))["estimate"]
+    assert told["inputs"]["a"]["rate"] == 2.0
+    assert told["inputs"]["b"]["rows"] == 300.0
+    assert told["distinct"] == {"a.k": 50.0, "b.k": 50.0}
+    assert {one["known"] for one in told["inputs"].values()} == {"declared"}
+
+
+@pytest.mark.parametrize("hint", ["rate = 'fast'", "distinct = 'k'", "distinct = 'nothing: 5'"])
+def test_a_wrong_hint_is_named_with_what_would_do(hint):
+    from watersmeet.engine.script import read_script
+
+    with pytest.raises(WatersmeetError) as refused:
+        read_script(f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', {hint});", open_sources=False)
+    assert hint.split()[0] in str(refused.value)
+
+
+# ---- orders ----
+
+
+def cost_of(strategy: JoinStrategy, orders: str) -> float:
+    sql_orders = bind(TRIANGLE + f" OPTIONS (order = '{orders}')", catalog(a=1, b=1, c=1)).method
+    fixed = optimize(strategy.join, sql_orders, strategy.measured)
+    return busy_ns(fixed, Description(strategy))
+
+
+@pytest.mark.parametrize("rates", list(itertools.permutations((10.0, 500.0, 20_000.0))))
+def test_the_chosen_routes_are_the_cheapest_of_all(rates):
+    chosen = strategy(TRIANGLE, **dict(zip("abc", rates, strict=True)))
+    ways = itertools.product(*(itertools.permutations(o + "".join(set("abc") - {o}), 3) for o in "abc"))
+    orders = [
+        "; ".join(f"{way[0]}: {','.join(way)}" for way in one) for one in ways if [w[0] for w in one] == list("abc")
+    ]
+    best = min(cost_of(chosen, order) for order in orders)
+    assert busy_ns(chosen, Description(chosen)) == pytest.approx(best)
+
+
+def test_new_rows_go_to_the_sparse_stream_first():
+    assert strategy(TRIANGLE, a=10_000, b=1_000, c=10).route("b").visits == ("b", "c", "a")
+    assert strategy(TRIANGLE, a=10, b=1_000, c=10_000).route("b").visits == ("b", "a", "c")
+
+
+def test_six_streams_are_planned_in_fifty_milliseconds():
+    aliases = [f"s{i}" for i in range(6)]
+    sources = ", ".join(f"{one} [RANGE 10 SECONDS]" for one in aliases)
+    equal = " AND ".join(
+        f"{a}.{'kx'[i % 2]} = {b}.{'kx'[i % 2]}" for i, (a, b) in enumerate(itertools.pairwise(aliases))
+    )
+    plan = bind(f"SELECT s0.k FROM {sources} WHERE {equal}", catalog(**{one: 10.0**i for i, one in enumerate(aliases)}))
+    assert isinstance(plan.root, Project)
+    assert isinstance(plan.root.child, Join)
+    spent = []
+    for _ in range(5):
+        started = time.perf_counter()
+        optimize(plan.root.child)
+        spent.append(time.perf_counter() - started)
+    assert min(spent) < 0.05
+
+
+def test_estimates_name_the_orders_considered_and_none_is_cheaper():
+    estimate = estimate_join(strategy(TRIANGLE, a=10_000, b=1_000, c=10))
+    assert estimate is not None
+    names = [one.name for one in estimate.alternatives]
+    assert any(name.startswith("one order") for name in names)
+    assert any(name.startswith("as written: a, b, c") for name in names)
+    assert all(one.busy_ns >= estimate.busy_ns * 0.999 for one in estimate.alternatives)
+    dearest = next(one for one in estimate.alternatives if one.name == "the dearest orders")
+    assert dearest.busy_ns > estimate.busy_ns
+
+
+# ---- settings of the papers' joins ----
+
+
+def test_buckets_are_shared_out_so_that_no_move_of_one_helps():
+    from watersmeet.optimizer.choose_settings import _cost
+    from watersmeet.optimizer.join_order import best_local_orders
+
+    graph = JoinGraph.on_one_key(StreamRate(n, r, 100, 50) for n, r in zip("abcd", (1, 1, 1, 50), strict=True))
+    shares = share_buckets(graph, 33)
+    assert sum(shares.values()) == 33
+    orders = best_local_orders(graph)
+    least = min(_cost(graph, orders, shares), _cost(graph, orders, dict.fromkeys("abcd", 8)))
+    assert _cost(graph, orders, shares) == least
+    assert shares["d"] == max(shares.values())
+
+
+def test_more_buckets_make_longer_intervals_between_passes_best():
+    intervals = [
+        best_expiration(JoinGraph.on_one_key(StreamRate(n, 1, 100, 50, buckets=b) for n in "abcd"))
+        for b in (1, 2, 10, 30)
+    ]
+    assert intervals == sorted(intervals)
+    assert intervals[0] < intervals[-1]
+
+
+def test_a_total_of_buckets_and_an_automatic_expiry_run_like_any_other():
+    session = two_streams()
+    sql = "SELECT a.k, b.x FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k"
+    plain = session.sql(sql).to_arrow()
+    chosen = session.sql(sql + " OPTIONS (join = 'hash', buckets = 'total 20', expire = 'auto')")
+    assert sorted(map(str, chosen.to_arrow().to_pylist())) == sorted(map(str, plain.to_pylist()))
+    buckets = json.loads(chosen.explain(format="json"))["join"]["inputs"]
+    assert sum(one["buckets"] for one in buckets.values()) == 20
+
+
+def two_streams(rows: int = 3000, values: int = 40) -> wm.Session:
+    rng = np.random.default_rng(3)
+    session = wm.Session()
+    for name in "abc":
+        columns = {column: rng.integers(0, values, rows) for column in "kxy"}
+        times = np.sort(rng.integers(0, 20_000_000, rows))
+        session.stream(name, pa.table({**columns, "ts": pa.array(times, pa.timestamp("us"))}), time="ts")
+    return session
+
+
+# ---- change ----
+
+
+def test_a_plan_changes_when_rates_do_and_says_so(caplog):
+    before = strategy(TRIANGLE, a=10_000, b=1_000, c=10)
+    planner = Replanner(before)
+    with caplog.at_level(logging.INFO, logger="watersmeet.optimizer"):
+        better = planner.consider(measured(before, a=10, b=1_000, c=10_000), 5)
+    assert better is not None
+    after, switch = better
+    assert after.route("b").visits == ("b", "a", "c")
+    assert switch.before_ns > 1.2 * switch.after_ns
+    assert "b, a, c (was b, c, a)" in caplog.text
+
+
+def test_a_plan_does_not_change_for_a_small_gain():
+    before = strategy(TRIANGLE, a=1_000, b=1_000, c=950)
+    assert Replanner(before).consider(measured(before, a=950, b=1_000, c=1_000), 5) is None
+
+
+def test_no_search_is_made_while_the_numbers_stay():
+    before = strategy(TRIANGLE, a=10_000, b=1_000, c=10)
+    planner = Replanner(before)
+    numbers = measured(before, a=10_000, b=1_000, c=10)
+    planner.consider(numbers, 1)
+    looked = planner._looked_at
+    planner.consider(measured(before, a=11_000, b=1_000, c=10), 2)
+    assert planner._looked_at is looked
+
+
+def test_orders_that_were_asked_for_stay():
+    asked = bind(TRIANGLE + " OPTIONS (order = 'a, b, c')", catalog(a=1.0, b=2.0, c=3.0))
+    found = strategy_of(asked)
+    assert found is not None
+    assert not found.is_flexible
+
+
+# ---- EXPLAIN ----
+
+
+def test_analyzing_puts_measured_beside_expected_within_a_quarter():
+    told = json.loads(two_streams(12_000, 2_000).sql(CHAIN).explain(analyze=True, format="json"))
+    for route in told["estimate"]["routes"]:
+        for step, seen in zip(route["steps"], told["measured"]["carried"][route["origin"]], strict=True):
+            assert step["carried"] == pytest.approx(seen, rel=0.25)
+    assert {one["known"] for one in told["estimate"]["inputs"].values()} == {"measured"}
+
+
+def test_analyzing_a_loop_join_counts_its_comparisons():
+    sql = (
+        "SELECT a.k FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k OPTIONS (join = 'hash', buckets = 8)"
+    )
+    session = two_streams(8_000)
+    told = json.loads(session.sql(sql).explain(analyze=True, format="json"))
+    per_second = told["measured"]["scanned"] / told["measured"]["event_seconds"]
+    assert told["estimate"]["comparisons_per_second"] == pytest.approx(per_second, rel=0.15)
+    assert "comparisons" in session.sql(sql).explain(analyze=True)
+
+
+def test_analyzing_any_query_gives_its_numbers():
+    text = two_streams().sql("SELECT k, COUNT(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY k").explain(analyze=True)
+    assert "measured over 3,000 rows" in text
+
+
+def test_an_unknown_format_is_refused():
+    with pytest.raises(WatersmeetError, match="format='json'"):
+        Query(bind("SELECT k FROM a", golden_catalog())).explain(format="yaml")
+
+
+def test_plain_joins_with_few_results_probe_and_others_send_negative_tuples():
+    from watersmeet.optimizer.choose_pipeline import choose_pipeline
+
+    grouped = "SELECT a.k, COUNT(*) AS n FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k GROUP BY a.k"
+    many, few = catalog(a=1000, b=1000), catalog(a=0.5, b=0.5)
+    assert choose_pipeline(bind(grouped, many)).pipeline == "nta"
+    assert choose_pipeline(bind(grouped, few)).pipeline == "tpa"
