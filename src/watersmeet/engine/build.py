@@ -19,6 +19,8 @@ from watersmeet.operators.window_join import WindowJoin
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
 from watersmeet.plan.options import Options
+from watersmeet.plan.shedding import Shedding
+from watersmeet.plan.strategy import JoinStrategy
 
 LoadTable = Callable[[pa.RecordBatch], None]
 
@@ -92,12 +94,20 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
         strategy = optimize(join, method)
         if method.is_classic:
             return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
-        joining = WindowJoin(strategy, project.columns)
+        joining = _window_join(strategy, project, plan.shedding)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
     if isinstance(window, RowsWindow):
         return InTimeOrder(CountedSelect(aliases[0], window, join.predicates, project.columns), aliases)
     return Select(join.predicates, project.columns)
+
+
+def _window_join(strategy: JoinStrategy, project: Project, shedding: Shedding | None) -> WindowJoin:
+    if shedding is None:
+        return WindowJoin(strategy, project.columns)
+    from watersmeet.shedding.join import SheddingJoin
+
+    return SheddingJoin(strategy, project.columns, shedding)
 
 
 def table_join_of(operator: Operator) -> WindowJoin | ClassicJoin | None:
