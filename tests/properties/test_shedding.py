@@ -14,7 +14,7 @@ from tests.runners import bag_of, bound_plan, by_reference, local_query
 from watersmeet.errors import WindowError
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-some = settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
 
 POLICIES = ["rand", "prob", "life", "age", "drift"]
 
@@ -47,7 +47,7 @@ def losses_are_known(case: Case) -> bool:
 
 @st.composite
 def bounds(draw: st.DrawFn, streams: int) -> str:
-    memory = draw(st.one_of(st.integers(streams, 12).map("{} rows".format), st.sampled_from(["2 KB", "8 KB"])))
+    memory = draw(st.one_of(st.integers(streams, 5).map("{} rows".format), st.sampled_from(["1 KB", "2 KB"])))
     allocation = draw(st.sampled_from(["fixed", "variable"]))
     return f"memory = '{memory}', allocation = '{allocation}', shed_seed = {draw(st.integers(0, 3))}"
 

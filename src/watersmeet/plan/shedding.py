@@ -54,7 +54,7 @@ class Shedding:
                 )
         if len(streams) < 2:
             raise _wrong(
-                options, "memory", "bounds the windows of a join, but nothing is joined here", "leave memory out"
+                options, "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
             )
         least = len(streams)
         if (memory.rows if memory.rows is not None else memory.size or 0) < least:

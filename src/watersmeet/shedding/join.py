@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from watersmeet.errors import OptionError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.combinations import payload_columns
-from watersmeet.operators.contract import Positions, Rows
+from watersmeet.operators.contract import Counters, Positions, Rows
 from watersmeet.operators.program import Program
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.state.window_store import WindowStore
@@ -33,6 +34,13 @@ from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.store import SheddingStore, Worth
 
+# All priorities are looked at again after some new rows, never fewer than these.
+MIN_REFRESHED = 32
+# What rows and time change in a join.
+REMEMBERED = (
+    "shed", "row_windows", "keys", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us", "settled_us",
+    "counters",
+)  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
 
@@ -133,6 +141,25 @@ class SheddingJoin(WindowJoin):
         """How many rows of a stream are best pushed at a time, so that those of one time meet."""
         return min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1)
 
+    # ---- what a restart would miss ----------------------------------------------------------------------------------
+
+    def memory(self) -> dict[str, Any]:
+        """All that rows and time have changed here, except the static tables."""
+        return {name: getattr(self, name) for name in REMEMBERED}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Go on where another join of the same query was."""
+        for name in REMEMBERED:
+            setattr(self, name, memory[name])
+        self.stores.update(self.shed)
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        """Rows alone do not tell which of them were gone: they compete for memory again."""
+        super().restore(log, complete_until)
+        self.settled_us = max(self.settled_us, complete_until)
+        self.settle(self.settled_us)
+        self.counters = Counters(lost_results=self._nothing_lost())
+
     # ---- rows come --------------------------------------------------------------------------------------------------
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -210,7 +237,8 @@ class SheddingJoin(WindowJoin):
             self.unrefreshed[alias] += store.mature(
                 until_us, room, self._worth(alias), self.keys.of_partners[alias], seed
             )
-            if self.policy.keys and self.unrefreshed[alias] > self.policy.refreshed * store.queued:
+            due = max(self.policy.refreshed * store.queued, MIN_REFRESHED)
+            if self.policy.keys and self.unrefreshed[alias] > due:
                 self._refresh(alias)
         for alias, count in self.allocation.victims(self.shed).items():
             self._shed(alias, count)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.shedding.kernels.ages import best_means
+
 Bins = npt.NDArray[np.float64]
 
 AGE_BINS = 256
@@ -77,12 +79,9 @@ class AgeCurve:
             return np.ones(AGE_BINS)
         exposed = self.exposed + max(float(self.exposed.mean()), 1.0) / 16
         rates = _smoothed(self.matched / exposed)
-        ends = np.concatenate([[0.0], np.cumsum(rates)])
-        best = np.empty(AGE_BINS)
-        for b in range(AGE_BINS):
-            best[b] = ((ends[b + 1 :] - ends[b]) / np.arange(1, AGE_BINS - b + 1)).max()
-        highest: float = best.max()
-        return best / highest + 1e-9
+        best = best_means(rates)
+        shares: Bins = best / best.max() + 1e-9
+        return shares
 
     def fade(self) -> None:
         self.matched *= 0.98

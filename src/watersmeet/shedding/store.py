@@ -92,8 +92,8 @@ class SheddingStore(WindowStore):
     @property
     def nbytes(self) -> int:
         arrays = (self.slot_of, self.position, self.level, self.following, self.before, self.free, self.heads)
-        own = sum(array.nbytes for array in (*arrays, self.tails, self.sizes))
-        return super().nbytes + int(own)
+        beside = sum(int(array.nbytes) for array in (*arrays, self.tails, self.sizes))
+        return super().nbytes + beside
 
     @property
     def record_bytes(self) -> int:
