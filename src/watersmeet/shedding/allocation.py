@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from watersmeet.plan.memory import Memory
+from watersmeet.shedding.kernels.queue import SIZE
 from watersmeet.shedding.store import SheddingStore
 
 Stores = Mapping[str, SheddingStore]
@@ -53,7 +54,7 @@ class Allocation:
         over = float(queued @ each) - 1.0
         if over <= 1e-9:
             return {}
-        sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)
+        sizes = np.stack([stores[stream].lists[:, SIZE] for stream in self.streams]).astype(np.float64)
         taken = np.cumsum(each @ sizes)
         level = int(np.searchsorted(taken, over))
         below = sizes[:, :level].sum(axis=1)

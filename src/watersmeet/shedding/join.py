@@ -34,8 +34,6 @@ from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.store import SheddingStore, Worth
 
-# All priorities are looked at again after some new rows, never fewer than these.
-MIN_REFRESHED = 32
 # What rows and time change in a join.
 REMEMBERED = (
     "shed", "row_windows", "keys", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us", "settled_us",
@@ -237,8 +235,9 @@ class SheddingJoin(WindowJoin):
             self.unrefreshed[alias] += store.mature(
                 until_us, room, self._worth(alias), self.keys.of_partners[alias], seed
             )
-            due = max(self.policy.refreshed * store.queued, MIN_REFRESHED)
-            if self.policy.keys and self.unrefreshed[alias] > due:
+            if self.policy.keys and self.unrefreshed[alias] > self.policy.new_rows_to_refresh(
+                store.queued, store.matured
+            ):
                 self._refresh(alias)
         for alias, count in self.allocation.victims(self.shed).items():
             self._shed(alias, count)

@@ -19,7 +19,7 @@ from watersmeet.shedding.kernels.queue import count_keys
 
 Table = npt.NDArray[np.int64]
 
-COUNTERS_PER_ROW = 4
+COUNTERS_PER_ROW = 2
 MIN_BITS, MAX_BITS = 12, 20
 # What a key that never came counts for, against one that came once.
 UNSEEN = 1 / 64

@@ -26,20 +26,26 @@ Bins = npt.NDArray[np.float64]
 AGE_BINS = 256
 # After how much of a window what a key did counts half, when keys drift.
 HALF_LIFE = 1 / 8
+MIN_REFRESHED = 32
 # Matches at single ages are few: neighbouring bins are taken together.
 SMOOTHED_BINS = 4
 
 
 @dataclass(frozen=True)
 class Policy:
-    """`keys`: whether priorities depend on keys. `fades`: whether what came long ago counts less. `again`: whether
-    priorities of rows in memory may change by themselves, after which share of new rows to look at all of them."""
+    """`keys`: whether priorities depend on keys. `fades`: whether what came long ago counts less. `ageing`: whether
+    priorities of rows in memory change as they grow older."""
 
     name: str
     keys: bool = True
     fades: bool = False
     learns_ages: bool = False
-    refreshed: float = 1.0
+    ageing: bool = False
+
+    def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
+        """After how many new rows all priorities are to be looked at again: often if they age, else when what is
+        known of keys has grown by half."""
+        return max(in_memory / 2 if self.ageing else ever / 3, MIN_REFRESHED)
 
     def by_age(self, ages: AgeCurve) -> Bins:
         """The factor for every bin of age, from 0 to the whole life."""
@@ -59,9 +65,9 @@ POLICIES = {
     for policy in (
         Policy("rand", keys=False),
         Policy("prob"),
-        Policy("life", refreshed=0.25),
-        Policy("age", learns_ages=True, refreshed=0.25),
-        Policy("drift", fades=True, refreshed=0.25),
+        Policy("life", ageing=True),
+        Policy("age", learns_ages=True, ageing=True),
+        Policy("drift", fades=True, ageing=True),
     )
 }
 

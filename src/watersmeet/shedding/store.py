@@ -26,7 +26,7 @@ from watersmeet.shedding.payload import Slots, SlottedChunks, slotted
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
 GROWTH = 1.25
-SLOT_BYTES = 8 + 4 + 4 + 4 + 4  # position, level, two links, and the list of free slots
+SLOT_BYTES = 8 + 16 + 4  # position, place in the queues, and in the list of free slots
 
 
 @dataclass
@@ -66,19 +66,16 @@ class SheddingStore(WindowStore):
 
     def _make_queues(self, slots: int) -> None:
         self.position = np.empty(slots, np.int64)
-        self.level = np.full(slots, queue.NO_LEVEL, np.int32)
-        self.following = np.empty(slots, np.int32)
-        self.before = np.empty(slots, np.int32)
+        self.nodes = np.full((slots, queue.NODE_FIELDS), queue.NO_LEVEL, np.int32)
         self.free = np.arange(slots - 1, -1, -1, dtype=np.int32)
-        self.heads = np.full(queue.LEVELS, -1, np.int32)
-        self.tails = np.full(queue.LEVELS, -1, np.int32)
-        self.sizes = np.zeros(queue.LEVELS, np.int64)
+        self.lists = np.full((queue.LEVELS, queue.LIST_FIELDS), -1, np.int32)
+        self.lists[:, queue.SIZE] = 0
         self.state = np.array([slots, 0, queue.LEVELS - 1], np.int64)
 
     @property
     def kept(self) -> int:
         """How many rows have memory."""
-        return int(self.level.size - self.state[queue.FREE])
+        return int(self.free.size - self.state[queue.FREE])
 
     @property
     def queued(self) -> int:
@@ -91,15 +88,15 @@ class SheddingStore(WindowStore):
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.slot_of, self.position, self.level, self.following, self.before, self.free, self.heads)
-        beside = sum(int(array.nbytes) for array in (*arrays, self.tails, self.sizes))
+        arrays = (self.slot_of, self.position, self.nodes, self.free, self.lists)
+        beside = sum(int(array.nbytes) for array in arrays)
         return super().nbytes + beside
 
     @property
     def record_bytes(self) -> int:
         """What a row costs beside its payload: time, codes, place in the indexes, and its slot's number."""
         indexes = 12 * len(self.hash_indexes) + 12 * len(self.sorted_indexes)
-        return 8 + 8 * self.codes.shape[0] + (16 if self.deaths is not None else 0) + indexes + 4
+        return 8 + 8 * int(self.codes.shape[0]) + (16 if self.deaths is not None else 0) + indexes + 4
 
     @property
     def bytes_per_row(self) -> float:
@@ -120,16 +117,18 @@ class SheddingStore(WindowStore):
             self.shifted += by
             self.mature_until -= by
         if self.state[queue.FREE] < count:
-            self._grow(self.level.size - int(self.state[queue.FREE]) + count)
+            self._grow(self.free.size - int(self.state[queue.FREE]) + count)
         queue.take_slots(
-            self.slot_of, self.head, self.head + count, self.shifted, self.position, self.level, self.free, self.state
+            self.slot_of, self.head, self.head + count, self.shifted, self.position, self.nodes, self.free, self.state
         )
 
     def _grow(self, needed: int) -> None:
-        old = self.level.size
+        old = self.free.size
         slots = max(int(needed * GROWTH), MIN_SLOTS)
-        for name in ("position", "level", "following", "before", "free"):
-            setattr(self, name, moved(getattr(self, name), 0, old, slots))
+        self.position, self.free = moved(self.position, 0, old, slots), moved(self.free, 0, old, slots)
+        nodes = np.full((slots, queue.NODE_FIELDS), queue.NO_LEVEL, np.int32)
+        nodes[:old] = self.nodes
+        self.nodes = nodes
         free = int(self.state[queue.FREE])
         self.free[free : free + slots - old] = np.arange(slots - 1, old - 1, -1, dtype=np.int32)
         self.state[queue.FREE] = free + slots - old
@@ -144,11 +143,7 @@ class SheddingStore(WindowStore):
         return dropped
 
     def _release(self, positions: Positions) -> None:
-        queue.release(self.slot_of, positions, *self._links, self.free, self.state)
-
-    @property
-    def _links(self) -> tuple[npt.NDArray[np.generic], ...]:
-        return (self.level, self.following, self.before, self.heads, self.tails, self.sizes)
+        queue.release(self.slot_of, positions, self.nodes, self.lists, self.free, self.state)
 
     def _keep_only(self, positions: Positions) -> None:
         going = np.ones(len(self), np.bool_)
@@ -192,7 +187,9 @@ class SheddingStore(WindowStore):
             if seed is None:
                 self._enqueue(first, last, worth, factors)
             else:
-                queue.enqueue_at_random(self.slot_of, first, last, self.matured, seed, *self._links, self.state)
+                queue.enqueue_at_random(
+                    self.slot_of, first, last, self.matured, seed, self.nodes, self.lists, self.state
+                )
             self.mature_until = last
             self.matured += last - first
         return last - first
@@ -206,7 +203,7 @@ class SheddingStore(WindowStore):
     def _enqueue(self, first: int, last: int, worth: Worth, factors: Factors) -> None:
         queue.enqueue(
             self.slot_of, first, last, self.codes, self._ages(worth), worth.now, worth.scale,
-            *factors.of_rows, worth.by_age, worth.per_bin, *self._links, self.state,
+            *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state,
         )  # fmt: skip
 
     def evict(self, count: int, worth: Worth, factors: Factors, *, again: bool) -> tuple[Positions, Slots]:
@@ -214,7 +211,7 @@ class SheddingStore(WindowStore):
         victims, slots = np.empty(count, np.int64), np.empty(count, np.int32)
         gone = queue.evict(
             count, again, self.slot_of, self.shifted, self.position, self.free, self.codes, self._ages(worth),
-            worth.now, worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, *self._links, self.state,
+            worth.now, worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state,
             victims, slots,
         )  # fmt: skip
         return victims[:gone], slots[:gone]
@@ -222,5 +219,5 @@ class SheddingStore(WindowStore):
     def enqueue_anew(self, worth: Worth, factors: Factors, exposed: npt.NDArray[np.float64]) -> None:
         queue.enqueue_anew(
             np.empty(self.queued, np.int32), self.shifted, self.position, self.codes, self._ages(worth), worth.now,
-            worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, *self._links, self.state, exposed,
+            worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state, exposed,
         )  # fmt: skip

@@ -25,20 +25,27 @@ STEPS = 16
 EXPONENTS = 128
 LEVELS = 2 * EXPONENTS * STEPS
 
+# nodes[slot]: the level of a slot, and its neighbours in the queue of that level
+LEVEL, FOLLOWING, BEFORE = range(3)
+NODE_FIELDS = 4
+# lists[level]: the two ends of a queue, and how many are in it
+HEAD, TAIL, SIZE = range(3)
+LIST_FIELDS = 4
 # state: how many slots are free, how many are in queues, the lowest level that may have a row
 FREE, QUEUED, LOWEST = range(3)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def level_of(priority):
-    if not priority > 0.0:
-        return np.int32(0)
-    fraction, exponent = frexp(priority)
-    step = (exponent + EXPONENTS) * STEPS + np.int64((fraction - 0.5) * (2 * STEPS))
-    return np.int32(min(max(step, 1), LEVELS - 1))
+    step = np.int64(0)
+    if priority > 0.0:
+        fraction, exponent = frexp(priority)
+        step = (exponent + EXPONENTS) * STEPS + np.int64((fraction - 0.5) * (2 * STEPS))
+        step = min(max(step, np.int64(1)), np.int64(LEVELS - 1))
+    return np.int32(step)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def weight(codes, p, factors, key_columns, counts, shift, unseen):
     """How often partners of a row came, up to a constant of its stream."""
     w = 1.0
@@ -50,7 +57,7 @@ def weight(codes, p, factors, key_columns, counts, shift, unseen):
     return w
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def at_age(by_age, per_bin, age):
     """The value for an age; ages beyond the last bin count as the last."""
     bin_ = np.int64(age / per_bin)
@@ -72,7 +79,7 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
 
 
 @njit(cache=True)
-def take_slots(slot_of, first, last, shifted, position, level, free, state):
+def take_slots(slot_of, first, last, shifted, position, nodes, free, state):
     """Give slots to the rows at first..last-1; there must be enough."""
     left = state[FREE]
     for p in range(first, last):
@@ -80,45 +87,46 @@ def take_slots(slot_of, first, last, shifted, position, level, free, state):
         slot = free[left]
         slot_of[p] = slot
         position[slot] = p + shifted
-        level[slot] = NO_LEVEL
+        nodes[slot, LEVEL] = NO_LEVEL
     state[FREE] = left
 
 
-@njit(cache=True)
-def link(slot, at, level, following, before, heads, tails, sizes, state):
-    level[slot] = at
-    following[slot] = -1
-    before[slot] = tails[at]
-    if tails[at] >= 0:
-        following[tails[at]] = slot
+@njit(cache=True, inline="always")
+def link(slot, at, nodes, lists, state):
+    last = lists[at, TAIL]
+    nodes[slot, LEVEL] = at
+    nodes[slot, FOLLOWING] = -1
+    nodes[slot, BEFORE] = last
+    if last >= 0:
+        nodes[last, FOLLOWING] = slot
     else:
-        heads[at] = slot
-    tails[at] = slot
-    sizes[at] += 1
+        lists[at, HEAD] = slot
+    lists[at, TAIL] = slot
+    lists[at, SIZE] += 1
     state[QUEUED] += 1
     state[LOWEST] = min(state[LOWEST], at)
 
 
-@njit(cache=True)
-def unlink(slot, level, following, before, heads, tails, sizes, state):
-    at = level[slot]
-    if before[slot] >= 0:
-        following[before[slot]] = following[slot]
+@njit(cache=True, inline="always")
+def unlink(slot, nodes, lists, state):
+    at, following, before = nodes[slot, LEVEL], nodes[slot, FOLLOWING], nodes[slot, BEFORE]
+    if before >= 0:
+        nodes[before, FOLLOWING] = following
     else:
-        heads[at] = following[slot]
-    if following[slot] >= 0:
-        before[following[slot]] = before[slot]
+        lists[at, HEAD] = following
+    if following >= 0:
+        nodes[following, BEFORE] = before
     else:
-        tails[at] = before[slot]
-    sizes[at] -= 1
-    level[slot] = NO_LEVEL
+        lists[at, TAIL] = before
+    lists[at, SIZE] -= 1
+    nodes[slot, LEVEL] = NO_LEVEL
     state[QUEUED] -= 1
 
 
 @njit(cache=True)
 def enqueue(
     slot_of, first, last, codes, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
-    level, following, before, heads, tails, sizes, state,
+    nodes, lists, state,
 ):  # fmt: skip
     """Put the rows at first..last-1 into the queues."""
     for p in range(first, last):
@@ -126,11 +134,11 @@ def enqueue(
         if slot >= 0:
             worth = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
             worth *= at_age(by_age, per_bin, now - ages[p])
-            link(slot, level_of(worth), level, following, before, heads, tails, sizes, state)
+            link(slot, level_of(worth), nodes, lists, state)
 
 
 @njit(cache=True)
-def enqueue_at_random(slot_of, first, last, number, seed, level, following, before, heads, tails, sizes, state):
+def enqueue_at_random(slot_of, first, last, number, seed, nodes, lists, state):
     """The same with a random priority for each row: `number` is how many rows came before the first."""
     for p in range(first, last):
         slot = slot_of[p]
@@ -140,33 +148,33 @@ def enqueue_at_random(slot_of, first, last, number, seed, level, following, befo
             z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             z = z ^ (z >> np.uint64(31))
             chance = (np.float64(z >> np.uint64(11)) + 1.0) / 9007199254740993.0
-            link(slot, level_of(chance), level, following, before, heads, tails, sizes, state)
+            link(slot, level_of(chance), nodes, lists, state)
 
 
 @njit(cache=True)
 def evict(
     count, again, slot_of, shifted, position, free, codes, ages, now, scale, factors, key_columns, counts, shift,
-    unseen, by_age, per_bin, level, following, before, heads, tails, sizes, state, victims, slots,
+    unseen, by_age, per_bin, nodes, lists, state, victims, slots,
 ):  # fmt: skip
     """Take the memory of the `count` rows with the lowest priority; their positions go into `victims`. With `again`
     priorities are looked at again first."""
     gone = 0
     while gone < count and state[QUEUED] > 0:
         lowest = state[LOWEST]
-        while sizes[lowest] == 0:
+        while lists[lowest, SIZE] == 0:
             lowest += 1
         state[LOWEST] = lowest
-        slot = heads[lowest]
+        slot = lists[lowest, HEAD]
         p = position[slot] - shifted
         if again:
             worth = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
             worth *= at_age(by_age, per_bin, now - ages[p])
             risen = level_of(worth)
             if risen > lowest:
-                unlink(slot, level, following, before, heads, tails, sizes, state)
-                link(slot, risen, level, following, before, heads, tails, sizes, state)
+                unlink(slot, nodes, lists, state)
+                link(slot, risen, nodes, lists, state)
                 continue
-        unlink(slot, level, following, before, heads, tails, sizes, state)
+        unlink(slot, nodes, lists, state)
         slot_of[p] = GONE
         free[state[FREE]] = slot
         state[FREE] += 1
@@ -177,14 +185,14 @@ def evict(
 
 
 @njit(cache=True)
-def release(slot_of, positions, level, following, before, heads, tails, sizes, free, state):
+def release(slot_of, positions, nodes, lists, free, state):
     """Take back the slots of rows that have expired, whether queued or not; returns how many had one."""
     had = 0
     for p in positions:
         slot = slot_of[p]
         if slot >= 0:
-            if level[slot] >= 0:
-                unlink(slot, level, following, before, heads, tails, sizes, state)
+            if nodes[slot, LEVEL] >= 0:
+                unlink(slot, nodes, lists, state)
             free[state[FREE]] = slot
             state[FREE] += 1
             slot_of[p] = GONE
@@ -195,28 +203,28 @@ def release(slot_of, positions, level, following, before, heads, tails, sizes, f
 @njit(cache=True)
 def enqueue_anew(
     order, shifted, position, codes, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
-    level, following, before, heads, tails, sizes, state, exposed,
+    nodes, lists, state, exposed,
 ):  # fmt: skip
     """Queue every row by its priority of now. `order` has room for all of them; `exposed` counts their ages."""
     queued = 0
-    for at in range(heads.size):
-        slot = heads[at]
+    for at in range(lists.shape[0]):
+        slot = lists[at, HEAD]
         while slot >= 0:
             order[queued] = slot
             queued += 1
-            slot = following[slot]
-        heads[at] = -1
-        tails[at] = -1
-        sizes[at] = 0
+            slot = nodes[slot, FOLLOWING]
+        lists[at, HEAD] = -1
+        lists[at, TAIL] = -1
+        lists[at, SIZE] = 0
     state[QUEUED] = 0
-    state[LOWEST] = heads.size - 1
+    state[LOWEST] = lists.shape[0] - 1
     for i in range(queued):
         slot = order[i]
         p = position[slot] - shifted
         worth = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
         worth *= at_age(by_age, per_bin, now - ages[p])
         exposed[min(max(np.int64((now - ages[p]) / per_bin), 0), exposed.size - 1)] += 1.0
-        link(slot, level_of(worth), level, following, before, heads, tails, sizes, state)
+        link(slot, level_of(worth), nodes, lists, state)
 
 
 @njit(cache=True)
