@@ -20,6 +20,7 @@ from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
 from watersmeet.plan.options import Options
+from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import JoinStrategy
 
 LoadTable = Callable[[pa.RecordBatch], None]
@@ -98,7 +99,7 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
         strategy = optimize(join, method)
         if method.is_classic:
             return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
-        joining = _window_join(strategy, project)
+        joining = _window_join(strategy, project, plan.shedding)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
     if isinstance(window, RowsWindow):
@@ -106,9 +107,13 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     return Select(join.predicates, project.columns)
 
 
-def _window_join(strategy: JoinStrategy, project: Project) -> WindowJoin:
-    planner = Replanner(strategy) if strategy.is_flexible else None
-    return WindowJoin(strategy, project.columns, planner=planner)
+def _window_join(strategy: JoinStrategy, project: Project, shedding: Shedding | None) -> WindowJoin:
+    if shedding is None:
+        planner = Replanner(strategy) if strategy.is_flexible else None
+        return WindowJoin(strategy, project.columns, planner=planner)
+    from watersmeet.shedding.join import SheddingJoin
+
+    return SheddingJoin(strategy, project.columns, shedding)
 
 
 def join_inside(operator: Operator) -> Operator:

@@ -16,6 +16,7 @@ from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Relation
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.pipeline import Continuous
+from watersmeet.operators.contract import Operator
 from watersmeet.plan.nodes import Plan
 
 BATCH_ROWS = 1 << 16
@@ -28,6 +29,14 @@ class Feed:
     clock: StreamClock
     batches: Iterator[pa.RecordBatch]
     aliases: list[str] = field(default_factory=list)
+
+
+def in_pieces(batches: Iterator[pa.RecordBatch], operator: Operator) -> Iterator[pa.RecordBatch]:
+    """Batches no larger than the operator wants them, so that rows of several streams come side by side in time."""
+    size = getattr(operator, "piece_rows", None)
+    for batch in batches:
+        for start in range(0, max(batch.num_rows, 1), size or max(batch.num_rows, 1)):
+            yield batch.slice(start, size) if size else batch
 
 
 class LocalRun:
@@ -88,7 +97,7 @@ class LocalRun:
         feeds: dict[str, Feed] = {}
         for name, stream in self._built.streams.items():
             if stream.name not in feeds:
-                feeds[stream.name] = Feed(StreamClock(stream), self._read(stream))
+                feeds[stream.name] = Feed(StreamClock(stream), in_pieces(self._read(stream), self.operator))
             feeds[stream.name].aliases.append(name)
         return list(feeds.values())
 
@@ -126,6 +135,8 @@ class LocalRun:
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
+        metrics.lost_results, metrics.shed_by_stream = counters.lost_results, dict(counters.shed_rows)
+        metrics.shed_rows = sum(counters.shed_rows.values())
         metrics.work = dict(counters.work)
         metrics.plan_switches = len(counters.switches)
         metrics.switches = [switch.as_dict() for switch in counters.switches]

@@ -7,12 +7,16 @@ from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
 
+_OPTIONAL = ("shed_by_stream", "switches", "work", "delays")
+
 
 @dataclass
 class Metrics:
     """Totals of a run. `window_rows`, `state_bytes` and `watermark_us` are as of now; the rest add up.
 
-    `exact_results` is what the answer would be without shedding, and `recall` the share of it that was given.
+    `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
+    because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
+    given; all three are None if the losses are not known.
     `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process.
@@ -23,7 +27,9 @@ class Metrics:
     stored_rows: int = 0
     expired_rows: int = 0
     shed_rows: int = 0
+    shed_by_stream: dict[str, int] = field(default_factory=dict)
     results: int = 0
+    lost_results: int | None = 0
     kernel_seconds: float = 0.0
     cache_hits: int = 0
     cache_misses: int = 0
@@ -36,16 +42,15 @@ class Metrics:
     switches: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def exact_results(self) -> int:
-        return self.results
+    def exact_results(self) -> int | None:
+        return None if self.lost_results is None else self.results + self.lost_results
 
     @property
-    def recall(self) -> float:
-        return 1.0 if self.exact_results == 0 else self.results / self.exact_results
+    def recall(self) -> float | None:
+        exact = self.exact_results
+        return None if exact is None else 1.0 if exact == 0 else self.results / exact
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it; `work`, `delays` and `switches` only if there are any."""
-        told = {
-            name: value for name, value in asdict(self).items() if value or name not in ("work", "delays", "switches")
-        }
+        """All of it; what is not about every query only if there is any."""
+        told = {name: value for name, value in asdict(self).items() if value or name not in _OPTIONAL}
         return {**told, "exact_results": self.exact_results, "recall": self.recall}

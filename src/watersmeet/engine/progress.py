@@ -41,8 +41,20 @@ def describe(metrics: Metrics, seconds: float) -> str:
     late = f" ({metrics.late_rows:,} late)" if metrics.late_rows else ""
     return (
         f"{metrics.rows_in:,} rows in{late}, {metrics.results:,} results, {rate:,.0f} rows/s, "
-        f"watermark {_to_the_second(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows"
+        f"watermark {_to_the_second(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows{losses(metrics)}"
     )
+
+
+def losses(metrics: Metrics) -> str:
+    """What bounded memory cost, if it did.
+
+    >>> losses(Metrics(shed_rows=12_345, results=3, lost_results=1)), losses(Metrics())
+    (', 12.3k shed, recall 75.0%', '')
+    """
+    if not metrics.shed_rows:
+        return ""
+    recall = "unknown" if metrics.recall is None else f"{metrics.recall:.1%}"
+    return f", {short(metrics.shed_rows)} shed, recall {recall}"
 
 
 def _to_the_second(us: int) -> str:
@@ -55,7 +67,7 @@ def brief(metrics: Metrics, seconds: float) -> str:
     late = f" ({short(metrics.late_rows)} late)" if metrics.late_rows else ""
     return (
         f"{short(metrics.rows_in)} in{late}, {short(metrics.results)} out, {short(rate)} rows/s, "
-        f"at {clock_time(metrics.watermark_us)}, kept {short(metrics.window_rows)}"
+        f"at {clock_time(metrics.watermark_us)}, kept {short(metrics.window_rows)}{losses(metrics)}"
     )
 
 

@@ -45,12 +45,12 @@ class RowWindow:
         self.serials: Numbers = np.empty(0, np.int64)
         self.partitions: Numbers = np.empty(0, np.int64)
         self._numbering = Numbering(len(window.partition_by))
-        self._next_serial = 0
+        self.next_serial = 0
 
     def add(self, rows: Rows) -> Deaths:
         before = self.times.size
-        serials = np.arange(self._next_serial, self._next_serial + len(rows))
-        self._next_serial += len(rows)
+        serials = np.arange(self.next_serial, self.next_serial + len(rows))
+        self.next_serial += len(rows)
         self.times = np.concatenate([self.times, rows.times])
         self.serials = np.concatenate([self.serials, serials])
         if self.partition_by:

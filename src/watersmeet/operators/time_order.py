@@ -32,7 +32,7 @@ class InTimeOrder:
 
     def __init__(self, inner: Counting, aliases: Sequence[str]) -> None:
         self.inner = inner
-        self._waiting = {alias: Waiting() for alias in aliases}
+        self.waiting = {alias: Waiting() for alias in aliases}
 
     @property
     def counters(self) -> Counters:
@@ -40,20 +40,20 @@ class InTimeOrder:
 
     @property
     def window_rows(self) -> int:
-        return self.inner.window_rows + sum(len(waiting) for waiting in self._waiting.values())
+        return self.inner.window_rows + sum(len(waiting) for waiting in self.waiting.values())
 
     @property
     def state_bytes(self) -> int:
-        return self.inner.state_bytes + sum(waiting.nbytes for waiting in self._waiting.values())
+        return self.inner.state_bytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
     @property
     def oldest_waiting_us(self) -> int | None:
         """The time of the first row that waits, or None."""
-        times = [waiting.oldest_us for waiting in self._waiting.values()]
+        times = [waiting.oldest_us for waiting in self.waiting.values()]
         return min((time for time in times if time is not None), default=None)
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        self._waiting[alias].add(rows)
+        self.waiting[alias].add(rows)
         yield from ()
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
@@ -63,7 +63,7 @@ class InTimeOrder:
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         for alias, rows in log.items():
-            self._waiting[alias].replace(rows)
+            self.waiting[alias].replace(rows)
         for _ in self.inner.push_together(self._released(complete_until), quietly=True):
             raise AssertionError("a restore gives no results")
         self.inner.restore({}, complete_until)
@@ -78,7 +78,7 @@ class InTimeOrder:
         return needed | (rows.times >= complete_until)
 
     def _released(self, complete_until: int) -> dict[str, Rows]:
-        ready = {alias: waiting.release(complete_until) for alias, waiting in self._waiting.items()}
+        ready = {alias: waiting.release(complete_until) for alias, waiting in self.waiting.items()}
         return {alias: rows for alias, rows in ready.items() if rows is not None}
 
 

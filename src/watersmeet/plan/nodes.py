@@ -26,6 +26,7 @@ from watersmeet.model.windows import (
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
+from watersmeet.plan.shedding import Shedding
 
 MAX_INPUTS = 8
 
@@ -233,6 +234,10 @@ class Plan:
         return method_of(self.root, self.options)
 
     @property
+    def shedding(self) -> Shedding | None:
+        return shedding_of(self.root, self.options)
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the select list."""
         return schema_of(self.root)
@@ -277,6 +282,32 @@ def method_of(root: Node, options: Options) -> Method:
             tables = [one.alias for one in inputs if one.is_table]
             return Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
     return Method.of_no_join(options)
+
+
+def shedding_of(root: Node, options: Options) -> Shedding | None:
+    """What the options let a plan forget early: rows of a plain join of streams, and nothing else."""
+    if is_monotone(root):
+        assert isinstance(root, Project)
+        assert isinstance(root.child, Join)
+        inputs = root.child.inputs
+        if not any(isinstance(one.relation, Derived) for one in inputs):
+            return Shedding.of(options, [one.alias for one in inputs if not one.is_table])
+    return Shedding.of_no_join(options, _why_not_shed(root))
+
+
+def _why_not_shed(root: Node) -> str:
+    match root:
+        case Changes(child=child):
+            return _why_not_shed(child)
+        case SetOperation(kind=kind) if kind.startswith("except"):
+            return "EXCEPT gives rows that must not be there once a row to take away is forgotten"
+        case GroupBy() | Project(child=GroupBy()):
+            return "an aggregate over an incomplete join is a wrong number, not a part of the right answer"
+        case Distinct():
+            return "DISTINCT says when rows leave the answer, and rows that are forgotten would leave it too early"
+        case TopK():
+            return "ORDER BY … LIMIT gives rows that do not belong there once better ones are forgotten"
+    return "only a plain join of streams gives a part of its answer when rows are forgotten; this query asks for more"
 
 
 def schema_of(node: Node) -> pa.Schema:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.time import format_interval, parse_interval
 from watersmeet.model.windows import Boundary
+from watersmeet.plan.memory import Memory
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "boundary": ("closed", "half_open"),
@@ -17,18 +18,16 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     ),
     "windows": ("closure", "gca", "lca"),
     "pipeline": ("auto", "ita", "tpa", "nta"),
-    "shed": ("none", "rand", "prob", "life"),
+    "shed": ("auto", "none", "rand", "prob", "life", "age", "drift"),
     "allocation": ("fixed", "variable"),
+    "recall": ("exact", "panes", "none"),
 }  # fmt: skip
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
 _INTERVALS = {"refresh": "eager", "expire": "eager"}
 _CHOSEN_BY_COST = {("expire", "auto")}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
-_RUNNABLE = {
-    "memory": ("unlimited",), "shed": ("none",),
-    "allocation": ("fixed",), "archive": ("none",),
-}  # fmt: skip
+_RUNNABLE = {"archive": ("none",)}
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,10 @@ class Options:
     windows: str = "closure"
     pipeline: str = "auto"
     memory: str = "unlimited"
-    shed: str = "none"
+    shed: str = "auto"
     allocation: str = "fixed"
+    shed_seed: str = "1"
+    recall: str = "exact"
     archive: str = "none"
 
     def __post_init__(self) -> None:
@@ -148,6 +149,13 @@ def parse_orders(text: str) -> dict[str, tuple[str, ...]]:
     return orders
 
 
+def parse_seed(text: str) -> int:
+    """A whole number that chance begins with."""
+    if not text.isdecimal() or int(text) >= 1 << 63:
+        raise OptionError(f"option shed_seed = {text!r} is not a whole number from 0", option="shed_seed")
+    return int(text)
+
+
 def _by_alias(option: str, text: str) -> dict[str, str]:
     said: dict[str, str] = {}
     for part in text.split(","):
@@ -175,5 +183,11 @@ def _check_interval(name: str, value: str, word: str) -> None:
         raise OptionError(f"option {name} = {format_interval(us)}: the interval must be longer than zero")
 
 
-_PARSED = {"buckets": parse_buckets, "invalidate": parse_invalidation, "order": parse_orders}
+_PARSED: dict[str, Callable[[str], object]] = {
+    "buckets": parse_buckets,
+    "invalidate": parse_invalidation,
+    "order": parse_orders,
+    "memory": Memory.parse,
+    "shed_seed": parse_seed,
+}
 _DEFAULTS = {f.name: f.default for f in fields(Options)}

@@ -11,7 +11,7 @@ from watersmeet.errors import OptionError, ParseError
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, walk
-from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK, log_columns, method_of
+from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK, log_columns, method_of, shedding_of
 from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, named_output, ordinal
@@ -55,9 +55,10 @@ def _check_output_names(plan: Plan, query: Query, text: Text) -> None:
 
 
 def _check_method(root: Node, options: Options, settings: tuple[Setting, ...], text: Text) -> None:
-    """Whether the options that say how to join fit the inputs of the join."""
+    """Whether the options that say how to join, and what to forget, fit the query."""
     try:
         method_of(root, options)
+        shedding_of(root, options)
     except OptionError as error:
         spans = [setting.span for setting in settings if setting.name.lower() == error.option]
         raise text.error(error.message, spans[0], hint=error.hint, kind=OptionError) from None

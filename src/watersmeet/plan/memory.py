@@ -1,0 +1,48 @@
+"""How much memory a query may use: in rows, or in bytes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from watersmeet.errors import OptionError
+
+_UNITS = {
+    "bytes": 1,
+    "byte": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+_MEMORY = re.compile(r"(?P<number>\d[\d_,]*(?:\.\d+)?)\s*(?P<unit>[a-z]+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A bound on the rows kept, or on the bytes they take; one of the two is None."""
+
+    rows: int | None = None
+    size: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Memory:
+        """
+        >>> Memory.parse("100000 rows"), Memory.parse("1.5 MB")
+        (Memory(rows=100000, size=None), Memory(rows=None, size=1500000))
+        """
+        found = _MEMORY.fullmatch(text.strip())
+        number = float(re.sub("[_,]", "", found["number"])) if found else 0.0
+        unit = (found["unit"] or "").lower() if found else ""
+        if unit in ("rows", "row") and number.is_integer():
+            return cls(rows=int(number))
+        if unit in _UNITS:
+            return cls(size=int(number * _UNITS[unit]))
+        raise OptionError(
+            f"option memory = {text!r} is neither a number of rows nor of bytes",
+            hint="write memory = '100000 rows', or memory = '64 MB'",
+            option="memory",
+        )

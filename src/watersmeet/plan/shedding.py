@@ -1,0 +1,84 @@
+"""How much memory a join may use and what it forgets when that is not enough: the options that say so, parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from watersmeet.errors import OptionError
+from watersmeet.plan.memory import Memory
+from watersmeet.plan.options import Options
+
+SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall")
+DEFAULT_POLICY = "prob"
+
+
+@dataclass(frozen=True)
+class Shedding:
+    """What OPTIONS say about forgetting rows early. `recall` is how the losses are counted: `exact` keeps the time and
+    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing."""
+
+    memory: Memory
+    policy: str = DEFAULT_POLICY
+    allocation: str = "fixed"
+    seed: int = 1
+    recall: str = "exact"
+
+    @classmethod
+    def of(cls, options: Options, streams: Sequence[str]) -> Shedding | None:
+        """What to shed in a join of these streams, or None; raises OptionError naming the option at fault."""
+        given = [name for name in SHEDDING_OPTIONS if options.has(name)]
+        if not options.has("memory"):
+            for name in given:
+                if (name, getattr(options, name)) != ("shed", "none"):
+                    raise _wrong(
+                        options,
+                        name,
+                        "says what to forget, but there is no bound on memory",
+                        "add memory = '100000 rows'",
+                    )
+            return None
+        memory = Memory.parse(options.memory)
+        if options.shed == "none":
+            raise _wrong(
+                options, "memory", "bounds the memory, but shed = 'none' forbids to forget", "write shed = 'prob'"
+            )
+        for name in ("join", "buckets", "invalidate", "refresh", "expire", "windows"):
+            if options.has(name):
+                raise _wrong(
+                    options,
+                    name,
+                    "runs an algorithm as published, which keeps every row of its windows; memory bounds the engine's "
+                    "own join only",
+                    f"leave {name} out, or memory",
+                )
+        if len(streams) < 2:
+            raise _wrong(
+                options, "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
+            )
+        least = len(streams)
+        if (memory.rows if memory.rows is not None else memory.size or 0) < least:
+            raise _wrong(
+                options,
+                "memory",
+                f"is less than one row for each of {least} streams",
+                f"write memory = '{least} rows' or more",
+            )
+        policy = DEFAULT_POLICY if options.shed == "auto" else options.shed
+        return cls(memory, policy, options.allocation, int(options.shed_seed), options.recall)
+
+    @classmethod
+    def of_no_join(cls, options: Options, why: str) -> None:
+        """For an answer that is no plain join: a row forgotten early would make it wrong, not only smaller."""
+        for name in SHEDDING_OPTIONS:
+            if options.has(name) and getattr(options, name) != "none":
+                raise _wrong(
+                    options,
+                    name,
+                    f"cannot be used here: {why}",
+                    "shed rows only in a plain join: SELECT … FROM … WHERE",
+                )
+
+
+def _wrong(options: Options, name: str, why: str, hint: str) -> OptionError:
+    return OptionError(f"option {name} = {getattr(options, name)!r} {why}", hint=hint, option=name)

@@ -1,0 +1,312 @@
+"""The sliding-window join in bounded memory.
+
+Every row is joined when it comes. Then the rows of the windows compete for memory: those with the lowest priority
+lose their payload and keep a record of their time and codes, or nothing. Walks find records like rows; a combination
+with a member whose payload is gone is counted as lost instead of given. So what is given is a part of the exact
+answer, and given + lost is the exact answer's size, as far as kernels alone decide what matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import OptionError
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.combinations import payload_columns
+from watersmeet.operators.contract import Counters, Positions, Rows
+from watersmeet.operators.program import Program
+from watersmeet.operators.row_windows import Deaths
+from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.operators.window_join import WindowJoin
+from watersmeet.plan.expressions import Expression
+from watersmeet.plan.shedding import Shedding
+from watersmeet.plan.strategy import Code, JoinStrategy
+from watersmeet.shedding.allocation import Allocation
+from watersmeet.shedding.kernels.queue import only_in_memory
+from watersmeet.shedding.online_statistics import KeyCounts
+from watersmeet.shedding.payload import Slots
+from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
+from watersmeet.shedding.store import SheddingStore, Worth
+
+# What rows and time change in a join.
+REMEMBERED = (
+    "shed", "row_windows", "keys", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us", "settled_us",
+    "counters",
+)  # fmt: skip
+# Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
+OnShed = Callable[[str, Positions, Slots], None]
+
+
+class SheddingJoin(WindowJoin):
+    """A WindowJoin that keeps no more rows than it may. Static tables are kept whole and do not count."""
+
+    stores: dict[str, WindowStore]
+
+    def __init__(self, strategy: JoinStrategy, columns: tuple[tuple[str, Expression], ...], shedding: Shedding) -> None:
+        self.shedding = shedding
+        self.policy = POLICIES[shedding.policy]
+        self.on_shed: OnShed | None = None
+        super().__init__(strategy, columns)
+        self.shed = {alias: store for alias, store in self.stores.items() if isinstance(store, SheddingStore)}
+        self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed))
+        self._check_size()
+        self.lives = {alias: self._life(alias) for alias in self.shed}
+        self.keys = KeyCounts(
+            tuple(self.shed),
+            strategy.equalities if self.policy.keys else (),
+            self.code_positions,
+            sum(self.allocation.rows_of(self.shed, alias) for alias in self.shed),
+            self._half_life() if self.policy.fades else None,
+        )
+        self.ages = {alias: AgeCurve() for alias in self.shed}
+        self.factors = {alias: self.policy.by_age(self.ages[alias]) for alias in self.shed}
+        self.scales = dict.fromkeys(self.shed, 1.0)
+        self.unrefreshed = dict.fromkeys(self.shed, 0)
+        self.arrived = 0
+        self.newest_us = BEGINNING_US
+        self.settled_us = BEGINNING_US
+        self.counters.lost_results = self._nothing_lost()
+
+    # ---- what it is made of -----------------------------------------------------------------------------------------
+
+    def _make_store(self, alias: str) -> WindowStore:
+        if self.inputs[alias].is_table:
+            return super()._make_store(alias)
+        position = self.code_positions[alias]
+        shown = [*(e for _, e in self.columns), *self.strategy.residuals, *self.strategy.verified]
+        return SheddingStore(
+            len(position),
+            [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
+            [position[code] for code in self.strategy.sorted_keys(alias)],
+            {column.name: column.type for column in payload_columns(alias, shown, self.inputs, position)},
+            counted=alias in self.mortal,
+            forgetful=self.shedding.recall != "exact",
+        )
+
+    def _check_size(self) -> None:
+        """A bound in bytes must hold a row of each stream; how large one is only this operator knows."""
+        size = self.shedding.memory.size
+        least = sum(int(store.bytes_per_row) + 1 for store in self.shed.values())
+        if size is not None and size < 2 * least:
+            raise OptionError(
+                f"option memory = '{size} bytes' is too little for one row of each stream, which take {least} bytes",
+                hint=f"write memory = '{2 * least} bytes' or more",
+                option="memory",
+            )
+
+    def _nothing_lost(self) -> int | None:
+        """Losses can be counted where records are kept and the kernels test everything."""
+        counted = self.shedding.recall == "exact" and not self.strategy.residuals
+        return 0 if counted else None
+
+    def _life(self, alias: str) -> tuple[float, bool]:
+        """How long a row stays in its window, and whether that is in rows; infinite where it cannot be known."""
+        window = self.row_windows.get(alias)
+        if window is not None and not window.partition_by:
+            return float(window.count), True
+        retention_us = self.strategy.join.retention_us(alias)
+        return (inf if retention_us >= FOREVER_US else retention_us + 1.0), False
+
+    @property
+    def _in_time(self) -> bool:
+        return all(life < inf and not in_rows for life, in_rows in self.lives.values())
+
+    def _half_life(self) -> float:
+        """In time where all windows have a length, else in rows of all streams together."""
+        lengths = [life for life, _ in self.lives.values() if life < inf]
+        if self._in_time:
+            return max(1.0, HALF_LIFE * max(lengths))
+        rows = sum(life for life, in_rows in self.lives.values() if in_rows and life < inf)
+        return max(1.0, HALF_LIFE * rows) if rows else 1024.0
+
+    @property
+    def window_rows(self) -> int:
+        """The rows that have memory."""
+        return sum(store.kept for store in self.shed.values())
+
+    @property
+    def state_bytes(self) -> int:
+        return super().state_bytes + self.keys.nbytes
+
+    @property
+    def piece_rows(self) -> int:
+        """How many rows of a stream are best pushed at a time, so that those of one time meet."""
+        return min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1)
+
+    # ---- what a restart would miss ----------------------------------------------------------------------------------
+
+    def memory(self) -> dict[str, Any]:
+        """All that rows and time have changed here, except the static tables."""
+        return {name: getattr(self, name) for name in REMEMBERED}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Go on where another join of the same query was."""
+        for name in REMEMBERED:
+            setattr(self, name, memory[name])
+        self.stores.update(self.shed)
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        """Rows alone do not tell which of them were gone: they compete for memory again."""
+        super().restore(log, complete_until)
+        self.settled_us = max(self.settled_us, complete_until)
+        self.settle(self.settled_us)
+        self.counters = Counters(lost_results=self._nothing_lost())
+
+    # ---- rows come --------------------------------------------------------------------------------------------------
+
+    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        store = self.shed.get(alias)
+        size = len(rows) if store is None else self.allocation.fresh_rows(self.shed, alias)
+        for start in range(0, len(rows), max(size, 1)):
+            yield from self._join_and_store(alias, slice_of(rows, start, start + size))
+            if store is not None and store.fresh > size:
+                self.settle(self.settled_us)
+
+    def push_together(
+        self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths] | None = None, *, quietly: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
+        assert deaths is None
+        for part, until_us in rounds(batch, self.piece_rows * max(len(self.shed), 1)):
+            yield from super().push_together(part, quietly=quietly)
+            self.settle(until_us)
+
+    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        yield from super().advance(watermarks)
+        self.settled_us = max(self.settled_us, min(watermarks.values()))
+        self.settle(self.settled_us)
+
+    def _store(self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None) -> None:
+        super()._store(alias, rows, codes, deaths)
+        store = self.shed.get(alias)
+        if store is None or len(rows) == 0:
+            return
+        first, last = store.head - len(rows), store.head
+        self.newest_us = max(self.newest_us, int(rows.times.max()))
+        clock = store.times[first:last] if self._in_time else np.arange(self.arrived, self.arrived + len(rows))
+        self.arrived += len(rows)
+        if self.keys.add(alias, store, first, last, clock):
+            for other in self.shed:
+                self._refresh(other)
+
+    def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
+        if self.policy.learns_ages:
+            self._learn_ages(program, numbers, rows)
+        whole = np.ones(numbers.shape[1], np.bool_)
+        for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
+            if alias in self.shed:
+                only_in_memory(members, self.shed[alias].slot_of, whole)
+        kept = int(np.count_nonzero(whole))
+        if kept < whole.size:
+            if self.counters.lost_results is not None:
+                self.counters.lost_results += whole.size - kept
+            numbers = numbers[:, whole]
+        if kept:
+            yield from super()._results(program, numbers, rows)
+
+    def _learn_ages(self, program: Program, numbers: Codes, rows: Rows) -> None:
+        """Note how old stored members were when they were found."""
+        now = rows.times[numbers[0]]
+        for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
+            if alias not in self.shed:
+                continue
+            worth, store = self._worth(alias), self.shed[alias]
+            if worth.in_rows:
+                assert store.serials is not None
+                ages = worth.now - store.serials[members]
+            else:
+                ages = now - store.times[members]
+            bins = np.clip(ages / worth.per_bin, 0, AGE_BINS - 1).astype(np.int64)
+            self.ages[alias].matched += np.bincount(bins, minlength=AGE_BINS)
+
+    # ---- and compete for memory -------------------------------------------------------------------------------------
+
+    def settle(self, until_us: int) -> None:
+        """Let rows up to a time compete for memory, and take it from those with the lowest priority."""
+        for alias, store in self.shed.items():
+            room = self.allocation.fresh_rows(self.shed, alias)
+            seed = None if self.policy.keys else self._seed(alias)
+            self.unrefreshed[alias] += store.mature(
+                until_us, room, self._worth(alias), self.keys.of_partners[alias], seed
+            )
+            if self.policy.keys and self.unrefreshed[alias] > self.policy.new_rows_to_refresh(
+                store.queued, store.matured
+            ):
+                self._refresh(alias)
+        for alias, count in self.allocation.victims(self.shed).items():
+            self._shed(alias, count)
+
+    def _shed(self, alias: str, count: int) -> None:
+        store = self.shed[alias]
+        positions, slots = store.evict(count, self._worth(alias), self.keys.of_partners[alias], again=self.policy.keys)
+        if self.on_shed is not None:
+            self.on_shed(alias, positions, slots)
+        self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + positions.size
+        if store.forgetful:
+            store.squeeze_records()
+
+    def _refresh(self, alias: str) -> None:
+        """Look at all priorities of a stream again."""
+        self.unrefreshed[alias] = 0
+        ages, exposed = self.ages[alias], np.zeros(AGE_BINS)
+        if self.policy.learns_ages:
+            ages.fade()
+        self.factors[alias] = self.policy.by_age(ages)
+        self.scales[alias] = self._scale(alias)
+        self.shed[alias].enqueue_anew(self._worth(alias), self.keys.of_partners[alias], exposed)
+        # With records of all rows every age is seen equally often, else only what is in memory is.
+        ages.exposed += exposed if self.shed[alias].forgetful else np.ones(AGE_BINS)
+
+    def _worth(self, alias: str) -> Worth:
+        life, in_rows = self.lives[alias]
+        now = self.newest_us
+        if in_rows:
+            now = self.row_windows[alias].next_serial
+        return Worth(self.scales[alias], self.factors[alias], life / AGE_BINS, now, in_rows)
+
+    def _scale(self, alias: str) -> float:
+        """What makes priorities of different streams comparable, in one pool: streams that no key of this one reaches
+        count as often as their keys do on average; a row meets the others for as long as they stay; and memory in
+        bytes should go where it brings most for a byte."""
+        if self.allocation.fixed:
+            return 1.0
+        scale = self.keys.typical(alias)
+        others = [self.lives[other][0] for other in self.shed if other != alias]
+        if len(others) > 1 and self._in_time:
+            longest = max(others)
+            shares = [other / longest for other in others]
+            scale *= sum(prod(shares[:i] + shares[i + 1 :]) for i in range(len(shares)))
+        if self.shedding.memory.size is not None:
+            scale /= self.shed[alias].bytes_per_row
+        return scale
+
+    def _seed(self, alias: str) -> int:
+        return (self.shedding.seed * 0x5851F42D4C957F2D + list(self.shed).index(alias) * 0x14057B7EF767814F) % (1 << 62)
+
+
+def slice_of(rows: Rows, start: int, stop: int) -> Rows:
+    if start == 0 and stop >= len(rows):
+        return rows
+    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
+
+
+def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Rows], int]]:
+    """Rows of several streams, each in time order, cut at common instants into parts of about `size` rows; with each
+    part the time up to which it is complete."""
+    times = np.sort(np.concatenate([rows.times for rows in batch.values()])) if batch else np.empty(0, np.int64)
+    if not times.size:
+        return
+    cuts: Sequence[int] = np.unique(times[size::size]).tolist()
+    starts = dict.fromkeys(batch, 0)
+    for cut in (*cuts, int(times[-1]) + 1):
+        stops = {alias: int(np.searchsorted(rows.times, cut)) for alias, rows in batch.items()}
+        part = {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}
+        starts = stops
+        if part:
+            yield part, cut - 1

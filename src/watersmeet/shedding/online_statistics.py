@@ -1,0 +1,134 @@
+"""How often keys come, learnt while they come, in memory that does not grow.
+
+Every key of a join that several streams share has a row of counters; a key's counter is found by its hash. There are
+a few times as many counters as rows in memory, so that keys that matter seldom share one; if two do, a row may be
+kept for the wrong reason, but no answer is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.plan.strategy import Code, Equality
+from watersmeet.shedding.kernels.queue import count_keys
+
+Table = npt.NDArray[np.int64]
+
+COUNTERS_PER_ROW = 2
+MIN_BITS, MAX_BITS = 12, 20
+# What a key that never came counts for, against one that came once.
+UNSEEN = 1 / 64
+# Later rows count for more; before the numbers get too large all are made smaller.
+MOST_HALF_LIVES = 40.0
+
+
+@dataclass
+class Factors:
+    """What the kernels need to weigh the rows of one stream, or to count them."""
+
+    rows: Table  # [which counters, first column, past the last column]
+    columns: Table
+    counts: npt.NDArray[np.float64]
+    shift: np.uint64
+    unseen: float = UNSEEN
+
+    @property
+    def of_rows(self) -> tuple[Table, Table, npt.NDArray[np.float64], np.uint64, float]:
+        return self.rows, self.columns, self.counts, self.shift, self.unseen
+
+
+class KeyCounts:
+    """Counts of the keys that equalities compare, for every stream; `half_life` in the unit of its times, or none."""
+
+    def __init__(
+        self,
+        streams: Sequence[str],
+        equalities: Sequence[Equality],
+        positions: Mapping[str, Mapping[Code, int]],
+        memory_rows: int,
+        half_life: float | None = None,
+    ) -> None:
+        self.half_life = half_life
+        self.since: int | None = None
+        pairs = shared_keys(streams, equalities, positions)
+        counted = list(dict.fromkeys((v, theirs) for (_, v), (_, theirs) in pairs.items()))
+        bits = int(np.clip((COUNTERS_PER_ROW * max(memory_rows, 1)).bit_length(), MIN_BITS, MAX_BITS))
+        self.counts = np.zeros((max(len(counted), 1), 1 << bits))
+        self.shift = np.uint64(64 - bits)
+        linked = {(u, v) for u, v in pairs}
+        self._typical = {u: [i for i, (v, _) in enumerate(counted) if v != u and (u, v) not in linked] for u in streams}
+        self.own = {u: self._factors([(i, k) for i, (v, k) in enumerate(counted) if v == u]) for u in streams}
+        self.of_partners = {
+            u: self._factors([(counted.index((v, theirs)), own) for (w, v), (own, theirs) in pairs.items() if w == u])
+            for u in streams
+        }
+
+    def _factors(self, entries: Sequence[tuple[int, tuple[int, ...]]]) -> Factors:
+        rows: list[list[int]] = []
+        columns: list[int] = []
+        for which, key in entries:
+            rows.append([which, len(columns), len(columns) + len(key)])
+            columns += key
+        table = np.array(rows, np.int64).reshape(-1, 3)
+        return Factors(table, np.array(columns, np.int64), self.counts, self.shift)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.counts.nbytes)
+
+    def typical(self, stream: str) -> float:
+        """How often a key of the streams that this one shares none with came, as a match would find it."""
+        found = 1.0
+        for which in self._typical[stream]:
+            total = float(self.counts[which].sum())
+            found *= float(self.counts[which] @ self.counts[which]) / total if total else 1.0
+        return found
+
+    def add(self, stream: str, store: WindowStore, first: int, last: int, clock: Table) -> bool:
+        """Count the rows of a stream at first..last-1, which came at the times in `clock`. True if all counters became
+        smaller at once, so that they do not compare with what was worked out before."""
+        own = self.own[stream]
+        if not own.rows.shape[0]:
+            return False
+        half_life = self.half_life or 0.0
+        since = self.since = int(clock[0]) if self.since is None else self.since
+        count_keys(store.codes, first, last, *own.of_rows[:4], clock, since, half_life)
+        return bool(half_life) and self._rescaled(int(clock.max()))
+
+    def _rescaled(self, newest: int) -> bool:
+        assert self.half_life is not None
+        assert self.since is not None
+        half_lives = (newest - self.since) / self.half_life
+        self._unseen_now(half_lives)
+        if half_lives <= MOST_HALF_LIVES:
+            return False
+        self.counts *= 2.0**-half_lives
+        self.since = newest
+        self._unseen_now(0.0)
+        return True
+
+    def _unseen_now(self, half_lives: float) -> None:
+        for factors in self.of_partners.values():
+            factors.unseen = UNSEEN * 2.0**half_lives
+
+
+def shared_keys(
+    streams: Sequence[str], equalities: Sequence[Equality], positions: Mapping[str, Mapping[Code, int]]
+) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For each ordered pair of streams that equalities connect: the columns of codes that make up the key, in each."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for equality in equalities:
+        for own, theirs in ((equality.left, equality.right), (equality.right, equality.left)):
+            u, v = own.stream, theirs.stream
+            if u in streams and v in streams and own in positions[u] and theirs in positions[v]:
+                found.setdefault((u, v), []).append((positions[u][own], positions[v][theirs]))
+    keys = {}
+    for (u, v), columns in found.items():
+        ordered = sorted(set(columns), key=lambda pair: pair if u < v else pair[::-1])
+        keys[u, v] = tuple(own for own, _ in ordered), tuple(theirs for _, theirs in ordered)
+    return keys

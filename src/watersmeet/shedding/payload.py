@@ -1,0 +1,121 @@
+"""Payload columns whose values lie in slots, so that the memory of any row can be given to another.
+
+A store finds the values of a row through `slot_of`, an array beside its times that it replaces when it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.operators.state.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
+
+Slots = npt.NDArray[np.int32]
+MIN_WASTE = 1024
+
+
+class SlottedFixed:
+    """Values of one width, at their slots."""
+
+    def __init__(self, inner: FixedColumn, slot_of: Callable[[], Slots]) -> None:
+        self.inner = inner
+        self.slot_of = slot_of
+
+    @property
+    def nbytes(self) -> int:
+        return self.inner.nbytes
+
+    @property
+    def bytes_per_row(self) -> float:
+        return self.inner.width + (self.inner.valid is not None)
+
+    def append(self, values: pa.Array, at: int) -> None:
+        inner, count = self.inner, len(values)
+        slots = self.slot_of()[at : at + count]
+        data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
+        inner.values[slots] = data
+        if values.null_count and inner.valid is None:
+            inner.valid = np.ones(inner.values.size, np.bool_)
+        if inner.valid is not None:
+            inner.valid[slots] = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
+
+    def gather(self, positions: Positions) -> pa.Array:
+        return self.inner.gather(self.slot_of()[positions])  # type: ignore[arg-type]
+
+    def gather_slots(self, slots: Slots) -> pa.Array:
+        return self.inner.gather(slots)  # type: ignore[arg-type]
+
+    def resize(self, slots: int) -> None:
+        self.inner.relocate(0, self.inner.values.size, slots)
+
+    def relocate(self, tail: int, count: int, capacity: int) -> None:
+        """Slots stay where they are when the store moves its rows."""
+
+    def keep(self, positions: Positions, capacity: int) -> None:
+        """Slots stay where they are."""
+
+
+class SlottedChunks:
+    """Values of any length, appended to Arrow chunks; `places` says where those of a slot lie. What belongs to no
+    slot any more is squeezed out when it is more than the rest."""
+
+    def __init__(self, inner: ChunkedColumn, slot_of: Callable[[], Slots], slots: int) -> None:
+        self.inner = inner
+        self.slot_of = slot_of
+        self.places = np.empty(slots, np.int64)
+        self.end = 0
+        self.appended_rows = 0
+        self.appended_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.inner.nbytes + self.places.nbytes
+
+    @property
+    def bytes_per_row(self) -> float:
+        return 8 + self.appended_bytes / max(self.appended_rows, 1)
+
+    def append(self, values: pa.Array, at: int) -> None:
+        count = len(values)
+        self.places[self.slot_of()[at : at + count]] = np.arange(self.end, self.end + count)
+        self.inner.append(values, self.end)
+        self.end += count
+        self.appended_rows += count
+        self.appended_bytes += int(values.nbytes)
+
+    def gather(self, positions: Positions) -> pa.Array:
+        return self.inner.gather(self.places[self.slot_of()[positions]])
+
+    def gather_slots(self, slots: Slots) -> pa.Array:
+        return self.inner.gather(self.places[slots])
+
+    def squeeze(self, slots: Slots) -> None:
+        """Keep only the values of these slots, if that is worth it."""
+        if self.end - slots.size > max(slots.size, MIN_WASTE):
+            slots = slots[np.argsort(self.places[slots], kind="stable")]
+            self.inner.keep(self.places[slots], slots.size)
+            self.places[slots] = np.arange(slots.size)
+            self.end = int(slots.size)
+
+    def resize(self, slots: int) -> None:
+        self.places = np.resize(self.places, slots)
+
+    def relocate(self, tail: int, count: int, capacity: int) -> None:
+        """Slots stay where they are when the store moves its rows."""
+
+    def keep(self, positions: Positions, capacity: int) -> None:
+        """Slots stay where they are."""
+
+
+Slotted = SlottedFixed | SlottedChunks
+
+
+def slotted(kind: pa.DataType, slot_of: Callable[[], Slots], slots: int) -> Slotted:
+    made: PayloadColumn = payload_column(kind, slots)
+    if isinstance(made, FixedColumn):
+        return SlottedFixed(made, slot_of)
+    assert isinstance(made, ChunkedColumn)
+    return SlottedChunks(made, slot_of, slots)
