@@ -96,16 +96,18 @@ class KeyCounts:
         if not own.rows.shape[0]:
             return False
         half_life = self.half_life or 0.0
-        since = self.since = int(clock[0]) if self.since is None else self.since
-        count_keys(store.codes, first, last, *own.of_rows[:4], clock, since, half_life)
-        return bool(half_life) and self._rescaled(int(clock.max()))
+        self.since = int(clock[0]) if self.since is None else self.since
+        # Before they are counted: a row that comes long after the others would weigh more than a number can be.
+        smaller = bool(half_life) and self._rescaled(int(clock.max()))
+        count_keys(store.codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
+        return smaller
 
     def _rescaled(self, newest: int) -> bool:
         assert self.half_life is not None
         assert self.since is not None
         half_lives = (newest - self.since) / self.half_life
-        self._unseen_now(half_lives)
         if half_lives <= MOST_HALF_LIVES:
+            self._unseen_now(half_lives)
             return False
         self.counts *= 2.0**-half_lives
         self.since = newest
