@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from watersmeet.lab.experiment import Result
 
+TIMED = ("processing time (s)", "maximum input rate (tuples/s)")
 Line = Sequence[float | None]
 
 
@@ -27,7 +28,7 @@ def counted(result: Result) -> object:
     panels = [
         (one.title, list(one.x), {name: list(line) for name, line in one.lines.items()})
         for one in result.panels
-        if "time (s)" not in one.y_label or one.x_label.startswith("time")
+        if one.y_label not in TIMED
     ]
-    numbers = {name: value for name, value in result.numbers.items() if not name.startswith("time")}
+    numbers = {name: value for name, value in result.numbers.items() if not name.startswith(("time", "rate"))}
     return panels, numbers

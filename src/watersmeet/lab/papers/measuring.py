@@ -6,16 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.engine.build import build_query, table_join_of
+from watersmeet.engine.build import build_query, runnable_join, table_join_of
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.classic.classic_join import ClassicJoin
 from watersmeet.operators.classic.contract import Int64s, Observable
+from watersmeet.operators.classic.loops import Loops, Slips
 from watersmeet.operators.contract import Rows
+from watersmeet.optimizer.stages import optimize
 from watersmeet.session import Query, Session
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,9 @@ def after(sql: str, tables: Mapping[str, pa.Table], edge_us: int) -> Stretch:
     return run.rest()
 
 
-def medians(contenders: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, float]:
+def medians(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, float]:
     """Measure in turn, so that a slow minute of the machine hits all alike; the median of each."""
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    samples: dict[K, list[float]] = {name: [] for name in contenders}
     for _ in range(repeats):
         for name, contender in contenders.items():
             samples[name].append(contender())
@@ -118,3 +123,14 @@ def _rows(table: pa.Table) -> Rows:
 def _drain(batches: Iterator[pa.RecordBatch]) -> None:
     for _ in batches:
         pass
+
+
+def results_with_slips(sql: str, tables: Mapping[str, pa.Table], slips: Slips) -> pa.Table:
+    """What a join would give if it made mistakes that the papers warn of, which no option asks for."""
+    plan = query_over(sql, tables).plan
+    join, project = runnable_join(plan)
+    strategy = optimize(join, plan.method)
+    faulty = ClassicJoin(strategy, project.columns, Loops(strategy, slips))
+    found = list(faulty.push_together({name: _rows(table) for name, table in tables.items()}))
+    found += faulty.advance(dict.fromkeys(tables, FOREVER_US))
+    return pa.Table.from_batches(found, schema=plan.output_schema)
