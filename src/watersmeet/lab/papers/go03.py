@@ -23,6 +23,16 @@ from watersmeet.lab.papers.measuring import (
     results_with_slips,
     seconds_for,
 )
+from watersmeet.lab.papers.shapes import (
+    all_below,
+    all_near,
+    falls_then_rises,
+    is_falling,
+    is_rising,
+    line_of,
+    near,
+    value_at,
+)
 from watersmeet.lab.workloads.go03 import go03, iterations_per_unit
 from watersmeet.operators.classic.loops import Slips
 from watersmeet.optimizer.advise_orders import Advice, advise
@@ -128,27 +138,6 @@ def run(streams: Sequence[StreamRate], options: str, rows: Mapping[str, pa.Table
     return after(join_sql(streams, options), rows, full_after(streams) * iterations_per_unit(streams))
 
 
-def counts(result: Result, name: str, panel: int = 0) -> list[float]:
-    """A line that has no gaps."""
-    return [cast(float, y) for y in result.line(name, panel)]
-
-
-def near(value: float, expected: float, share: float) -> bool:
-    return abs(value - expected) <= share * expected
-
-
-def all_near(values: Sequence[float], expected: Sequence[float], share: float) -> bool:
-    return all(near(one, other, share) for one, other in zip(values, expected, strict=True))
-
-
-def all_below(values: Sequence[float], others: Sequence[float], slack: float = 0.0) -> bool:
-    return all(one <= other * (1 + slack) for one, other in zip(values, others, strict=True))
-
-
-def is_rising(values: Sequence[float]) -> bool:
-    return all(one < following for one, following in pairwise(values))
-
-
 # ---- Figure 2 --------------------------------------------------------------------------------------------------------
 
 MULTI_WAY, NAIVE = "MULTI-WAY NLJ", "NAIVE MULTI-WAY NLJ"
@@ -175,13 +164,13 @@ def figure_2(trial: Trial) -> Result:
 
 
 def _gaps(result: Result, kind: str = "") -> list[float]:
-    pairs = zip(counts(result, NAIVE + kind), counts(result, MULTI_WAY + kind), strict=True)
+    pairs = zip(line_of(result, NAIVE + kind), line_of(result, MULTI_WAY + kind), strict=True)
     return [naive - multi_way for naive, multi_way in pairs]
 
 
 def _a_tenth(result: Result, kind: str = "") -> bool:
     """From three windows on; with two there is one order."""
-    return all_below(counts(result, MULTI_WAY + kind)[1:], [y / 10 for y in counts(result, NAIVE + kind)[1:]])
+    return all_below(line_of(result, MULTI_WAY + kind)[1:], [y / 10 for y in line_of(result, NAIVE + kind)[1:]])
 
 
 E2 = Experiment(
@@ -201,7 +190,8 @@ E2 = Experiment(
         Check(
             "the counts are within a quarter of the model",
             lambda result: all(
-                all_near(counts(result, f"{name}, counted"), counts(result, name), 0.25) for name in (NAIVE, MULTI_WAY)
+                all_near(line_of(result, f"{name}, counted"), line_of(result, name), 0.25)
+                for name in (NAIVE, MULTI_WAY)
             ),
         ),
     ],
@@ -250,14 +240,15 @@ def figure_3(streams: Streams, trial: Trial) -> Result:
 
 def _lead_of_lazy(result: Result, panel: int) -> list[float]:
     return [
-        naive / lazy for naive, lazy in zip(counts(result, NAIVE_LAZY, panel), counts(result, LAZY, panel), strict=True)
+        naive / lazy
+        for naive, lazy in zip(line_of(result, NAIVE_LAZY, panel), line_of(result, LAZY, panel), strict=True)
     ]
 
 
-def _at_ten(result: Result, name: str, panel: int) -> float:
-    """At τ = 10: longer intervals leave rows for LAZY's time tests to drop, and in short ones a slow stream may have
-    nothing new, which saves NAIVE a whole join. The model knows of neither."""
-    return counts(result, name, panel)[list(result.panels[panel].x).index(10)]
+def _as_foreseen_at_ten(result: Result) -> bool:
+    """Longer intervals leave more rows for LAZY's time tests to drop, and in short ones a slow stream may have nothing
+    new, which saves NAIVE a whole join. The model knows of neither."""
+    return all(near(value_at(result, name, 10, panel=1), value_at(result, name, 10), 0.2) for name in LAZY_JOINS)
 
 
 E3A = Experiment(
@@ -269,41 +260,40 @@ E3A = Experiment(
     partial(figure_3, ALIKE[:4]),
     [
         Check(
-            "LAZY costs what GENERAL costs, at every τ", lambda r: all_near(counts(r, LAZY), counts(r, GENERAL), 1e-9)
+            "LAZY costs what GENERAL costs, at every τ", lambda r: all_near(line_of(r, LAZY), line_of(r, GENERAL), 1e-9)
         ),
-        Check("the cost of LAZY rises with τ", lambda result: is_rising(counts(result, LAZY))),
+        Check("the cost of LAZY rises with τ", lambda result: is_rising(line_of(result, LAZY))),
         Check("NAIVE costs more at every τ", lambda result: min(_lead_of_lazy(result, 0)) > 1),
         Check(
             "and its disadvantage is greatest at the smallest τ, and smallest at the largest",
-            lambda result: is_rising(_lead_of_lazy(result, 0)[::-1]),
+            lambda result: is_falling(_lead_of_lazy(result, 0)),
         ),
         Check(
             "counted on our joins, NAIVE scans more than LAZY at every τ, most of all at the smallest",
-            lambda result: min(_lead_of_lazy(result, 1)) > 1 and is_rising(_lead_of_lazy(result, 1)[::-1]),
+            lambda result: min(_lead_of_lazy(result, 1)) > 1 and is_falling(_lead_of_lazy(result, 1)),
         ),
         Check(
             "at τ = 10 they scan as many rows as the model says, within a fifth",
-            lambda result: all(near(_at_ten(result, name, 1), _at_ten(result, name, 0), 0.2) for name in LAZY_JOINS),
+            _as_foreseen_at_ten,
         ),
     ],
 )
 
 
-def _general_is_least(result: Result, panel: int, slack: float = 1e-9) -> bool:
-    return all(
-        all_below(counts(result, GENERAL, panel), counts(result, name, panel), slack) for name in (LAZY, NAIVE_LAZY)
-    )
+def _general_is_least(result: Result) -> bool:
+    least = [cost * (1 - 1e-9) for cost in line_of(result, GENERAL)]  # equal costs are added up in another sequence
+    return all_below(least, line_of(result, LAZY)) and all_below(least, line_of(result, NAIVE_LAZY))
 
 
 def _splits(result: Result) -> list[float]:
     """The intervals at which GENERAL is better than LAZY."""
-    points = zip(result.panels[0].x, counts(result, GENERAL), counts(result, LAZY), strict=True)
+    points = zip(result.panels[0].x, line_of(result, GENERAL), line_of(result, LAZY), strict=True)
     return [cast(float, interval) for interval, general, lazy in points if general < lazy * (1 - 1e-9)]
 
 
 def _naive_at_large(result: Result) -> bool:
     """Nearly GENERAL, and better than LAZY."""
-    naive, general, lazy = (counts(result, name)[-1] for name in (NAIVE_LAZY, GENERAL, LAZY))
+    naive, general, lazy = (line_of(result, name)[-1] for name in (NAIVE_LAZY, GENERAL, LAZY))
     return naive <= 1.05 * general and naive < lazy
 
 
@@ -315,17 +305,17 @@ E3B = Experiment(
     FIGURE_3B,
     partial(figure_3, FAST_FOURTH),
     [
-        Check("GENERAL is cheapest at every τ", lambda result: _general_is_least(result, 0)),
+        Check("GENERAL is cheapest at every τ", _general_is_least),
         Check("LAZY costs the same up to τ = 10, and more from τ = 15 on", lambda result: min(_splits(result)) == 15),
         Check(
             "for large τ the best order for the batch of s4 puts it last, for small τ first",
-            lambda result: counts(result, "place of s4", 2)[-1] == 3 and counts(result, "place of s4", 2)[0] <= 1,
+            lambda result: line_of(result, "place of s4", 2)[-1] == 3 and line_of(result, "place of s4", 2)[0] <= 1,
         ),
-        Check("at the smallest τ NAIVE is dearest", lambda r: counts(r, NAIVE_LAZY)[0] > counts(r, LAZY)[0]),
+        Check("at the smallest τ NAIVE is dearest", lambda r: line_of(r, NAIVE_LAZY)[0] > line_of(r, LAZY)[0]),
         Check("at the largest NAIVE is nearly as cheap as GENERAL, and cheaper than LAZY", _naive_at_large),
         Check(
             "counted on our joins, too, GENERAL scans less than LAZY at the largest τ",
-            lambda result: counts(result, GENERAL, 1)[-1] < counts(result, LAZY, 1)[-1],
+            lambda result: line_of(result, GENERAL, 1)[-1] < line_of(result, LAZY, 1)[-1],
             essential=False,
             why="LAZY tests every member's time against the new tuple before it looks at the next window; where the "
             "new tuple is bound last, expired members are carried along until then. The model carries them in both",
@@ -376,13 +366,13 @@ def ranks(advice: Advice) -> dict[str, float]:
 
 def _as_stated(result: Result, within: float) -> bool:
     """The paper's figures, which are rounded in its prose."""
-    pairs = zip(result.line("paper"), counts(result, "model"), strict=True)
+    pairs = zip(result.line("paper"), line_of(result, "model"), strict=True)
     stated = [(paper, model) for paper, model in pairs if paper is not None]
     return bool(stated) and all(near(model, paper, within) for paper, model in stated)
 
 
 def _counted_as_foreseen(result: Result) -> bool:
-    return all_near(counts(result, "counted"), counts(result, "model"), 0.2)
+    return all_near(line_of(result, "counted"), line_of(result, "model"), 0.2)
 
 
 AS_STATED = "the model gives the paper's figures, within half a percent"
@@ -584,7 +574,7 @@ def _eager_is_faster(result: Result, algorithms: Sequence[str]) -> bool:
 
 def _is_falling(result: Result, algorithms: Sequence[str]) -> bool:
     found = _by_name(result, "best plan", 1)
-    return is_rising([found[name] for name in algorithms if name in found][::-1])
+    return is_falling([found[name] for name in algorithms if name in found])
 
 
 E8 = Experiment(
@@ -708,21 +698,16 @@ def figure_4a(trial: Trial) -> Result:
     )
 
 
-def _falls_then_rises(line: Sequence[float]) -> bool:
-    least = line.index(min(line))
-    return 0 < least < len(line) - 1 and is_rising(line[least::-1]) and is_rising(line[least:])
-
-
 def _fewer_with_buckets(result: Result) -> bool:
     """From an interval of one unit on, which is where the paper begins."""
     start = list(result.panels[0].x).index(1)
-    lines = [counts(result, name)[start:] for name in JOINS_4A]
+    lines = [line_of(result, name)[start:] for name in JOINS_4A]
     return all(all_below(more, fewer) for fewer, more in pairwise(lines))
 
 
 def _savings(result: Result) -> list[float]:
     """What each step from NLJ to HASH2, HASH10 and HASH30 saves at its best interval."""
-    least = [min(counts(result, name)) for name in JOINS_4A]
+    least = [min(line_of(result, name)) for name in JOINS_4A]
     return [one - following for one, following in pairwise(least)]
 
 
@@ -739,10 +724,10 @@ E4A = Experiment(
     figure_4a,
     [
         Check("the more buckets, the less is compared, at every τ from 1 on", _fewer_with_buckets),
-        Check("the step from NLJ to HASH2 saves most, each following one less", lambda r: is_rising(_savings(r)[::-1])),
+        Check("the step from NLJ to HASH2 saves most, each following one less", lambda r: is_falling(_savings(r))),
         Check(
             "each hash join has its best between very short and long intervals",
-            lambda result: all(_falls_then_rises(counts(result, name)) for name in BEST_INTERVALS),
+            lambda result: all(falls_then_rises(line_of(result, name)) for name in BEST_INTERVALS),
         ),
         Check(
             "the best interval is the longer, the more buckets there are",
@@ -816,12 +801,6 @@ def figure_4b(trial: Trial) -> Result:
     )
 
 
-def _at(result: Result, name: str, average: int) -> float:
-    y = result.line(name)[list(result.panels[0].x).index(average)]
-    assert y is not None
-    return y
-
-
 def _plotted(result: Result) -> list[int]:
     """The averages up to 13, which the paper's plot shows, at which every strategy is possible."""
     return [average for average in cast(Sequence[int], result.panels[0].x) if 8 <= average <= 13]
@@ -829,12 +808,14 @@ def _plotted(result: Result) -> list[int]:
 
 def _falls(result: Result, name: str, start: int, end: int) -> bool:
     x = [average for average in cast(Sequence[int], result.panels[0].x) if start <= average <= end]
-    return is_rising([_at(result, name, average) for average in x][::-1])
+    return is_falling([value_at(result, name, average) for average in x])
 
 
 def _five_is_best(result: Result) -> bool:
     others = [name for name in STRATEGIES_4B if name != "5 to slow"]
-    return all(_at(result, "5 to slow", a) < _at(result, name, a) for name in others for a in _plotted(result))
+    return all(
+        value_at(result, "5 to slow", a) < value_at(result, name, a) for name in others for a in _plotted(result)
+    )
 
 
 E4B = Experiment(
@@ -849,22 +830,22 @@ E4B = Experiment(
         Check("5 to slow compares least at every average from 8 to 13", _five_is_best),
         Check(
             "at an average of 12 it compares at least a quarter less than Equal at 13",
-            lambda result: _at(result, "5 to slow", 12) <= 0.75 * _at(result, "Equal", 13),
+            lambda result: value_at(result, "5 to slow", 12) <= 0.75 * value_at(result, "Equal", 13),
         ),
         Check(
             "10 to slow overtakes 5 to slow beyond the plotted range",
             lambda result: (
-                _at(result, "10 to slow", 13) > _at(result, "5 to slow", 13)
-                and _at(result, "10 to slow", 19) < _at(result, "5 to slow", 19)
+                value_at(result, "10 to slow", 13) > value_at(result, "5 to slow", 13)
+                and value_at(result, "10 to slow", 19) < value_at(result, "5 to slow", 19)
             ),
         ),
         Check(
             "1 to slow gains little beyond an average of 8: less than a fifth",
-            lambda result: _at(result, "1 to slow", 13) >= 0.8 * _at(result, "1 to slow", 8),
+            lambda result: value_at(result, "1 to slow", 13) >= 0.8 * value_at(result, "1 to slow", 8),
         ),
         Check(
             "1 to slow is best at an average of 8 and declines after",
-            lambda result: _at(result, "1 to slow", 13) > _at(result, "1 to slow", 8),
+            lambda result: value_at(result, "1 to slow", 13) > value_at(result, "1 to slow", 8),
             essential=False,
             why="the paper puts the decline down to the cost of expiration, but going from 8 to 13 adds 4 looks per "
             "unit time and saves a thousand comparisons, up to one bucket for each of the 50 values",
@@ -924,7 +905,7 @@ def _in_seconds(table: pa.Table) -> list[tuple[int, ...]]:
 
 
 def _the_two_rows(result: Result) -> bool:
-    found = list(zip(*(counts(result, name) for name in ("S1", "S2", "S3")), strict=True))
+    found = list(zip(*(line_of(result, name) for name in ("S1", "S2", "S3")), strict=True))
     return found == [(100, 150, 195), (100, 180, 195)]
 
 

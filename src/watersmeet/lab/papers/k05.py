@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, Trial
 from watersmeet.lab.papers.measuring import StagedRun, Stretch, after, medians
+from watersmeet.lab.papers.shapes import all_near, is_level, line_of, mean, near, points, ratios
 from watersmeet.lab.workloads.steady import SECOND_US, steady
 from watersmeet.optimizer.cost.inputs import StreamRate
 from watersmeet.optimizer.cost.k05 import UnitCosts, stale_in_table, whj_cost, wnl_cost
@@ -102,24 +103,6 @@ def timed_and_counted(
     return medians({name: partial(once, name) for name in options}, repeats), counted
 
 
-def counts(result: Result, name: str, panel: int = 0) -> list[float]:
-    """A line that has no gaps."""
-    return [cast(float, y) for y in result.line(name, panel)]
-
-
-def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
-    return [one / other for one, other in zip(above, below, strict=True)]
-
-
-def near(value: float, expected: float, share: float) -> bool:
-    return abs(value - expected) <= share * expected
-
-
-def level(values: Sequence[float], share: float) -> bool:
-    """Whether all values are within a share of the last."""
-    return all(near(value, values[-1], share) for value in values)
-
-
 # ---- Figure 4 --------------------------------------------------------------------------------------------------------
 
 
@@ -181,20 +164,18 @@ def figure_4(trial: Trial) -> Result:
 
 
 def _two_orders_fewer(result: Result) -> bool:
-    return all(near(ratio, 100, 0.25) for ratio in ratios(counts(result, "WNL"), counts(result, "WHJ")))
+    return all(near(ratio, 100, 0.25) for ratio in ratios(line_of(result, "WNL"), line_of(result, "WHJ")))
 
 
 def _as_foreseen(result: Result) -> bool:
     return all(
-        near(counted, foreseen, 0.1)
-        for name in ("WNL", "WHJ")
-        for counted, foreseen in zip(counts(result, name), counts(result, f"{name}, Equations 1 and 2"), strict=True)
+        all_near(line_of(result, name), line_of(result, f"{name}, Equations 1 and 2"), 0.1) for name in ("WNL", "WHJ")
     )
 
 
 def _linear_in_one_rate(result: Result) -> bool:
     rates = cast(Sequence[float], result.panels[1].x)
-    return all(level(ratios(counts(result, name, 1), rates), 0.1) for name in ("WNL", "WHJ"))
+    return all(is_level(ratios(line_of(result, name, 1), rates), 0.1) for name in ("WNL", "WHJ"))
 
 
 E4 = Experiment(
@@ -251,18 +232,16 @@ def figure_5(trial: Trial) -> Result:
 
 def flat_from(buckets: Sequence[int], scans: Sequence[float]) -> float:
     """The smallest number of buckets from which on more of them change less than a tenth."""
-    return next(one for place, one in enumerate(buckets) if level(scans[place:], 0.1))
+    return next(one for place, one in enumerate(buckets) if is_level(scans[place:], 0.1))
 
 
 def _inversely_proportional(result: Result) -> bool:
-    points = zip(cast(Sequence[float], result.panels[0].x), counts(result, "WHJ"), strict=True)
-    products = [buckets * scans for buckets, scans in points if buckets <= result.numbers["values"]]
-    return len(products) > 2 and level(products, 0.1)
+    products = [buckets * scans for buckets, scans in points(result, "WHJ") if buckets <= result.numbers["values"]]
+    return len(products) > 2 and is_level(products, 0.1)
 
 
 def _time_is_flat(result: Result) -> bool:
-    points = zip(cast(Sequence[float], result.panels[1].x), counts(result, "WHJ", 1), strict=True)
-    flat = [seconds for buckets, seconds in points if buckets >= result.numbers["values"]]
+    flat = [seconds for buckets, seconds in points(result, "WHJ", 1) if buckets >= result.numbers["values"]]
     return max(flat) <= 3 * min(flat)
 
 
@@ -319,8 +298,8 @@ def _flat_at_values(result: Result) -> bool:
 
 def _fewer_with_selectivity(result: Result) -> bool:
     """Lines come in order of falling selectivity; with the most buckets they are as far apart as their values."""
-    last = [counts(result, name)[-1] * result.numbers[f"values, {name}"] for name in result.panels[0].lines]
-    return level(last, 0.1)
+    last = [line_of(result, name)[-1] * result.numbers[f"values, {name}"] for name in result.panels[0].lines]
+    return is_level(last, 0.1)
 
 
 E6 = Experiment(
@@ -368,7 +347,7 @@ def figure_7(trial: Trial) -> Result:
 
 def _more_than_probe_time(result: Result, name: str) -> list[float]:
     """Comparisons that each arriving row costs beyond those of probe time."""
-    pairs = zip(counts(result, name), counts(result, "probe time"), strict=True)
+    pairs = zip(line_of(result, name), line_of(result, "probe time"), strict=True)
     return [more - least for more, least in pairs]
 
 
@@ -444,20 +423,15 @@ def held_by(run: StagedRun, instant_s: int, alias: str) -> int:
     return run.held()[alias]
 
 
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 THRIFTY = ("probe and insert time", "probe all buckets", "optimal")
 
 
 def _after(result: Result, name: str, second: int) -> list[float]:
-    points = zip(cast(Sequence[float], result.panels[0].x), counts(result, name), strict=True)
-    return [held for instant, held in points if instant > second]
+    return [held for instant, held in points(result, name) if instant > second]
 
 
 def _steady_after_a_window(result: Result) -> bool:
-    return all(level(_after(result, name, WINDOW_S), 0.02) for name in THRIFTY)
+    return all(is_level(_after(result, name, WINDOW_S), 0.02) for name in THRIFTY)
 
 
 def _probe_time_holds_more(result: Result) -> bool:
@@ -466,7 +440,7 @@ def _probe_time_holds_more(result: Result) -> bool:
 
 
 def _alike(result: Result) -> bool:
-    return level([mean(_after(result, name, WINDOW_S)) for name in THRIFTY], 0.02)
+    return is_level([mean(_after(result, name, WINDOW_S)) for name in THRIFTY], 0.02)
 
 
 def _stale_as_foreseen(result: Result) -> bool:
@@ -492,7 +466,7 @@ E8 = Experiment(
         Check("stale rows are as many as Section 3 foresees, read as rows per bucket", _stale_as_foreseen),
         Check(
             "with probe time alone, too, rows held are steady from 40 s on, within 5 %",
-            lambda result: level(_after(result, "probe time", 40), 0.05),
+            lambda result: is_level(_after(result, "probe time", 40), 0.05),
             essential=False,
             why="a bucket is cleaned when it is probed, every N/λ_A seconds on average, and some of these have to pass "
             "after the first row has expired",
