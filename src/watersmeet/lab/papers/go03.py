@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from statistics import geometric_mean
 from typing import Any, cast
 
 import pyarrow as pa
@@ -603,8 +604,8 @@ E8 = Experiment(
         ),
         Check("the longer the interval, the more rows are scanned", _lazier_scans_more),
         Check(
-            "the worst plan is slower for every join, at least 1.15 times",
-            lambda result: min(_worst_to_best(result, 1).values()) >= 1.15,
+            "the worst plan is slower, in the geometric mean of all joins at least 1.5 times",
+            lambda result: geometric_mean(_worst_to_best(result, 1).values()) >= 1.5,
             timed=True,
         ),
         Check(
@@ -624,12 +625,15 @@ E8 = Experiment(
             "is only part of its time; what arrivals, partial matches and results cost grows less with a bad plan",
         ),
         Check(
-            "a hash join is faster than the loops it replaces",
-            lambda result: min(_hash_to_nlj(result, "best plan", 1)) > 1,
+            "hash joins are faster than the loops they replace, in the geometric mean of all plans at least 1.3 times",
+            lambda result: (
+                geometric_mean(ratio for plan in ("best plan", "worst plan") for ratio in _hash_to_nlj(result, plan, 1))
+                >= 1.3
+            ),
             timed=True,
         ),
         Check(
-            "by at least 5 times, as in the paper",
+            "each by at least 5 times in its best plan, as in the paper",
             lambda result: min(_hash_to_nlj(result, "best plan", 1)) >= 5,
             timed=True,
             essential=False,
