@@ -565,6 +565,7 @@ def _hash_to_nlj(result: Result, plan: str, panel: int) -> list[float]:
 
 
 def _lazier_scans_more(result: Result) -> bool:
+    """Where lazy joins were left out, at 100x, there is nothing to compare; so below."""
     found = _by_name(result, "best")
     return all(is_rising([found[name] for name in kind if name in found]) for kind in (NLJS, HASHES))
 

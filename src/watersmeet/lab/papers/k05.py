@@ -400,7 +400,7 @@ def figure_8(trial: Trial) -> Result:
     given = trial.settings
     slow, fast, values = given["slow"], given["fast"], given["values"]
     tables = steady({"a": slow, "b": fast}, BATCH_S, values, trial.seed)
-    instants = range(SAMPLE_S, BATCH_S + 1, SAMPLE_S)
+    instants = list(range(SAMPLE_S, BATCH_S + 1, SAMPLE_S))
     held: dict[str, list[float]] = {}
     numbers: dict[str, float] = {"live": fast * WINDOW_S}
     arriving = StreamRate("a", slow, WINDOW_S, values, values)

@@ -77,6 +77,7 @@ class StagedRun:
         join = table_join_of(self._operator)
         assert isinstance(join, ClassicJoin)
         assert isinstance(join.algorithm, Observable)
+        # what is live depends on the instant, what is held does not
         live, stale = join.algorithm.occupancy(0, join.shelf.table())
         held: Int64s = live + stale
         return dict(zip(join.inputs, map(int, held), strict=True))
