@@ -665,7 +665,8 @@ E8 = Experiment(
 
 JOINS_4A = {"NLJ": 1, "HASH2": 2, "HASH10": 10, "HASH30": 30}
 BEST_INTERVALS = {"HASH2": 4.0, "HASH10": 15.0, "HASH30": 30.0}
-COST_OF_A_LOOK = 16  # comparisons: a price at which all three come out
+# In comparisons. Not measured: it was chosen, from the counts, as a price at which all three come out.
+COST_OF_A_LOOK = 16
 
 
 def hashed(buckets: int) -> str:
@@ -777,25 +778,31 @@ def bucket_counts(strategy: str, average: int) -> tuple[int, int]:
 
 
 def figure_4b(trial: Trial) -> Result:
-    """GENERAL, each batch in the best order for its size: that of the fast stream is looked at last."""
+    """GENERAL, each batch in the best order for its size: that of the fast stream is looked at last.
+
+    The paper does not say which order it used. This one was taken because its counts have the shape of the figure;
+    with new tuples first, as in LAZY, they do not, which the numbers of LAZY show.
+    """
     given, streams = trial.settings, MUCH_FASTER_FOURTH
     averages, units, interval = given["averages"], given["units"], 5
     rows = rows_for(streams, units, trial.seed)
     orders = in_orders(best_lazy_orders(JoinGraph.on_one_key(streams), interval))
+    new_first = in_order([one.name for one in streams])
+
+    def count(name: str, average: int, orders: str) -> Stretch:
+        slow, fast = bucket_counts(name, average)
+        said = f"buckets = 's1:{slow}, s2:{slow}, s3:{slow}, s4:{fast}'"
+        return run(streams, f"join = 'hash', {said}, {every(streams, interval)}, {orders}", rows)
+
     compared: dict[str, list[float | None]] = {name: [] for name in STRATEGIES_4B}
     speed: dict[str, list[float | None]] = {name: [] for name in STRATEGIES_4B}
     for done, average in enumerate(averages):
         trial.tell(done, len(averages))
         found: dict[str, Stretch] = {}
-        shares = {name: bucket_counts(name, average) for name in STRATEGIES_4B}
-        possible = {name: share for name, share in shares.items() if share[1] >= 1}
+        possible = [name for name in STRATEGIES_4B if bucket_counts(name, average)[1] >= 1]
 
-        def once(
-            name: str, possible: dict[str, tuple[int, int]] = possible, found: dict[str, Stretch] = found
-        ) -> float:
-            slow, fast = possible[name]
-            said = f"buckets = 's1:{slow}, s2:{slow}, s3:{slow}, s4:{fast}'"
-            found[name] = run(streams, f"join = 'hash', {said}, {every(streams, interval)}, {orders}", rows)
+        def once(name: str, average: int = average, found: dict[str, Stretch] = found) -> float:
+            found[name] = count(name, average, orders)
             return found[name].rows_per_second
 
         rates = medians({name: partial(once, name) for name in possible}, given["repeats"])
@@ -807,7 +814,8 @@ def figure_4b(trial: Trial) -> Result:
         [
             Panel(title, axis, "rows scanned or looked at to expire, per unit time", averages, compared, y_log=True),
             Panel(title, axis, "maximum input rate (tuples/s)", averages, speed),
-        ]
+        ],
+        {f"LAZY, {name} at 12": count(name, 12, new_first).comparisons / units for name in ("Equal", "5 to slow")},
     )
 
 
@@ -852,6 +860,13 @@ E4B = Experiment(
         Check(
             "1 to slow gains little beyond an average of 8: less than a fifth",
             lambda result: value_at(result, "1 to slow", 13) >= 0.8 * value_at(result, "1 to slow", 8),
+        ),
+        Check(
+            "with new tuples first, as in LAZY, 5 to slow compares less than Equal at an average of 12, too",
+            lambda result: result.numbers["LAZY, 5 to slow at 12"] < result.numbers["LAZY, Equal at 12"],
+            essential=False,
+            why="the paper does not say in which order it looped. With new tuples first, the slow windows are scanned "
+            "for every tuple of the fast stream, and need their buckets more",
         ),
         Check(
             "1 to slow is best at an average of 8 and declines after",
