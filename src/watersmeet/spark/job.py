@@ -121,7 +121,8 @@ class SparkJob(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.meaning()]
+        grid = [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
+        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *grid, *self.meaning()]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     @abstractmethod
