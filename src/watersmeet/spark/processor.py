@@ -81,8 +81,8 @@ class BucketProcessor(StatefulProcessor):
             self.meta.update((1, 0, fingerprint))
         elif bytes(held[2]) != fingerprint:
             raise DataError(
-                "this checkpoint belongs to another query, or to the same one with other columns, buckets or rates that "
-                "spread its rows differently",
+                "this checkpoint belongs to another query, or to the same one with other columns, buckets, or rates "
+                "that spread its rows differently",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
         return int(packets["rows_in"].sum())
