@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,9 @@ def _as_json(record: Record) -> str:
 
 
 def _plain_number(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's."""
+    """NumPy's numbers and arrays as Python's, and any sequence as a list."""
     if hasattr(value, "tolist"):
         return value.tolist()
+    if isinstance(value, Sequence):
+        return list(value)
     raise TypeError(f"{type(value).__name__} {value!r}")
