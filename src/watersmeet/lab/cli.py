@@ -64,3 +64,14 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     if not went_well(outcomes, strict=strict):
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def report(
+    results: Results = Path("results"),
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.", file_okay=False)] = Path("docs"),
+) -> None:
+    """Write reproduction.md, reproduction.html and their plots from the results that are kept."""
+    from watersmeet.lab.command import write
+
+    write(results, docs, typer.echo)

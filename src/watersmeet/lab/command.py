@@ -5,11 +5,12 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TextIO
 
 from watersmeet.lab.experiment import SCALES
 from watersmeet.lab.progress import Bars
-from watersmeet.lab.registry import select
+from watersmeet.lab.registry import experiments, select
 from watersmeet.lab.runner import Choices, Outcome, run_all
 
 Say = Callable[[str], None]
@@ -74,3 +75,11 @@ def went_well(outcomes: Sequence[Outcome], *, strict: bool) -> bool:
         return False
     return not strict or all(one.judgement is None or one.judgement.verdict != "not reproduced" for one in outcomes)
 
+
+def write(results: Path, docs: Path, say: Say) -> None:
+    """Write the report, and say where it is."""
+    from watersmeet.lab.report import write_report
+
+    written = write_report(results, docs, experiments())
+    pages = [path for path in written if path.suffix != ".svg"]
+    say(f"wrote {', '.join(map(str, pages))} and {len(written) - len(pages)} plots")

@@ -36,7 +36,9 @@ class Choices:
     force: bool = False
 
 
-def run_all(experiments: Sequence[Experiment], choices: Choices, begin: Callable[[Experiment], Tell]) -> Iterator[Outcome]:
+def run_all(
+    experiments: Sequence[Experiment], choices: Choices, begin: Callable[[Experiment], Tell]
+) -> Iterator[Outcome]:
     """One outcome after another. A broken experiment does not keep the others from running."""
     for experiment in experiments:
         try:

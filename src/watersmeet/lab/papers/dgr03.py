@@ -242,6 +242,7 @@ UNIFORM_CHECKS = (
 
 # Figure 6: fraction of OPT over skew, M = w.
 
+
 def run_skew(trial: Trial) -> Result:
     window, skews = trial.settings["window"], trial.settings["skews"]
     panels = []
@@ -288,6 +289,7 @@ SKEW_CHECKS = (
 
 
 # Variable memory, a result the paper gives in words.
+
 
 def run_variable(trial: Trial) -> Result:
     window, skews = trial.settings["window"], trial.settings["skews"]
@@ -340,6 +342,7 @@ VARIABLE_CHECKS = (
 
 
 # Figures 7 and 8: two years of weather reports. The paper's data are not public any more; these are of their shape.
+
 
 def weather_pair(trial: Trial) -> Pair:
     years = weather(2 * trial.settings["ticks"], seed=trial.seed)
@@ -413,6 +416,7 @@ SHARES_CHECKS = (
 
 # Figures 9, 10 and 11: fraction of OPT over memory, by domain size.
 
+
 def run_domain(trial: Trial) -> Result:
     """The figure of its own domain, and for all three what PROB and EXACT are to OPT at M = w."""
     own = trial.settings["domain"]
@@ -454,6 +458,7 @@ MEETS_EXACT = Check("OPT and EXACT meet from M = w on: within 1 %", everywhere(
 
 # The two examples of the text.
 
+
 def run_example(trial: Trial) -> Result:
     given = trial.settings
     streams = one_per_tick(given["r"], given["s"], given["window"])
@@ -478,9 +483,13 @@ EXAMPLE_CHECKS = tuple(
 
 def run_static(trial: Trial) -> Result:
     graph = Components(np.array(trial.settings["of_a"]), np.array(trial.settings["of_b"]))
-    kept = {f"results kept by {a} and {b} rows": retain_by_side(graph, a, b).edges for a, b in trial.settings["by_side"]}
+    kept = {
+        f"results kept by {a} and {b} rows": retain_by_side(graph, a, b).edges for a, b in trial.settings["by_side"]
+    }
     curves = {"kept": retention_curve(graph).tolist(), "lost": loss_curve(graph).tolist()}
-    panel = Panel("the best rows to keep or to delete", "rows kept, or deleted", "results", range(graph.nodes + 1), curves)
+    panel = Panel(
+        "the best rows to keep or to delete", "rows kept, or deleted", "results", range(graph.nodes + 1), curves
+    )
     return Result([panel], kept)
 
 
