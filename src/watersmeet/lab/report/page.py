@@ -11,7 +11,7 @@ from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, Table, 
 from watersmeet.lab.report.gather import Entry, Run
 from watersmeet.lab.report.plots import plot_name
 
-MOST_ROWS = 12
+MOST_ROWS = 16
 
 
 def page(entries: Sequence[Entry], plots: Mapping[str, str], folder: str) -> list[Block]:

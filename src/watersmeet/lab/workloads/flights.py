@@ -30,7 +30,7 @@ def flights(rows: int = 0) -> dict[str, pa.Table]:
 
     >>> streams = flights(1000)  # doctest: +SKIP
     >>> {name: table.num_rows for name, table in streams.items()}  # doctest: +SKIP
-    {'ewr': 369, 'jfk': 346, 'lga': 285, 'weather': 76}
+    {'ewr': 368, 'jfk': 341, 'lga': 291, 'weather': 94}
     """
     departures, weather = _departures(), _weather()
     if rows:
