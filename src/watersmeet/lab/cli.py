@@ -40,7 +40,7 @@ def list_(
 
 @app.command()
 def run(
-    names: Annotated[list[str], typer.Argument(metavar="ID|PAPER|all...", help="What to run.", show_default=False)],
+    names: Annotated[list[str], typer.Argument(help="Ids, papers, or `all`.", show_default=False)],
     scale: Annotated[Scale, typer.Option(help="How large: `paper` is the paper's own size.")] = Scale.small,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other streams.")] = 1,
     results: Results = Path("results"),
@@ -75,3 +75,13 @@ def report(
     from watersmeet.lab.command import write
 
     write(results, docs, typer.echo)
+
+
+@app.command()
+def workloads(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)] = None,
+) -> None:
+    """Show the generated streams that queries can read as source 'lab:NAME', and of those named, all details."""
+    from watersmeet.lab.command import list_workloads
+
+    list_workloads(names or [], typer.echo)

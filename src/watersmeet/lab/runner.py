@@ -8,23 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from watersmeet.errors import SetupError
 from watersmeet.lab import store
 from watersmeet.lab.experiment import Experiment, Scale, Trial
 from watersmeet.lab.judge import Judgement, judge
 from watersmeet.lab.provenance import code_version, commit, machine
 
 Tell = Callable[[int, int], None]
-State = Literal["measured", "known", "no such scale", "broken"]
+State = Literal["measured", "known", "skipped", "broken"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one experiment; the judgement is of the stored numbers."""
+    """What became of one experiment; the judgement is of the stored numbers. `reason` says why it was skipped."""
 
     experiment: Experiment
     state: State
     seconds: float = 0.0
     judgement: Judgement | None = None
+    reason: str = ""
     error: Exception | None = None
 
 
@@ -39,10 +41,12 @@ class Choices:
 def run_all(
     experiments: Sequence[Experiment], choices: Choices, begin: Callable[[Experiment], Tell]
 ) -> Iterator[Outcome]:
-    """One outcome after another. A broken experiment does not keep the others from running."""
+    """One outcome after another. One that is broken, or lacks something, does not keep the others from running."""
     for experiment in experiments:
         try:
             yield run_one(experiment, choices, begin(experiment))
+        except SetupError as error:
+            yield Outcome(experiment, "skipped", reason=str(error).replace("\nhint: ", "; "))
         except Exception as error:
             yield Outcome(experiment, "broken", error=error)
 
@@ -50,7 +54,8 @@ def run_all(
 def run_one(experiment: Experiment, choices: Choices, tell: Tell = lambda done, of: None) -> Outcome:
     settings = experiment.settings.get(choices.scale)
     if settings is None:
-        return Outcome(experiment, "no such scale")
+        scales = ", ".join(experiment.settings)
+        return Outcome(experiment, "skipped", reason=f"it has no scale {choices.scale}; it has {scales}")
     known = None if choices.force else _known(experiment, choices)
     record = known or _measure(experiment, choices, tell)
     return Outcome(

@@ -26,7 +26,9 @@ def packets(
     """Packets seen on link1, link2, …; join them by (`flow`, `packet`), parts of a second apart.
 
     rows: of all links together, if none were lost.
-    flows: how many there are; the k-th largest has as many packets as 1 / k^skew.
+    links: how many links each packet passes.
+    flows: how many there are.
+    skew: the k-th largest flow has as many packets as 1 / k^skew.
     rate: packets a second on each link.
     loss: the share that is lost between two links.
 

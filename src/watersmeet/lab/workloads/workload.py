@@ -11,6 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
+from watersmeet.model.types import sql_type
+
+FEW = 1_000  # rows, enough to see the columns
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,14 @@ class Workload:
     def parameters(self) -> dict[str, Any]:
         """Names and defaults."""
         return {one.name: one.default for one in inspect.signature(self.make).parameters.values()}
+
+    def columns(self) -> dict[str, str]:
+        """The columns of each stream, as CREATE STREAM would declare them."""
+        few = self.make(**({"rows": FEW} if "rows" in self.parameters else {}))
+        return {
+            stream: ", ".join(f"{field.name} {sql_type(field.type)}" for field in table.schema)
+            for stream, table in few.items()
+        }
 
     def table(self, stream: str | None, written: Mapping[str, str]) -> pa.Table:
         """The rows of one stream, for parameters as they are written in SQL."""

@@ -26,6 +26,7 @@ def zipf(
 
     rows: of all streams together.
     streams: their number; they are called s1, s2, …
+    domain: how many keys there are.
     skew: one for all streams or one for each; 0 makes keys equally frequent.
     correlated: whether the same keys are frequent in all streams; else each stream has a ranking of its own.
     arrivals: `tick` is one row of each stream at every tick; `poisson` is gaps that are exponential.
