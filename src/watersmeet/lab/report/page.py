@@ -40,7 +40,7 @@ def _opening(entries: Sequence[Entry]) -> Iterator[Block]:
         (
             f"[{entry.experiment.id}](#{entry.experiment.id})",
             entry.experiment.shows,
-            entry.experiment.claim,
+            entry.experiment.claim.rstrip("."),
             entry.verdict,
             entry.runs[0].record.scale if entry.runs else "",
         )
@@ -71,7 +71,7 @@ def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[B
 def _entry(entry: Entry, folder: str) -> Iterator[Block]:
     one = entry.experiment
     yield Heading(3, f"{one.id}: {one.shows}", one.id)
-    yield Text(f"The paper says: {one.claim}.")
+    yield Text(_sentence(f"The paper says: {one.claim}"))
     if not entry.runs:
         yield Text("This was not run.")
         return
@@ -131,7 +131,7 @@ def _other_runs(runs: Sequence[Run]) -> Table:
             f"{run.record.scale}, seed {run.record.seed}",
             run.judgement.verdict,
             f"{run.record.seconds:.1f}",
-            "; ".join(check.says for check in run.judgement.failed) or "none",
+            "; ".join(check.says.rstrip(".") for check in run.judgement.failed) or "none",
         )
         for run in runs
     )
@@ -141,8 +141,12 @@ def _other_runs(runs: Sequence[Run]) -> Table:
 def _check(check: Check, *, held: bool) -> str:
     outcome = "held" if held else "failed"
     timed = " (wall time)" if check.timed else ""
-    reason = f" Why: {check.why}." if check.why and not held else ""
-    return f"**{outcome}**: {check.says}{timed}.{reason}"
+    reason = f" Why: {check.why}" if check.why and not held else ""
+    return _sentence(_sentence(f"**{outcome}**: {check.says.rstrip('.')}{timed}") + reason)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
 def _value(value: float | None) -> str:

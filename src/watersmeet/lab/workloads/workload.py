@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,15 +20,18 @@ FEW = 1_000  # rows, enough to see the columns
 class Workload:
     """A function that makes streams, and the names these have if nothing is changed.
 
-    What it can be told, with which defaults, and what it is for are read off the function.
+    What it can be told, with which defaults, and what it is for are read off the function; `defaults` are for what has
+    none there, and `called` is for a function that has another name.
     """
 
     make: Callable[..., dict[str, pa.Table]]
     streams: tuple[str, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    called: str = ""
 
     @property
     def name(self) -> str:
-        return self.make.__name__
+        return self.called or self.make.__name__
 
     @property
     def about(self) -> str:
@@ -38,11 +41,18 @@ class Workload:
     @property
     def parameters(self) -> dict[str, Any]:
         """Names and defaults."""
-        return {one.name: one.default for one in inspect.signature(self.make).parameters.values()}
+        return {
+            one.name: self.defaults.get(one.name, one.default)
+            for one in inspect.signature(self.make).parameters.values()
+        }
+
+    def made(self, **changed: Any) -> dict[str, pa.Table]:
+        """All streams."""
+        return self.make(**{**self.defaults, **changed})
 
     def columns(self) -> dict[str, str]:
         """The columns of each stream, as CREATE STREAM would declare them."""
-        few = self.make(**({"rows": FEW} if "rows" in self.parameters else {}))
+        few = self.made(**({"rows": FEW} if "rows" in self.parameters else {}))
         return {
             stream: ", ".join(f"{field.name} {sql_type(field.type)}" for field in table.schema)
             for stream, table in few.items()
@@ -50,7 +60,7 @@ class Workload:
 
     def table(self, stream: str | None, written: Mapping[str, str]) -> pa.Table:
         """The rows of one stream, for parameters as they are written in SQL."""
-        streams = self.make(**{name: self._value(name, text) for name, text in written.items()})
+        streams = self.made(**{name: self._value(name, text) for name, text in written.items()})
         if stream is None and len(streams) == 1:
             return next(iter(streams.values()))
         if stream not in streams:
@@ -79,9 +89,15 @@ def _parsed(text: str, default: Any) -> Any:
     """
     >>> _parsed("10", 1), _parsed("yes", False), _parsed("1, 2.5", 1.0), _parsed("poisson", "tick")
     (10, True, (1.0, 2.5), 'poisson')
+    >>> _parsed("a: 10, b: 0.5", {"a": 1.0})
+    {'a': 10.0, 'b': 0.5}
     """
     if isinstance(default, str):
         return text
+    if isinstance(default, Mapping):
+        sample = next(iter(default.values()))
+        pairs = [part.partition(":") for part in text.split(",")]
+        return {name.strip(): _parsed(value.strip(), sample) for name, _, value in pairs}
     if isinstance(default, tuple) or "," in text:
         sample = (default[0] if default else 0.0) if isinstance(default, tuple) else default
         return tuple(_parsed(part.strip(), sample) for part in text.split(","))
