@@ -102,6 +102,8 @@ def _circumstances(run: Run) -> str:
 def _setting(value: object) -> str:
     if isinstance(value, list | tuple):
         return "(" + ", ".join(_setting(one) for one in value) + ")"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return number(value) if isinstance(value, int | float) else str(value)
 
 

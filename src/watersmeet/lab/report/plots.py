@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from watersmeet.errors import SetupError
@@ -13,9 +14,11 @@ from watersmeet.lab.report.gather import Entry
 # Okabe and Ito's colours, which most people can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
 MARKERS = "osD^vPX*"
+DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (1, 1)))  # lines that lie on each other can still be seen
 MANY_POINTS = 20  # beyond, markers would hide the line
+LETTERS = 64  # fit below the axis
 STYLE: Mapping[str, Any] = {
-    "figure.figsize": (6.4, 3.4),
+    "figure.figsize": (7.2, 3.4),
     "figure.constrained_layout.use": True,
     "font.size": 10,
     "font.family": "sans-serif",
@@ -70,7 +73,7 @@ def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
             elif not panel.bars:
                 axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
             if len(panel.lines) > 1:
-                axes.legend(ncols=1 + (len(panel.lines) > 5))
+                figure.legend(loc="outside right upper")
             out = io.StringIO()
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         finally:
@@ -87,7 +90,7 @@ def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
             label=name,
             color=COLOURS[look % len(COLOURS)],
             marker=MARKERS[look % len(MARKERS)] if len(points) <= MANY_POINTS else None,
-            linestyle="-" if look < len(COLOURS) else "--",
+            linestyle=DASHES[(look + look // len(COLOURS)) % len(DASHES)],
         )
     if panel.x_log:
         axes.set_xscale("log")
@@ -99,7 +102,8 @@ def _bars(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
         at = [x - 0.4 + width * (place + 0.5) for x in range(len(panel.x))]
         heights = [0.0 if y is None else y for y in line]
         axes.bar(at, heights, width, label=name, color=COLOURS[looks[name] % len(COLOURS)])
-    axes.set_xticks(range(len(panel.x)), [str(x) for x in panel.x])
+    room = max(6, LETTERS // len(panel.x))
+    axes.set_xticks(range(len(panel.x)), ["\n".join(wrap(str(x), room)) for x in panel.x])
     axes.grid(visible=False, axis="x")
 
 
