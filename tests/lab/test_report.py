@@ -99,6 +99,17 @@ def test_without_results_there_is_no_report(
     assert "there are no results in results" in capsys.readouterr().err
 
 
+def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("lab", "run", "D-W1", "D-W2", "D-E3", "--strict", "--quiet") == 0
+    assert call("lab", "report") == 0
+    text = Path("docs/reproduction.md").read_text()
+    assert re.search(r"^\| \[D-W2\]\(#D-W2\) \|.*\| reproduced \| small \|$", text, re.MULTILINE)
+    assert re.search(r"^\| \[D-E3\]\(#D-E3\) \|.*\| reproduced with a difference \| small \|$", text, re.MULTILINE)
+    assert "| memory size (rows) | EXACT | OPT | PROB | LIFE | RAND |" in text
+    assert {path.name for path in Path("docs/reproduction").iterdir()} == {"D-W2-1.svg", "D-E3-1.svg"}
+
+
 def test_every_paper_has_a_card_whose_files_exist() -> None:
     assert {one.paper for one in registry.experiments().values()} <= set(CARDS)
     assert [file for card in CARDS.values() for file in card.files if not (PACKAGE / file).exists()] == []

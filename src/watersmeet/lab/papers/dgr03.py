@@ -188,7 +188,7 @@ def up_to_w(result: Result) -> slice:
 RANKINGS = (
     "the two streams rank their keys independently here, so most results come from keys that are rare in one stream; "
     "the optimum knows which of those rows will meet a partner, PROB knows the odds only. With one ranking for both "
-    "streams PROB finds 98 % and more (D-E6, correlated)"
+    "streams PROB finds 98 % of OPT at parameter 1 (D-E6, correlated)"
 )
 LIFE_IS_GOOD = (
     "LIFE as the paper defines it, remaining life times probability, weighs rows of one age as PROB does and "
