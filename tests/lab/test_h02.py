@@ -22,7 +22,7 @@ BY_ID = {one.id: one for one in EXPERIMENTS}
 QUICK: dict[str, dict[str, Any]] = {
     "H02-E7": {"per_hour": 1500, "items": 3000},
     "H02-E9a": {"seconds": 4, "backlog_seconds": 4},
-    "H02-E9b": {"ways": (2, 6), "per_hour": 2000, "items": (40_000, 4_000)},
+    "H02-E9b": {"ways": (2, 6), "per_hour": 2000, "items": (40_000, 1_200)},
     "H02-E9c": {"seconds": 11},
     "H02-E13": {"seconds": 4},
     "H02-E14": {"seconds": 4},
