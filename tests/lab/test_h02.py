@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.lab.experiment import Experiment, Panel, Result, Trial, Verdict
-from watersmeet.lab.papers.h02 import EXPERIMENTS, HW, MW, NLW, RIPPLE, XJOIN
+from watersmeet.lab.papers.h02 import EXPERIMENTS, HW, MW, NLW, RIPPLE, WITH_FLIGHTS, XJOIN
 from watersmeet.lab.papers.running import serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import stores
 
-BY_ID = {one.id: one for one in EXPERIMENTS}
+BY_ID = {one.id: one for one in EXPERIMENTS if one is not WITH_FLIGHTS}
 QUICK: dict[str, dict[str, Any]] = {
     "H02-E7": {"per_hour": 1500, "items": 3000},
     "H02-E9a": {"seconds": 4, "backlog_seconds": 4},

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, Trial
-from watersmeet.lab.papers.running import Served, serve, session_of
+from watersmeet.lab.papers.running import Served, have_flights, real_flights, serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import DAY_US, stores
 from watersmeet.operators.classic.contract import Algorithm
@@ -527,6 +527,41 @@ EXAMPLE_CHECKS = (
 )
 
 
+# ---- Figure 9(b) with real flights ----------------------------------------------------------------------------------
+
+AIRPORTS = ("ewr", "jfk", "lga")
+FLIGHTS: Settings = {"small": {"rows": 20_000, "window": "1 HOUR"}, "paper": {"rows": 0, "window": "1 HOUR"}}
+
+
+def run_flights(trial: Trial) -> Result:
+    """Flights to one place from two airports, then from three, within the window."""
+    session = session_of({name: real_flights(trial.settings["rows"])[name] for name in AIRPORTS})
+
+    def sql(ways: int, options: str) -> str:
+        return join_sql(AIRPORTS[:ways], "dest", f"WINDOW = {trial.settings['window']}", options)
+
+    served = compare(trial, (NLW, MW, HW), {2: session, 3: session}, sql)
+    return Result(panels_of(served, "streams"), speeds(served))
+
+
+FLIGHTS_CHECKS = (
+    Check("HW makes the fewest comparisons with 2 and 3 streams", hashed_best),
+    Check(
+        "NLW and MW come closer with the third stream",
+        lambda result: ratios(result, NLW, MW)[-1] < ratios(result, NLW, MW)[0],
+    ),
+)
+WITH_FLIGHTS = Experiment(
+    "H02-E9b-flights",
+    PAPER,
+    "Figure 9(b), with real flights",
+    "With comparable rates NLW and MW come closer as a stream is added; HW is best.",
+    FLIGHTS,
+    run_flights,
+    FLIGHTS_CHECKS,
+)
+
+
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "H02-E7",
@@ -605,4 +640,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         )
         for number, (figure, settings) in enumerate(EXAMPLES.items(), 1)
     ),
+    *((WITH_FLIGHTS,) if have_flights() else ()),
 )

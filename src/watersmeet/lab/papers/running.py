@@ -6,22 +6,29 @@ time in event time, so that it is known when each change was told and how long a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.engine.build import build
+from watersmeet.engine.build import Built, build, build_query
+from watersmeet.engine.local import LocalRun
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.classic.classic_join import ClassicJoin
 from watersmeet.operators.classic.contract import Algorithm
 from watersmeet.operators.classic.description import Description, describe
+from watersmeet.operators.continuous.group_by import GroupBy
+from watersmeet.operators.continuous.node import everything_below
+from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.time_order import InTimeOrder
-from watersmeet.session import Session
+from watersmeet.session import Query, Session
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -147,3 +154,131 @@ def _blocks(batches: Mapping[str, Rows], every: int) -> Iterator[dict[str, Rows]
             for (alias, rows), cut in zip(batches.items(), cuts, strict=True)
         }
         yield {alias: piece for alias, piece in pieces.items() if len(piece)}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How an answer that changes was told, row of input by row of input.
+
+    `waits_us` has a place for each change of the log: how long after its instant, in event time, it was told.
+    `seconds` has one for each instant at which rows came: how long they took to process.
+    """
+
+    waits_us: Int64s
+    seconds: Float64s
+
+    @property
+    def mean_wait(self) -> float:
+        return float(self.waits_us.mean()) / 1e6
+
+    @property
+    def longest_wait(self) -> float:
+        return float(self.waits_us.max()) / 1e6
+
+    @property
+    def processing_us(self) -> float:
+        """The mean for an instant, without the slowest tenth, in which other programs had the machine."""
+        ordered = np.sort(self.seconds)
+        return float(ordered[: max(1, ordered.size * 9 // 10)].mean()) * 1e6
+
+
+def replay(session: Session, sql: str) -> Replayed:
+    """Run a query as if its rows came in now: whenever one has come, and with it time, changes are told.
+
+    Nothing else makes time go on, as in H04's prototype, where rows come in through scans. What is left in the windows
+    when the rows end is not told any more.
+    """
+    built, batches = _opened(session, sql)
+    instants = np.unique(np.concatenate([rows.times for rows in batches.values()]))
+    edges = {alias: np.searchsorted(rows.times, np.append(instants, FOREVER_US)) for alias, rows in batches.items()}
+    waits = [np.empty(0, np.int64)]
+    seconds = np.zeros(instants.size)
+    for at, now in enumerate(instants.tolist()):
+        started = perf_counter()
+        for alias, edge in edges.items():
+            if edge[at + 1] > edge[at]:
+                for _ in built.operator.push(alias, _part(batches[alias], int(edge[at]), int(edge[at + 1]))):
+                    raise AssertionError("an answer that changes is told when time goes on")
+        told = list(built.operator.advance(dict.fromkeys(batches, now + 1)))
+        seconds[at] = perf_counter() - started
+        waits += [now - batch.column("_ts").cast(pa.int64()).to_numpy() for batch in told]
+    return Replayed(np.concatenate(waits), seconds)
+
+
+def warm_up(session: Session, sql: str, rows: int = 200) -> None:
+    """Run a query over the first rows, so that what is measured next does not have the loading of kernels in it."""
+    plan = session.sql(sql).plan
+    tables = {name: _head(session, name, rows) for name in session.catalog.names()}
+    Query(plan).over(tables).to_arrow()
+
+
+def _head(session: Session, name: str, rows: int) -> pa.Table:
+    relation = session.catalog.find(name)
+    assert relation is not None
+    return pa.Table.from_batches(list(relation.source.batches(1 << 30)), schema=relation.schema).slice(0, rows)
+
+
+def _opened(session: Session, sql: str) -> tuple[Built, dict[str, Rows]]:
+    """The operators of a query with its tables loaded, and the rows of its streams."""
+    built = build_query(session.sql(sql).plan)
+    for table, load in built.tables:
+        for batch in table.source.batches(1 << 30):
+            load(batch)
+    return built, {alias: _rows(stream) for alias, stream in built.streams.items()}
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The most that a continuous query held at any time: rows, bytes, and bytes of its groups and aggregates alone."""
+
+    rows: int
+    bytes: int
+    aggregates: int
+
+
+def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
+    """Run a continuous query and look at its state every so many rows."""
+    built, batches = _opened(session, sql)
+    assert isinstance(built.operator, Continuous)
+    found = []
+    for block in _blocks(batches, every):
+        for alias, rows in block.items():
+            for _ in built.operator.push(alias, rows):
+                raise AssertionError("an answer that changes is told when time goes on")
+        now = max(int(rows.times[-1]) for rows in block.values())
+        for _ in built.operator.advance(dict.fromkeys(batches, now + 1)):
+            pass
+        grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupBy))
+        found.append((built.operator.window_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
+    return Weighed(*(max(column) for column in zip(*found, strict=True)))
+
+
+def times_to(session: Session, sql: str, outputs: Sequence[int], *, batch_rows: int) -> tuple[list[float], float]:
+    """Seconds until so many changes had been told, for each of a rising list; and rows read a second."""
+    run = LocalRun(session.sql(sql).plan, batch_rows=batch_rows)
+    told = 0
+    seconds: list[float] = []
+    started = perf_counter()
+    for batch in run.batches():
+        told += batch.num_rows
+        while len(seconds) < len(outputs) and told >= outputs[len(seconds)]:
+            seconds.append(perf_counter() - started)
+        if len(seconds) == len(outputs):
+            break
+    if len(seconds) < len(outputs):
+        raise ValueError(f"only {told} changes were told, but {outputs[-1]} are to be timed")
+    return seconds, run.metrics.rows_in / seconds[-1]
+
+
+FLIGHTS = "watersmeet.lab.workloads.flights"
+
+
+def have_flights() -> bool:
+    """Whether there are real flights to run on."""
+    return find_spec(FLIGHTS) is not None and bool(import_module(FLIGHTS).have_flights())
+
+
+def real_flights(rows: int) -> dict[str, pa.Table]:
+    """The first so many flights, by airport."""
+    found: dict[str, pa.Table] = import_module(FLIGHTS).flights(rows)
+    return found
