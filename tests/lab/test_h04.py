@@ -20,12 +20,12 @@ from watersmeet.lab.papers.running import replay, times_to, weigh
 BY_ID = {one.id: one for one in EXPERIMENTS if one is not h04.WITH_FLIGHTS}
 TIMED = ("H04-E13", "H04-E16")  # nothing but time decides these
 QUICK: dict[str, dict[str, Any]] = {
-    "H04-E10": {"seconds": 20, "window": 5},
+    "H04-E10": {"seconds": 15, "window": 3},
     "H04-E11": {"seconds": 30, "rates": (5, 30)},
     "H04-E12": {"hours": 0.25, "window": 120, "selectivities": (0.2, 1.0)},
     "H04-E13": {"seconds": 20, "window": 5, "outputs": (2000, 4000), "repeats": 1},
-    "H04-E14": {"seconds": 20, "window": 5, "rates": (10, 30)},
-    "H04-E15": {"seconds": 20, "window": 5, "selectivities": (0.1, 0.8)},
+    "H04-E14": {"seconds": 15, "window": 3, "rates": (10, 30)},
+    "H04-E15": {"seconds": 15, "window": 3, "selectivities": (0.1, 0.8)},
     "H04-E16": {"seconds": 20, "window": 5, "outputs": (2000, 4000), "repeats": 1},
     "H04-M4": {"seconds": 20, "window": 5, "short": 0.5, "long": 15},
 }

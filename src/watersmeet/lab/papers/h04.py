@@ -3,8 +3,8 @@
 The paper plots how long after an input, or after a row has left its window, the output appears. Most of that is
 waiting: for a row that makes an operator notice. It is measured here in event time, exactly and the same everywhere:
 rows are replayed one by one, and the wait of a change is from its instant to the row at which it is told. Time goes on
-only when a row comes in, also for TPA and NTA, as in the paper's prototype. The rest is processing, which is wall
-time, shown beside it and compared within one run only.
+only when a row comes in, also for TPA and NTA, as in the paper's prototype. The rest is processing: processor time,
+shown beside it and compared within one run only.
 
 The queries of the paper's Figure 9 are not in its text (AMB-34). These have the parts that the text names: Q1 selects
 and aggregates, Q2 and Q3 join one of the two tables, Q3 then groups, Q4 joins two selections of streams, Q5 has two
@@ -142,7 +142,7 @@ def panels_of(found: Mapping[tuple[Any, str], Replayed], x_label: str) -> list[P
     return [
         panel("Average output response time", "seconds", {key: one.mean_wait for key, one in found.items()}),
         panel("Maximum output response time", "seconds", {key: one.longest_wait for key, one in found.items()}),
-        panel("Processing", "µs per row", {key: one.processing_us for key, one in found.items()}),
+        panel("Processing", "µs per arrival", {key: one.processing_us for key, one in found.items()}),
     ]
 
 

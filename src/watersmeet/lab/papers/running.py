@@ -2,6 +2,8 @@
 
 `serve` is for joins and gives what each block of arrivals cost. `replay` is for answers that change: rows come one at a
 time in event time, so that it is known when each change was told and how long after the fact.
+
+Seconds are of processor time, of this thread, so that other programs on the machine do not count.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +67,7 @@ class Served:
 
     @property
     def mean_seconds(self) -> float:
-        """Time inside the algorithm per arrival."""
+        """Time per arrival, with what making the results takes."""
         return float(self.seconds @ np.diff(self.arrivals, prepend=0)) / self.rows
 
 
@@ -99,30 +101,33 @@ def serve(
     if algorithm is not None:
         join = ClassicJoin(join.strategy, join.columns, algorithm(describe(join.strategy)))
         every = max(1, sum(map(len, batches.values())))
-    taken = [_so_far(join, 0, 0)]
+    taken = [_so_far(join, 0, 0, 0.0)]
     for block in _blocks(batches, every):
+        arrived, _, _, _, spent = taken[-1]
+        started = thread_time()
         for _ in join.push_together(block):
             pass
+        spent += thread_time() - started
         newest = max(int(rows.times[-1]) for rows in block.values())
-        taken.append(_so_far(join, taken[-1][0] + sum(map(len, block.values())), newest))
+        taken.append(_so_far(join, arrived + sum(map(len, block.values())), newest, spent))
     for _ in join.advance(dict.fromkeys(batches, FOREVER_US)):
         pass
-    arrived, newest_us, compared, touched, spent = (np.array(column) for column in zip(*taken, strict=True))
-    sizes = np.diff(arrived)
+    arrivals, newest_us, compared, touched, seconds = (np.array(column) for column in zip(*taken, strict=True))
+    sizes = np.diff(arrivals)
     return Served(
-        arrived[1:],
+        arrivals[1:],
         newest_us[1:],
         np.diff(compared) / sizes,
         np.diff(touched) / sizes,
-        np.diff(spent) / sizes,
+        np.diff(seconds) / sizes,
         dict(join.counters.work),
     )
 
 
-def _so_far(join: ClassicJoin, arrived: int, newest_us: int) -> tuple[int, int, int, int, float]:
+def _so_far(join: ClassicJoin, arrived: int, newest_us: int, spent: float) -> tuple[int, int, int, int, float]:
     work = join.counters.work
     compared = sum(work.get(name, 0) for name in COMPARISONS)
-    return arrived, newest_us, compared, work.get("scanned", 0), join.counters.kernel_seconds
+    return arrived, newest_us, compared, work.get("scanned", 0), spent
 
 
 def join_streams(join: ClassicJoin) -> Iterator[tuple[str, Stream]]:
@@ -177,7 +182,7 @@ class Replayed:
 
     @property
     def processing_us(self) -> float:
-        """The mean for an instant, without the slowest tenth, in which other programs had the machine."""
+        """The mean for an instant, without the slowest tenth: now and then memory is tidied up."""
         ordered = np.sort(self.seconds)
         return float(ordered[: max(1, ordered.size * 9 // 10)].mean()) * 1e6
 
@@ -194,13 +199,13 @@ def replay(session: Session, sql: str) -> Replayed:
     waits = [np.empty(0, np.int64)]
     seconds = np.zeros(instants.size)
     for at, now in enumerate(instants.tolist()):
-        started = perf_counter()
+        started = thread_time()
         for alias, edge in edges.items():
             if edge[at + 1] > edge[at]:
                 for _ in built.operator.push(alias, _part(batches[alias], int(edge[at]), int(edge[at + 1]))):
                     raise AssertionError("an answer that changes is told when time goes on")
         told = list(built.operator.advance(dict.fromkeys(batches, now + 1)))
-        seconds[at] = perf_counter() - started
+        seconds[at] = thread_time() - started
         waits += [now - batch.column("_ts").cast(pa.int64()).to_numpy() for batch in told]
     return Replayed(np.concatenate(waits), seconds)
 
@@ -246,7 +251,7 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
             for _ in built.operator.push(alias, rows):
                 raise AssertionError("an answer that changes is told when time goes on")
         now = max(int(rows.times[-1]) for rows in block.values())
-        for _ in built.operator.advance(dict.fromkeys(batches, now + 1)):
+        for _ in built.operator.advance(dict.fromkeys(batches, now)):  # the next block may have rows of this instant
             pass
         grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupBy))
         found.append((built.operator.window_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
@@ -254,15 +259,15 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
 
 
 def times_to(session: Session, sql: str, outputs: Sequence[int], *, batch_rows: int) -> tuple[list[float], float]:
-    """Seconds until so many changes had been told, for each of a rising list; and rows read a second."""
+    """Seconds until so many changes had been told, for each of a rising list; and rows read in a second."""
     run = LocalRun(session.sql(sql).plan, batch_rows=batch_rows)
     told = 0
     seconds: list[float] = []
-    started = perf_counter()
+    started = thread_time()
     for batch in run.batches():
         told += batch.num_rows
         while len(seconds) < len(outputs) and told >= outputs[len(seconds)]:
-            seconds.append(perf_counter() - started)
+            seconds.append(thread_time() - started)
         if len(seconds) == len(outputs):
             break
     if len(seconds) < len(outputs):

@@ -27,11 +27,19 @@ STORES = 100
 
 
 def stores(
-    count: int, *, days: int = 1, per_hour: float = 5000, items: int = ITEMS, skew: float = SKEW, seed: int = 1
+    count: int,
+    *,
+    days: int = 1,
+    per_hour: float = 5000,
+    items: int = ITEMS,
+    skew: float = SKEW,
+    described: bool = True,
+    seed: int = 1,
 ) -> dict[str, pa.Table]:
     """A stream per store, `store_1` and so on; `per_hour` sales of all stores together while they are open.
 
-    Item number i is sold in proportion to 1 / i ** skew. Stores differ in size by a fifth up and down.
+    Item number i is sold in proportion to 1 / i ** skew. Stores differ in size by a fifth up and down. The
+    description is what makes a tuple of 200 bytes; without `described` it is left out.
 
     >>> sales = stores(3)
     >>> sum(table.num_rows for table in sales.values())
@@ -45,23 +53,21 @@ def stores(
     sizes = rng.uniform(0.8, 1.2, count)
     shares = sizes / sizes.sum()
     chances = 1 / np.arange(1, items + 1) ** skew
-    described = _descriptions(items)
+    texts = _descriptions(items) if described else None
     prices = np.round(rng.lognormal(6.5, 0.8, items)).astype(np.int64) + 50
     made = {}
     for place in range(count):
         own = np.random.default_rng([seed, count, place])
         times = _opening_times(own, per_hour * float(shares[place]), days)
         sold = own.choice(items, times.size, p=chances / chances.sum())
-        made[f"store_{place + 1}"] = pa.table(
-            {
-                "store_id": np.full(times.size, place + 1),
-                "item_id": sold + 1,
-                "price": (prices[sold] * own.uniform(0.9, 1.1, times.size)).astype(np.int64),
-                "quantity": own.geometric(0.6, times.size),
-                "description": described.take(pa.array(sold)),
-                "ts": times.astype("M8[us]"),
-            }
-        )
+        columns = {
+            "store_id": np.full(times.size, place + 1),
+            "item_id": sold + 1,
+            "price": (prices[sold] * own.uniform(0.9, 1.1, times.size)).astype(np.int64),
+            "quantity": own.geometric(0.6, times.size),
+        }
+        text = {} if texts is None else {"description": texts.take(pa.array(sold))}
+        made[f"store_{place + 1}"] = pa.table({**columns, **text, "ts": times.astype("M8[us]")})
     return made
 
 
