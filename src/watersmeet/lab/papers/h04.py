@@ -30,6 +30,7 @@ from watersmeet.lab.papers.running import (
     have_flights,
     real_flights,
     replay,
+    replay_together,
     session_of,
     times_to,
     warm_up,
@@ -124,9 +125,9 @@ def replays(
         warm_up(session, asked(query, NTA, settings))
     found: dict[tuple[Any, str], Replayed] = {}
     for case, (session, query, settings) in cases.items():
-        for line in PIPELINES:
-            trial.tell(len(found), 3 * len(cases))
-            found[case, line] = replay(session, asked(query, line, settings))
+        trial.tell(len(found), 3 * len(cases))
+        queries = {line: asked(query, line, settings) for line in PIPELINES}
+        found |= {(case, line): one for line, one in replay_together(session, queries).items()}
     trial.tell(len(found), len(found))
     return found
 
@@ -257,11 +258,13 @@ def selected_shares(trial: Trial, stream: pa.Table) -> Result:
     shares = trial.settings["selectivities"]
     for share in shares:
         price = pc.quantile(stream["price"], 1 - share, interpolation="lower")[0].as_py() if share < 1 else 0
-        for line, pipeline in PIPELINES.items():
-            trial.tell(len(found), 3 * len(shares))
-            text = QUERIES["Q1"].format(w=trial.settings["window"], price=price)
-            sql = f"{text} OPTIONS (boundary = 'half_open', pipeline = '{pipeline}')"
-            found[share, line] = replay(session, sql)
+        trial.tell(len(found), 3 * len(shares))
+        text = QUERIES["Q1"].format(w=trial.settings["window"], price=price)
+        queries = {
+            line: f"{text} OPTIONS (boundary = 'half_open', pipeline = '{pipeline}')"
+            for line, pipeline in PIPELINES.items()
+        }
+        found |= {(share, line): one for line, one in replay_together(session, queries).items()}
     span_us = pc.subtract(pc.max(stream["ts"]), pc.min(stream["ts"])).cast(pa.int64()).as_py()
     numbers = numbers_of(found) | {"tuples a second": stream.num_rows * 1e6 / span_us}
     return Result(panels_of(found, "selectivity"), numbers)

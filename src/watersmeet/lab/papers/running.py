@@ -193,21 +193,43 @@ def replay(session: Session, sql: str) -> Replayed:
     Nothing else makes time go on, as in H04's prototype, where rows come in through scans. What is left in the windows
     when the rows end is not told any more.
     """
-    built, batches = _opened(session, sql)
-    instants = np.unique(np.concatenate([rows.times for rows in batches.values()]))
-    edges = {alias: np.searchsorted(rows.times, np.append(instants, FOREVER_US)) for alias, rows in batches.items()}
-    waits = [np.empty(0, np.int64)]
-    seconds = np.zeros(instants.size)
-    for at, now in enumerate(instants.tolist()):
+    return replay_together(session, {"": sql})[""]
+
+
+def replay_together(session: Session, queries: Mapping[str, str]) -> dict[str, Replayed]:
+    """Replay several queries over the same streams in step, so that a busy machine slows all of them alike."""
+    runs = {name: _Replay(session, sql) for name, sql in queries.items()}
+    instants = np.unique(np.concatenate([one.times for one in runs.values()]))
+    for now in instants.tolist():
+        for one in runs.values():
+            one.step(now)
+    return {name: Replayed(np.concatenate(one.waits_us), np.array(one.seconds)) for name, one in runs.items()}
+
+
+class _Replay:
+    """One query being replayed."""
+
+    def __init__(self, session: Session, sql: str) -> None:
+        self.built, self.batches = _opened(session, sql)
+        self.times = np.concatenate([rows.times for rows in self.batches.values()])
+        self.waits_us = [np.empty(0, np.int64)]
+        self.seconds: list[float] = []
+        self._read = dict.fromkeys(self.batches, 0)
+
+    def step(self, now: int) -> None:
+        """Let the rows of this instant come in."""
         started = thread_time()
-        for alias, edge in edges.items():
-            if edge[at + 1] > edge[at]:
-                for _ in built.operator.push(alias, _part(batches[alias], int(edge[at]), int(edge[at + 1]))):
+        for alias, rows in self.batches.items():
+            first = last = self._read[alias]
+            while last < len(rows) and rows.times[last] == now:
+                last += 1
+            self._read[alias] = last
+            if last > first:
+                for _ in self.built.operator.push(alias, _part(rows, first, last)):
                     raise AssertionError("an answer that changes is told when time goes on")
-        told = list(built.operator.advance(dict.fromkeys(batches, now + 1)))
-        seconds[at] = thread_time() - started
-        waits += [now - batch.column("_ts").cast(pa.int64()).to_numpy() for batch in told]
-    return Replayed(np.concatenate(waits), seconds)
+        told = list(self.built.operator.advance(dict.fromkeys(self.batches, now + 1)))
+        self.seconds.append(thread_time() - started)
+        self.waits_us += [now - batch.column("_ts").cast(pa.int64()).to_numpy() for batch in told]
 
 
 def warm_up(session: Session, sql: str, rows: int = 200) -> None:
