@@ -85,3 +85,17 @@ def workloads(
     from watersmeet.lab.command import list_workloads
 
     list_workloads(names or [], typer.echo)
+
+
+@app.command()
+def orders(
+    streams: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME:λ,T,v[,b]...", help="Rate, window, values, buckets.", show_default=False),
+    ],
+    limit: Annotated[int | None, typer.Option(min=1, help="Show so many of the cheapest, and the dearest.")] = None,
+) -> None:
+    """Rank all orders of a join by GO03's cost model, and show what its heuristics would choose."""
+    from watersmeet.lab.orders import rank_orders
+
+    typer.echo(rank_orders(streams, limit))
