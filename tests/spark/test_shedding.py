@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.runners import Source
-from tests.spark.harness import cut
+from tests.runners import Source, bag_of
+from tests.spark.harness import cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.spark import hot
 
@@ -97,3 +99,28 @@ def test_the_memory_of_a_query_is_shared_by_its_buckets():
     run = Simulation(bounded("a common key", rows=64), sources, 4)
     run.run(pieces_of(sources))
     assert run.job.bucket_plan.options.memory == "16 rows"
+
+
+def test_a_streaming_query_tells_its_recall(spark, tmp_path):
+    sources = sources_of("a common key")
+    pieces = {source.name: cut(source.table, [25, 35]) for source in sources}
+    exact = Simulation(QUERIES["a common key"], sources, 2).run(pieces)
+    wanted = Simulation(bounded("a common key"), sources, 2).run(pieces)
+    for name, parts in pieces.items():
+        write_arrivals(tmp_path / name, parts)
+    query = streaming_session(spark, sources, tmp_path, 2).sql(bounded("a common key"))
+    answer = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
+    assert bag_of(answer.cast(query.schema)) == wanted
+    told = eventually(lambda: query.metrics() if query.metrics()["exact_results"] == exact.total() else None)
+    assert told["results"] == wanted.total()
+    assert told["recall"] == wanted.total() / exact.total()
+    assert told["shed_rows"] > 0
+
+
+def eventually(look: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Spark tells of its batches a little later."""
+    end = time.monotonic() + seconds
+    while (seen := look()) is None and time.monotonic() < end:
+        time.sleep(0.05)
+    assert seen is not None
+    return seen
