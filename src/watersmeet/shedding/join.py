@@ -55,7 +55,8 @@ class SheddingJoin(WindowJoin):
         self.on_shed: OnShed | None = None
         super().__init__(strategy, columns)
         self.shed = {alias: store for alias, store in self.stores.items() if isinstance(store, SheddingStore)}
-        self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed))
+        beside = PaneCounts.bytes_per_row() if shedding.recall == "panes" else 0.0
+        self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed), beside)
         self._check_size()
         self.lives = {alias: self._life(alias) for alias in self.shed}
         self.keys = KeyCounts(

@@ -21,7 +21,7 @@ from watersmeet.shedding.kernels import panes as kernel
 from watersmeet.shedding.online_statistics import shared_keys
 
 PANES = 16  # in the longest time that a row is kept
-ENTRIES_PER_ROW = 2
+ENTRIES_PER_ROW = 0.5
 MIN_BITS, MAX_BITS = 12, 18
 
 
@@ -42,11 +42,11 @@ class PaneCounts:
     ) -> None:
         """own, theirs: the columns of codes that make the key in this stream and the other. reach_us: how much earlier
         and later than a row of the other stream one of this may be. rows: how many rows of this stream have memory;
-        there is room for a few times as many keys."""
+        there is room for about as many keys."""
         self.own, self.theirs = np.array(own, np.int64), np.array(theirs, np.int64)
         self.reach_us = reach_us
         self.pane_us = max(1, -(-life_us // PANES))
-        size = 1 << int(np.clip((ENTRIES_PER_ROW * rows).bit_length(), MIN_BITS, MAX_BITS))
+        size = 1 << int(np.clip(int(ENTRIES_PER_ROW * rows).bit_length(), MIN_BITS, MAX_BITS))
         self.keys = np.zeros(size, np.int64)
         self.used = np.zeros(size, np.bool_)
         self.counts = np.zeros((size, PANES + 2), np.uint32)
@@ -57,6 +57,11 @@ class PaneCounts:
     @property
     def nbytes(self) -> int:
         return int(self.keys.nbytes + self.used.nbytes + self.counts.nbytes)
+
+    @staticmethod
+    def bytes_per_row() -> float:
+        """What the counts take for each row of the stream that has memory."""
+        return 1.5 * ENTRIES_PER_ROW * (8 + 1 + 4 * (PANES + 2))
 
     @property
     def losses(self) -> Losses:
