@@ -81,6 +81,11 @@ class SparkJob(ABC):
         return self.plan
 
     @property
+    def sheds(self) -> bool:
+        """Whether memory is bounded, so that rows may go before they expire."""
+        return False
+
+    @property
     def follows(self) -> bool:
         """Whether this is a second stage: its input comes from Spark's first, and only Spark knows how far that is."""
         return False
