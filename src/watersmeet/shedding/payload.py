@@ -94,13 +94,16 @@ class SlottedChunks:
     def gather_slots(self, slots: Slots) -> pa.Array:
         return self.inner.gather(self.places[slots])
 
+    def is_wasteful(self, kept: int) -> bool:
+        """Whether it is worth while to squeeze out what belongs to none of the rows kept."""
+        return self.end - kept > max(MAX_WASTE * kept, MIN_WASTE)
+
     def squeeze(self, slots: Slots) -> None:
-        """Keep only the values of these slots, if that is worth it."""
-        if self.end - slots.size > max(MAX_WASTE * slots.size, MIN_WASTE):
-            slots = slots[np.argsort(self.places[slots], kind="stable")]
-            self.inner.keep(self.places[slots], slots.size)
-            self.places[slots] = np.arange(slots.size)
-            self.end = int(slots.size)
+        """Keep only the values of these slots."""
+        slots = slots[np.argsort(self.places[slots], kind="stable")]
+        self.inner.keep(self.places[slots], slots.size)
+        self.places[slots] = np.arange(slots.size)
+        self.end = int(slots.size)
 
     def resize(self, slots: int) -> None:
         self.places = np.resize(self.places, slots)

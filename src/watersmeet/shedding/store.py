@@ -164,7 +164,8 @@ class SheddingStore(WindowStore):
         self._squeeze_payload()
 
     def _squeeze_payload(self) -> None:
-        chunks = [column for column in self.columns.values() if isinstance(column, SlottedChunks)]
+        kept = self.kept
+        chunks = [c for c in self.columns.values() if isinstance(c, SlottedChunks) and c.is_wasteful(kept)]
         if chunks:
             slots = self.slot_of[self.tail : self.head]
             for column in chunks:

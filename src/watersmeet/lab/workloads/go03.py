@@ -26,7 +26,8 @@ def iterations_per_unit(streams: Sequence[StreamRate]) -> int:
 def go03(streams: Sequence[StreamRate], units: float, seed: int = 1) -> dict[str, pa.Table]:
     """For each stream its rows in time order: `ts`, an iteration being a microsecond, and `attr` from 1 to v.
 
-    Stream i is chosen with probability λ_i/Σλ, and its values are uniform.
+    Stream i is chosen with probability λ_i/Σλ, and its values are uniform. `streams` gives λ, T and v of each; it lasts
+    so many `units` of the paper's time.
 
     >>> made = go03([StreamRate("s1", 3, 100, 500), StreamRate("s2", 1, 100, 50)], units=1000)
     >>> sum(table.num_rows for table in made.values())

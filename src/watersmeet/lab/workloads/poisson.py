@@ -19,6 +19,8 @@ SECOND_US = 1_000_000
 def poisson(rates: Mapping[str, float | Schedule], *, seconds: float, keys: int, seed: int = 1) -> dict[str, pa.Table]:
     """A stream per name with columns `k`, an integer below `keys`, and `ts`.
 
+    `rates` has for each stream its rows a second, or a schedule of (rate, rows); it lasts so many `seconds`.
+
     >>> streams = poisson({"a": 1000, "d": [(10, 100), (1000, 100)]}, seconds=10, keys=50)
     >>> {name: round(table.num_rows, -2) for name, table in streams.items()}
     {'a': 10000, 'd': 200}

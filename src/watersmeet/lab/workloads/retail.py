@@ -38,7 +38,8 @@ def stores(
 ) -> dict[str, pa.Table]:
     """A stream per store, `store_1` and so on; `per_hour` sales of all stores together while they are open.
 
-    Item number i is sold in proportion to 1 / i ** skew. Stores differ in size by a fifth up and down. The
+    Item number i of `items` is sold in proportion to 1 / i ** `skew`. Stores, `count` of them, differ in size by a fifth
+    up and down; they sell for so many `days`. The
     description is what makes a tuple of 200 bytes; without `described` it is left out.
 
     >>> sales = stores(3)
@@ -75,6 +76,9 @@ def sales(
     rate: float | Schedule, *, seconds: float, items: int = 1000, seed: int = 1, name: str = "sales"
 ) -> dict[str, pa.Table]:
     """H04's SalesStream with exponential gaps: stores, items and prices (below 10,000) all alike.
+
+    `rate` is its rows a second, or a schedule of (rate, rows); it lasts so many `seconds`, sells so many `items`, and is
+    called `name`.
 
     >>> sales(20, seconds=60)["sales"].schema.names
     ['store_id', 'item_id', 'price', 'quantity', 'ts']

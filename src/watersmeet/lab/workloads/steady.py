@@ -13,6 +13,7 @@ SECOND_US = 1_000_000
 def steady(rates: Mapping[str, float], seconds: float, values: int, seed: int = 1) -> dict[str, pa.Table]:
     """For each stream its rows in time order: `ts`, and `attr` from 0 up to but without `values`.
 
+    `rates` has for each stream its rows a second; it lasts so many `seconds`.
     No two streams of a few have a row at the same instant: each is a microsecond behind the one before.
 
     >>> made = steady({"a": 2, "b": 1}, seconds=3, values=100)
