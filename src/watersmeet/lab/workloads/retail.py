@@ -38,9 +38,9 @@ def stores(
 ) -> dict[str, pa.Table]:
     """A stream per store, `store_1` and so on; `per_hour` sales of all stores together while they are open.
 
-    Item number i of `items` is sold in proportion to 1 / i ** `skew`. Stores, `count` of them, differ in size by a fifth
-    up and down; they sell for so many `days`. The
-    description is what makes a tuple of 200 bytes; without `described` it is left out.
+    Item number i of `items` is sold in proportion to 1 / i ** `skew`. Stores, `count` of them, differ in size by a
+    fifth up and down; they sell for so many `days`. The description is what makes a tuple of
+    200 bytes; without `described` it is left out.
 
     >>> sales = stores(3)
     >>> sum(table.num_rows for table in sales.values())
@@ -77,8 +77,8 @@ def sales(
 ) -> dict[str, pa.Table]:
     """H04's SalesStream with exponential gaps: stores, items and prices (below 10,000) all alike.
 
-    `rate` is its rows a second, or a schedule of (rate, rows); it lasts so many `seconds`, sells so many `items`, and is
-    called `name`.
+    `rate` is its rows a second, or a schedule of (rate, rows); it lasts so many `seconds`, sells so many `items`,
+    and is called `name`.
 
     >>> sales(20, seconds=60)["sales"].schema.names
     ['store_id', 'item_id', 'price', 'quantity', 'ts']
