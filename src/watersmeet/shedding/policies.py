@@ -42,6 +42,11 @@ class Policy:
     learns_ages: bool = False
     ageing: bool = False
 
+    @property
+    def needs_records(self) -> bool:
+        """Whether it goes by what became of rows that lost their memory."""
+        return self.learns_ages
+
     def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
         """After how many new rows all priorities are to be looked at again: often if they age, else when what is
         known of keys has grown by half."""

@@ -26,6 +26,7 @@ from watersmeet.shedding.payload import Slots, SlottedChunks, slotted
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
 GROWTH = 1.25
+PLACE_BYTES = 8  # of a value that may have any length
 SLOT_BYTES = 8 + 16 + 4  # position, place in the queues, and in the list of free slots
 
 
@@ -221,3 +222,10 @@ class SheddingStore(WindowStore):
             np.empty(self.queued, np.int32), self.shifted, self.position, self.codes, self._ages(worth), worth.now,
             worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state, exposed,
         )  # fmt: skip
+
+
+def expected_row_bytes(store: SheddingStore, widths: Mapping[str, float]) -> float:
+    """What a row with memory will cost, before there are any: `widths` are the bytes of columns of any length."""
+    columns = store.columns.items()
+    payload = [PLACE_BYTES + widths[name] if isinstance(c, SlottedChunks) else c.bytes_per_row for name, c in columns]
+    return store.record_bytes + SLOT_BYTES + sum(payload)
