@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from watersmeet.plan.explain_json import explain_data
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.plan.strategy import JoinStrategy
 
+if TYPE_CHECKING:
+    from watersmeet.engine.advice import Advice
+
 
 class Host(Protocol):
     """Opens data, explains plans, runs them. `in_arrival_order` says whether the rows of bounded inputs arrive in an
@@ -34,6 +37,10 @@ class Host(Protocol):
 
     def explained(self, plan: Plan, how: Explaining) -> str:
         """How a plan would run, or did on a sample."""
+        ...
+
+    def advised(self, plan: Plan, sample_rows: int, policies: Sequence[str] | None, seconds: float) -> Advice:
+        """What recall a join would reach in which memory, by runs over a sample."""
         ...
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
@@ -62,6 +69,11 @@ class LocalHost:
 
     def explained(self, plan: Plan, how: Explaining) -> str:
         return explained(plan, how)
+
+    def advised(self, plan: Plan, sample_rows: int, policies: Sequence[str] | None, seconds: float) -> Advice:
+        from watersmeet.engine.advice import advise
+
+        return advise(plan, sample_rows, policies, seconds=seconds)
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         from watersmeet.engine.local import LocalRun

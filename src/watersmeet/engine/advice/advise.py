@@ -7,24 +7,19 @@ and none of them computes the select list.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal
 
 import pyarrow as pa
 
 from watersmeet.engine.advice.ceiling import arrivals_of, ceilings, why_none
+from watersmeet.engine.advice.replay import LARGEST_PIECE, Replay, ReplayedJoin
 from watersmeet.engine.advice.report import Advice, Ceiling, Trial
 from watersmeet.engine.advice.sample import Sample, take_sample
-from watersmeet.engine.build import Built, built_join, is_plain_join, runnable_join
-from watersmeet.engine.clock import StreamClock
-from watersmeet.engine.local import LocalRun
+from watersmeet.engine.build import is_plain_join, runnable_join
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.model.catalog import Stream
-from watersmeet.model.time import FOREVER_US, UNITS_US
-from watersmeet.model.windows import Rows as RowsWindow
-from watersmeet.operators.contract import Rows
-from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.model.time import FOREVER_US, UNITS_US, format_interval
 from watersmeet.operators.window_join import WindowJoin
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.memory import Memory
@@ -37,6 +32,9 @@ from watersmeet.shedding.store import expected_row_bytes
 SAMPLE_ROWS = 50_000
 SHARES = (0.05, 0.10, 0.25, 0.50, 0.75, 1.00)
 ALLOCATIONS: tuple[Literal["fixed", "variable"], ...] = ("fixed", "variable")
+SECONDS = 20.0
+TIMED_ROWS = 512
+ENOUGH_WINDOWS = 6  # how often the windows should be filled at least
 FULL_WINDOWS = 2  # a sample should span the windows so many times
 OnStep = Callable[[int, int], None]
 
@@ -46,29 +44,28 @@ def advise(
     sample_rows: int = SAMPLE_ROWS,
     policies: Sequence[str] | None = None,
     on_step: OnStep | None = None,
+    seconds: float = SECONDS,
 ) -> Advice:
-    """The recall that every policy reaches in every memory. `on_step` is told how many runs of how many are done."""
+    """The recall that every policy reaches in every memory. `on_step` is told how many runs of how many are done.
+    If all runs would take longer than about so many seconds, they use only the beginning of the sample."""
     chosen = _checked(policies)
     _check(plan)
     started = perf_counter()
-    sample = take_sample(replace(plan, options=replace(plan.options, memory="unlimited")), sample_rows)
-    trials = _Trials(plan, sample)
-    needed, exact = trials.exactly()
-    sizes = trials.sizes(needed)
-    steps = len(sizes) * len(ALLOCATIONS) * len(chosen) + 1
+    trials = _Trials(plan, take_sample(plan, sample_rows), chosen)
+    trials.shorten(seconds)
+    steps = len(trials.ways) + 1
     found: list[Trial] = []
-    for done, trial in enumerate(trials.run(chosen, sizes, exact)):
+    for trial in trials.run():
         found.append(trial)
         if on_step is not None:
-            on_step(done + 1, steps)
-    best, why = trials.ceilings(sizes, exact)
+            on_step(len(found), steps)
+    best, why = trials.ceilings()
     if on_step is not None:
         on_step(steps, steps)
-    notes = (*trials.notes(), *why)
-    seconds = perf_counter() - started
     return Advice(
-        sample.rows, trials.event_s, seconds, exact, needed, trials.row_bytes, tuple(found), best, trials.bound, notes
-    )
+        trials.replay.rows, trials.replay.event_us / UNITS_US["second"], perf_counter() - started, trials.exact,
+        trials.needed, trials.row_bytes, tuple(found), best, trials.bound, (*trials.notes(), *why),
+    )  # fmt: skip
 
 
 def _checked(policies: Sequence[str] | None) -> tuple[str, ...]:
@@ -94,114 +91,135 @@ def _check(plan: Plan) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Way:
+    """One run to come."""
+
+    rows: int
+    policy: str
+    allocation: str
+
+
 class _Trials:
     """The runs of one query over one sample."""
 
-    def __init__(self, plan: Plan, sample: Sample) -> None:
-        self.sample = sample
-        self.plan = sample.plan
-        self.join, self.project = runnable_join(sample.plan)
+    def __init__(self, plan: Plan, sample: Sample, policies: Sequence[str]) -> None:
+        self.policies = policies
+        self.join, self.project = runnable_join(plan)
         self.asked = plan.shedding
         self.strategy = optimize(self.join)
-        self.event_s = 0.0
-        self.disordered = False
-        self.row_bytes, self.bound = self._bytes()
+        self.row_bytes, self.bound = self._bytes(sample)
+        self.cut = False
+        self._take(sample)
 
-    def _bytes(self) -> tuple[float, int | None]:
+    def _take(self, sample: Sample) -> None:
+        self.sample = sample
+        self.replay = Replay(self.join, sample, WindowJoin(self.strategy, ()))
+        self.needed, self.exact, self.disordered = self._exactly()
+        self.ways = [
+            _Way(size, policy, allocation)
+            for size in self._sizes()
+            for policy in self.policies
+            for allocation in ALLOCATIONS
+        ]
+
+    def _bytes(self, sample: Sample) -> tuple[float, int | None]:
         """What a row takes on average of all streams, and how many rows the bound of the query holds."""
-        asked = self.asked or Shedding(Memory(rows=1 << 20))
+        asked = self.asked or Shedding(Memory(rows=len(self.join.streams)))
         joining = SheddingJoin(self.strategy, self.project.columns, asked)
-        sizes = {}
-        for alias, store in joining.shed.items():
-            table = self.sample.tables[self.join.input(alias).relation.name]
-            widths = {name: _mean_bytes(table, name) for name in store.columns}
-            sizes[alias] = expected_row_bytes(store, widths)
-        rows = {alias: self.sample.tables[self.join.input(alias).relation.name].num_rows for alias in sizes}
-        total = sum(rows.values())
-        mean = sum(sizes[a] * rows[a] for a in sizes) / total if total else max(sizes.values(), default=1.0)
+        tables = {alias: sample.tables[self.join.input(alias).relation.name] for alias in joining.shed}
+        sizes = {
+            alias: expected_row_bytes(store, {name: _mean_bytes(tables[alias], name) for name in store.columns})
+            for alias, store in joining.shed.items()
+        }
+        total = sum(table.num_rows for table in tables.values())
+        mean: float = sum(sizes[a] * tables[a].num_rows for a in sizes) / total if total else max(sizes.values())
         if self.asked is None:
             return mean, None
         memory = self.asked.memory
         return mean, memory.rows if memory.rows is not None else max(len(sizes), int((memory.size or 0) / mean))
 
-    def sizes(self, needed: int) -> list[int]:
+    def _sizes(self) -> list[int]:
         """Shares of what the windows need, and what the query asks for."""
         least = len(self.join.streams)
-        shares = {max(least, round(share * needed)) for share in SHARES}
-        asked = {self.bound} if self.bound is not None and least <= self.bound < needed else set()
+        shares = {max(least, round(share * self.needed)) for share in SHARES}
+        asked = {self.bound} if self.bound is not None and least <= self.bound < self.needed else set()
         return sorted(shares | asked)
 
-    # ---- runs -------------------------------------------------------------------------------------------------------
-
-    def exactly(self) -> tuple[int, int]:
-        """The most rows that the windows held, and the number of results."""
+    def _exactly(self) -> tuple[int, int, bool]:
+        """The most rows that the windows held, the number of results, and whether rows came out of order."""
         joining = WindowJoin(self.strategy, ())
-        run = LocalRun(self.plan, batch_rows=max(16, self.sample.rows // 1000), built=self._built(joining))
-        held = [len(self.join.streams)]
-        run.on_progress = lambda _: held.append(joining.window_rows)
-        for _ in run.batches():
-            pass
-        self.event_s = max(run.common_event_us - run.first_event_us, 0) / UNITS_US["second"]
-        self.disordered = any(store.disorder_us > 0 for store in joining.stores.values())
-        return max(held), joining.counters.results
+        held, started = [len(self.join.streams)], perf_counter()
+        self.replay.run(joining, max(8, self.replay.rows // 1000), lambda: held.append(joining.window_rows))
+        self.exact_s = perf_counter() - started
+        return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
 
-    def run(self, policies: Sequence[str], sizes: Sequence[int], exact: int) -> Iterator[Trial]:
+    def shorten(self, seconds: float) -> None:
+        """Leave out the end of the sample if all runs would take too long; but fill the windows several times."""
+        timed = Replay(self.join, self.sample.first(TIMED_ROWS), WindowJoin(self.strategy, ()))
+        push_s = 0.0
+        for _ in range(2):  # the first time kernels may have to be made
+            joining, started = self._joining(self.ways[0]), perf_counter()
+            timed.run(joining, joining.piece_rows)
+            push_s = (perf_counter() - started) * joining.piece_rows / max(timed.rows, 1)
+        pushes = sum(self.replay.rows / min(self._joining(way).piece_rows, LARGEST_PIECE) for way in self.ways)
+        expected_s = pushes * push_s + len(self.ways) * self.exact_s
+        share = seconds / max(expected_s, 1e-9)
+        rows = max(round(share * self.replay.rows), ENOUGH_WINDOWS * self.needed)
+        if rows < 0.9 * self.replay.rows:
+            self.cut = True
+            self._take(self.sample.first(rows))
+
+    def _joining(self, way: _Way) -> SheddingJoin:
         seed = self.asked.seed if self.asked is not None else 1
-        for size in sizes:
-            for policy in policies:
-                for allocation in ALLOCATIONS:
-                    recall = "exact" if POLICIES[policy].needs_records else "none"
-                    shedding = Shedding(Memory(rows=size), policy, allocation, seed, recall)
-                    joining = SheddingJoin(self.strategy, (), shedding)
-                    for _ in LocalRun(self.plan, built=self._built(joining)).batches():
-                        pass
-                    found = joining.counters.results
-                    yield Trial(policy, allocation, size, found, found / exact if exact else 1.0)
+        recall = "exact" if POLICIES[way.policy].needs_records else "none"
+        shedding = Shedding(Memory(rows=way.rows), way.policy, way.allocation, seed, recall)
+        return ReplayedJoin(self.strategy, (), shedding)
 
-    def _built(self, joining: WindowJoin) -> Built:
-        counts_rows = any(isinstance(one.window, RowsWindow) for one in self.join.streams)
-        operator = InTimeOrder(joining, [one.alias for one in self.join.streams]) if counts_rows else joining
-        return built_join(self.join, operator)
+    def run(self) -> Iterator[Trial]:
+        for way in self.ways:
+            joining = self._joining(way)
+            self.replay.run(joining, joining.piece_rows)
+            found = joining.counters.results
+            yield Trial(way.policy, way.allocation, way.rows, found, found / self.exact if self.exact else 1.0)
 
-    # ---- what no policy can exceed ----------------------------------------------------------------------------------
-
-    def ceilings(self, sizes: Sequence[int], exact: int) -> tuple[tuple[Ceiling, ...], list[str]]:
+    def ceilings(self) -> tuple[tuple[Ceiling, ...], list[str]]:
+        """What no policy can exceed, and what is to be said about it."""
         why = why_none(self.strategy)
         if why is not None:
             return (), [f"no optimum is given: {why}"]
-        rows = [self._rows(one.alias) for one in self.join.streams]
+        rows = [self.replay.rows_of(one.alias) for one in self.join.streams]
         arrivals = arrivals_of(WindowJoin(self.strategy, ()), rows)
+        sizes = self._sizes()
         found = [
             Ceiling(allocation, size, recall)
             for allocation in ALLOCATIONS
-            for size, recall in ceilings(arrivals, allocation, sizes, exact).items()
+            for size, recall in ceilings(arrivals, allocation, sizes, self.exact).items()
         ]
         notes = []
         left_out = len(sizes) - len({one.rows for one in found})
         if left_out:
-            notes.append(f"the optimum is left out for {left_out} sizes, as it would take long; a smaller sample helps")
+            notes.append(
+                f"the optimum is left out for {left_out} of {len(sizes)} sizes, as it would take long; "
+                "a smaller sample helps"
+            )
         if found and self.disordered:
             notes.append("rows came out of order; the optimum is for the same rows in order")
         return tuple(found), notes
 
-    def _rows(self, alias: str) -> Rows:
-        """All rows of a stream that are not too late."""
-        relation = self.join.input(alias).relation
-        assert isinstance(relation, Stream)
-        clock = StreamClock(relation)
-        table = self.sample.tables[relation.name].combine_chunks()
-        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-        return clock.admit(batches[0])
-
     def notes(self) -> list[str]:
         kept = [self.join.retention_us(one.alias) for one in self.join.streams]
-        longest = max((us for us in kept if us < FOREVER_US), default=0) / UNITS_US["second"]
-        if self.event_s < FULL_WINDOWS * longest:
-            return [
-                f"the sample spans {self.event_s:.3g} s, and windows reach {longest:.3g} s back: they were hardly "
-                "full, and need more than is said here; take a larger sample"
-            ]
-        return []
+        longest = max((us for us in kept if us < FOREVER_US), default=0)
+        told = []
+        if self.cut:
+            told.append("only the beginning of the sample was used, to be done in time; --seconds allows for more")
+        if self.replay.event_us < FULL_WINDOWS * longest:
+            told.append(
+                f"the sample spans {format_interval(self.replay.event_us)}, and windows reach "
+                f"{format_interval(longest)} back: they were hardly full and need more than is said here; "
+                "take a larger sample"
+            )
+        return told
 
 
 def _mean_bytes(table: pa.Table, name: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 GOALS = (0.9, 0.99)
@@ -97,6 +98,18 @@ class Advice:
                 return max(1, round(below + share * (rows - below)))
             below, found = rows, now
         return None
+
+    def __str__(self) -> str:
+        from watersmeet.engine.advice.text import advice_text
+
+        return advice_text(self)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw recall by memory into a file, SVG, PNG or PDF by its name; needs matplotlib."""
+        from watersmeet.engine.advice.plot import check_plot, draw_advice
+
+        check_plot(Path(path))
+        draw_advice(self, Path(path))
 
     def as_dict(self) -> dict[str, Any]:
         """Names that stay: programs read them."""

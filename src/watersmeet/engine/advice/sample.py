@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pyarrow as pa
 
 from watersmeet.engine.clock import StreamClock
-from watersmeet.engine.sources import Source, TableSource
+from watersmeet.engine.sources import Source
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.plan.nodes import Plan, relations_below
-from watersmeet.plan.rewrite import with_relations
 
 READ_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A plan over tables in memory, and how many rows of streams they hold."""
+    """What was read, by the name of the relation; `streams` are those that are no static tables."""
 
-    plan: Plan
-    rows: int
-    tables: dict[str, pa.Table]
+    tables: Mapping[str, pa.Table]
+    streams: frozenset[str]
+
+    @property
+    def rows(self) -> int:
+        """The rows of all streams."""
+        return sum(int(self.tables[name].num_rows) for name in self.streams)
+
+    def first(self, rows: int) -> Sample:
+        """The beginning of it, the same share of every stream."""
+        share = min(1.0, rows / max(self.rows, 1))
+        cut = {name: self.tables[name].slice(0, round(share * self.tables[name].num_rows)) for name in self.streams}
+        return replace(self, tables={**self.tables, **cut})
 
 
 @dataclass
@@ -45,12 +54,7 @@ def take_sample(plan: Plan, rows: int) -> Sample:
         name: pa.Table.from_batches(readings[name].taken if name in readings else _whole(one), one.schema)
         for name, one in relations.items()
     }
-
-    def local(relation: Stream | Table) -> Stream | Table:
-        return replace(relation, source=TableSource(tables[relation.name], relation.schema))
-
-    taken = sum(tables[name].num_rows for name in readings)
-    return Sample(replace(plan, root=with_relations(plan.root, local)), taken, tables)
+    return Sample(tables, frozenset(readings))
 
 
 def _read(readings: list[_Reading], rows: int) -> None:
@@ -80,5 +84,3 @@ def _source(relation: Stream | Table) -> Source:
             f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
         )
     return cast(Source, relation.source)
-
-
