@@ -67,7 +67,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_told_is_what_a_run_finds(form, monkeypatch):
-    monkeypatch.setattr("watersmeet.engine.advice.advise.SHARES", (0.3, 1.0))
+    monkeypatch.setattr("watersmeet.engine.advice.trials.SHARES", (0.3, 1.0))
     rows = 150
     told = session(rows).sql(FORMS[form]).advise(policies=("rand", "drift"), sample=EVERYTHING, seconds=600)
     assert told.exact_results == session(rows).sql(FORMS[form]).to_arrow().num_rows > 0

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from watersmeet.engine.advice.advise import OnStep, advise
 from watersmeet.engine.advice.plot import check_plot, draw_advice
 from watersmeet.engine.advice.report import Advice
 from watersmeet.engine.advice.text import advice_text
+from watersmeet.engine.advice.trials import OnStep, advise
 from watersmeet.engine.script import Job, read_script
 
 

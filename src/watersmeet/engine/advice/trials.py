@@ -137,7 +137,8 @@ class _Trials:
         if self.asked is None:
             return mean, None
         memory = self.asked.memory
-        return mean, memory.rows if memory.rows is not None else max(len(sizes), int((memory.size or 0) / mean))
+        held = memory.rows if memory.rows is not None else max(len(sizes), int((memory.size or 0) / mean))
+        return mean, held
 
     def _sizes(self) -> list[int]:
         """Shares of what the windows need, and what the query asks for."""
@@ -223,4 +224,5 @@ class _Trials:
 
 
 def _mean_bytes(table: pa.Table, name: str) -> float:
-    return float(table.column(name).nbytes) / max(table.num_rows, 1)
+    size: float = table.column(name).nbytes / max(table.num_rows, 1)
+    return size
