@@ -56,7 +56,8 @@ def memory_lines(memory: MemoryEstimate, measured: float | None = None) -> Itera
     kept = [f"{alias} {short(rows)} of {short(memory.rows_needed[alias])}" for alias, rows in memory.rows_kept.items()]
     yield f"rows kept by {memory.policy}: {', '.join(kept)}"
     beside = "" if measured is None else f"; measured {measured:.1%}"
-    yield f"recall to expect: {memory.recall:.1%}{beside}"
+    at_most = "at most " if memory.policy == "arm" else ""  # which keeps rows complete, at the cost of results
+    yield f"recall to expect: {at_most}{memory.recall:.1%}{beside}"
     if memory.keys != "measured" and memory.recall < 1:
         yield "that is if all keys come equally often; ask for EXPLAIN ANALYZE, or watersmeet advise, to measure them"
 

@@ -69,7 +69,8 @@ def advise(
 
 
 def _checked(policies: Sequence[str] | None) -> tuple[str, ...]:
-    chosen = tuple(dict.fromkeys(POLICIES if policies is None else policies))
+    about_results = [name for name, policy in POLICIES.items() if not policy.completes]
+    chosen = tuple(dict.fromkeys(about_results if policies is None else policies))
     for name in chosen:
         if name not in POLICIES:
             raise OptionError(f"there is no policy {name!r}", hint=f"the policies are {', '.join(POLICIES)}")
