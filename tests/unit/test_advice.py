@@ -18,9 +18,11 @@ from tests.unit.test_cli import call
 from watersmeet.engine.advice import Advice, Trial
 from watersmeet.engine.advice.text import advice_text, recommendation
 from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.shedding.allocation import FRESH_SHARE
+from watersmeet.shedding.expected import expected_recall, kept_shares, of_one_key
 
 TICK_US = 1_000_000
-ROWS, WINDOW = 400, 40
+ROWS, WINDOW = 300, 40
 EVERYTHING = 10_000
 TWO = f"FROM a [RANGE {WINDOW} SECONDS], b [RANGE {WINDOW} SECONDS] WHERE a.k = b.k"
 
@@ -165,6 +167,67 @@ def test_what_cannot_shed_is_refused(sql):
 def test_an_unknown_policy_is_refused():
     with pytest.raises(OptionError, match="there is no policy 'best'"):
         session().sql(FORMS["two"]).advise(policies=["best"])
+
+
+# ---- what EXPLAIN expects -------------------------------------------------------------------------------------------
+
+
+def memory_of(sql: str, *, analyze: bool = True, rows: int = 3000) -> tuple[dict, float | None]:
+    told = json.loads(session(rows).sql(sql).explain(format="json", analyze=analyze, sample=2 * rows))
+    return told["memory"], told.get("measured", {}).get("recall")
+
+
+@pytest.mark.parametrize("allocation", ["fixed", "variable"])
+@pytest.mark.parametrize("policy", ["rand", "prob"])
+def test_the_recall_to_expect_is_close_to_what_is_measured(policy, allocation):
+    options = f"OPTIONS (memory = '200 rows', shed = '{policy}', allocation = '{allocation}')"
+    windows = "FROM a [RANGE 199 SECONDS], b [RANGE 199 SECONDS] WHERE a.k = b.k"
+    memory, measured = memory_of(f"SELECT a.id {windows} {options}")
+    assert sum(memory["rows_needed"].values()) == pytest.approx(400, rel=0.05)
+    assert memory["rows_allowed"] == 200
+    assert memory["keys"] == "measured"
+    assert memory["recall"] == pytest.approx(measured, abs=0.04)
+
+
+def test_the_recall_of_three_streams_is_expected_too():
+    sql = "SELECT a.id FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 60 SECONDS OPTIONS (memory = '96 rows'{})"
+    rand, measured = memory_of(sql.format(", shed = 'rand'"))
+    assert rand["recall"] == pytest.approx(measured, abs=0.06)
+    prob, measured = memory_of(sql.format(""))
+    assert prob["recall"] == pytest.approx(measured, abs=0.06)
+    assert prob["recall"] > 1.5 * rand["recall"]
+
+
+def test_without_measurements_keys_are_taken_to_be_even():
+    sql = f"SELECT a.id {TWO} OPTIONS (memory = '40 rows')"
+    memory, _ = memory_of(sql, analyze=False)
+    assert memory["keys"] == "assumed"
+    assert memory["recall"] == pytest.approx(0.5 * 17 / 16, abs=0.01)
+    text = session().sql(sql).explain()
+    assert "if all keys come equally often" in text
+    assert max(map(len, text.splitlines())) <= 80
+    beside = session().sql(sql).explain(analyze=True)
+    assert "; measured " in beside
+
+
+def test_closed_forms_give_the_papers_figures():
+    """Zipf(1) over 50 keys, as often in both streams, a window of 400: RAND is linear, LIFE a little below PROB."""
+    shares = 1 / np.arange(1, 51) / (1 / np.arange(1, 51)).sum()
+    streams = of_one_key([1.0, 1.0], [400.0, 400.0], [shares, shares])
+
+    def recall(policy: str, memory: float, allocation: str = "fixed") -> float:
+        kept = kept_shares(streams, memory / (1 + FRESH_SHARE), policy, allocation)
+        return expected_recall(streams, kept, one_key=True)
+
+    assert [recall("rand", memory) for memory in (80, 400, 800)] == pytest.approx([0.1, 0.5, 1.0])
+    top = np.cumsum(shares) <= 0.5
+    most = (shares[top] ** 2).sum() / (shares**2).sum()
+    assert most < recall("prob", 400) < most + 0.05
+    assert recall("prob", 400) > recall("life", 400) > recall("rand", 400)
+    assert recall("prob", 400, "variable") == pytest.approx(recall("prob", 400))
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

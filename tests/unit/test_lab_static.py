@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from watersmeet.errors import DataError, SetupError
 from watersmeet.lab.static import static_command
+from watersmeet.lab.static_arguments import static
 
 
 @pytest.fixture
@@ -54,8 +57,26 @@ def test_rows_kept_are_told_for_each_value(tables):
 def test_three_tables_are_shed_within_a_bound(tables, tmp_path):
     pq.write_table(pa.table({"k": list("abbc")}), tmp_path / "C.parquet")
     lines = told([*tables, tmp_path / "C.parquet"], drop=[1, 1, 0])
-    assert "12 of 15 results kept (80.0%), 3 lost" in lines
-    assert lines[-1] == "any choice loses at least 2; this one at most 3 times the least"
+    assert "13 of 15 results kept (86.7%), 2 lost" in lines
+    assert lines[-1] == "any choice loses at least 1; this one at most 3 times the least"
+
+
+def test_the_command_takes_its_numbers_from_the_line(tables):
+    app = typer.Typer()
+    app.command()(static)
+    app.callback()(lambda: None)
+    files = [str(path) for path in tables]
+    for how, outcome in (
+        (["--keep", "4"], "4 of 11 results"),
+        (["--drop", "4"], "8 of 11 results"),
+        (["--keep-each", "3, 3"], "5 of 11 results"),
+        (["--drop", "1,1,0", "--third", files[1]], "any choice loses at least"),
+    ):
+        shown = CliRunner().invoke(app, ["static", *files, "--on", "k", *how])
+        assert shown.exit_code == 0, shown.exception
+        assert outcome in shown.output
+    wrong = CliRunner().invoke(app, ["static", *files, "--on", "k", "--keep-each", "3"])
+    assert "does not give two numbers" in str(wrong.exception)
 
 
 def test_nulls_meet_nothing(tmp_path):

@@ -59,7 +59,7 @@ def _check(files: Sequence[Path], keep: int | None, drop: Sequence[int], keep_ea
         )
     if len(files) > 2 and not drop:
         raise SetupError(
-            f"which rows of {len(files)} tables to keep is too hard a question (NP-hard); it is answered within a bound",
+            f"which rows of {len(files)} tables to keep is NP-hard to tell; dropping is answered within a bound",
             hint="say how many rows to drop from each: --drop N1,N2,…",
         )
     if len(drop) > len(files) or (len(files) > 2 and len(drop) != len(files)):
