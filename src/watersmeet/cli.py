@@ -205,6 +205,35 @@ def explain(
 
 
 @app.command()
+def advise(
+    file: Script,
+    sample: Annotated[int, typer.Option(metavar="N", min=1, help="Take about the first so many rows.")] = 50_000,
+    policies: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Which policies to try, such as 'prob,rand'; by default all.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="About how long the runs may take.")] = 20.0,
+    format: Annotated[Format, typer.Option(help="How to tell it: for people, or for programs.")] = Format.text,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw recall by memory as well; needs matplotlib.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Tell how much memory a join needs for how much of its answer.
+
+    Runs every query of a script in this process over a sample, in several sizes of memory and by every policy, and
+    prints the recall of each beside what is possible at all. Memory that the query asks for is tried as well.
+    """
+    from watersmeet.engine.advice.command import advise_script
+
+    names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
+    try:
+        told = advise_script(_text_of(file), sample, names, seconds, plot, as_json=format is Format.json, quiet=quiet)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    typer.echo(told)
+
+
+@app.command()
 def check(
     file: Script,
     sample: Annotated[

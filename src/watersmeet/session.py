@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
+    from watersmeet.engine.advice import Advice
     from watersmeet.engine.host import Host
     from watersmeet.engine.metrics import Metrics
 
@@ -115,6 +116,14 @@ class Query:
         from watersmeet.engine.host import Explaining
 
         return self._host.explained(self.plan, Explaining(format, analyze, sample))
+
+    def advise(self, *, sample: int = 50_000, policies: Sequence[str] | None = None, seconds: float = 20.0) -> Advice:
+        """How much memory this join needs for how much of its answer: a value that prints as tables.
+
+        The query runs in this process over about `sample` rows, in several sizes of memory, by each of the `policies`
+        (by default all), and takes about `seconds`.
+        """
+        return self._host.advised(self.plan, sample, policies, seconds)
 
     def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too."""

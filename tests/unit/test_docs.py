@@ -23,7 +23,7 @@ from watersmeet.sql.syntax import CreateStream, CreateTable
 ROOT = Path(__file__).parents[2]
 README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
 LAB = ROOT / "docs" / "lab.md"
-WITH_PYTHON = [README, ROOT / "docs" / "python.md", LAB]
+WITH_PYTHON = [README, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", LAB]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

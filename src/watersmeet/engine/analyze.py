@@ -28,7 +28,7 @@ BATCH_ROWS = 1 << 13
 class Analysis:
     """What a run over a sample showed. `carried` holds, by origin, the combinations after each step per new row;
     `scanned` the rows that an algorithm of the papers looked at; `strategy` is how the join runs best, given what was
-    measured."""
+    measured. `recall` is what bounded memory left of the answer, if it is bounded."""
 
     rows_in: int
     event_seconds: float
@@ -39,6 +39,7 @@ class Analysis:
     carried: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     strategy: JoinStrategy | None = None
     scanned: int | None = None
+    recall: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         told = {name: value for name, value in vars(self).items() if name != "strategy"}
@@ -47,7 +48,7 @@ class Analysis:
 
 def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     """Run the query until it has read about so many rows."""
-    run = LocalRun(plan, batch_rows=BATCH_ROWS)
+    run = LocalRun(plan, batch_rows=_batch_rows(sample_rows))
     analysis = _timed(run, sample_rows)
     if not is_plain_join(plan) or len(runnable_join(plan)[0].inputs) < 2:
         return analysis
@@ -67,6 +68,11 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     )
 
 
+def _batch_rows(sample_rows: int) -> int:
+    """So few that a small sample has rows of every stream."""
+    return max(1, min(BATCH_ROWS, sample_rows // 16))
+
+
 def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> tuple[AuditedJoin, JoinStrategy]:
     """The engine's own join over the same rows, on the routes that suit what was measured before."""
     join, project = runnable_join(plan)
@@ -74,7 +80,7 @@ def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> t
     own = strategy if not plan.method.is_classic else optimize(join, None, measured)
     audited = AuditedJoin(own, project.columns)
     built = built_join(join, InTimeOrder(audited, [one.alias for one in join.streams]))
-    _timed(LocalRun(plan, batch_rows=BATCH_ROWS, built=built), sample_rows)
+    _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
     return audited, strategy
 
 
@@ -90,7 +96,8 @@ def _timed(run: LocalRun, sample_rows: int) -> Analysis:
         pass
     seconds = perf_counter() - started
     metrics = run.metrics
-    return Analysis(metrics.rows_in, _span_s(run), seconds, metrics.kernel_seconds, metrics.results)
+    recall = metrics.recall if run.plan.shedding is not None else None
+    return Analysis(metrics.rows_in, _span_s(run), seconds, metrics.kernel_seconds, metrics.results, recall=recall)
 
 
 def _span_s(run: LocalRun) -> float:

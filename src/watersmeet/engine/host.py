@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -15,11 +15,14 @@ from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.estimate import JoinEstimate
+from watersmeet.plan.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.plan.explain import WIDTH, explain
 from watersmeet.plan.explain_json import explain_data
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.plan.strategy import JoinStrategy
+
+if TYPE_CHECKING:
+    from watersmeet.engine.advice import Advice
 
 
 class Host(Protocol):
@@ -34,6 +37,10 @@ class Host(Protocol):
 
     def explained(self, plan: Plan, how: Explaining) -> str:
         """How a plan would run, or did on a sample."""
+        ...
+
+    def advised(self, plan: Plan, sample_rows: int, policies: Sequence[str] | None, seconds: float) -> Advice:
+        """What recall a join would reach in which memory, by runs over a sample."""
         ...
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
@@ -62,6 +69,11 @@ class LocalHost:
 
     def explained(self, plan: Plan, how: Explaining) -> str:
         return explained(plan, how)
+
+    def advised(self, plan: Plan, sample_rows: int, policies: Sequence[str] | None, seconds: float) -> Advice:
+        from watersmeet.engine.advice import advise
+
+        return advise(plan, sample_rows, policies, seconds=seconds)
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         from watersmeet.engine.local import LocalRun
@@ -119,11 +131,13 @@ def explained(plan: Plan, how: Explaining, **more: Any) -> str:
         analysis = analyze(plan, how.sample_rows)
         strategy = analysis.strategy or strategy
     estimate = estimate_of(plan, strategy)
+    memory = memory_estimate(plan, strategy)
     if how.format == "json":
-        told = explain_data(plan, strategy, estimate, choice.pipeline, choice.costs)
+        told = explain_data(plan, strategy, estimate, choice.pipeline, choice.costs, memory)
         measured = {} if analysis is None else {"measured": analysis.as_dict()}
         return json.dumps({**told, **measured, **more}, indent=2, default=str)
-    text = explain(plan, strategy, estimate, choice.pipeline, choice.costs)
+    beside = None if memory is None else (memory, None if analysis is None else analysis.recall)
+    text = explain(plan, strategy, estimate, choice.pipeline, choice.costs, beside)
     return text + ("" if analysis is None else analysis_text(analysis, estimate)) + reservation(plan)
 
 
@@ -133,6 +147,15 @@ def strategy_of(plan: Plan) -> JoinStrategy | None:
         case Project(child=Join() as join) if not join.views:
             return optimize(join, plan.method)
     return None
+
+
+def memory_estimate(plan: Plan, strategy: JoinStrategy | None) -> MemoryEstimate | None:
+    """What a bound on the memory of that join should cost, if there is one."""
+    if strategy is None or plan.shedding is None or not isinstance(plan.root, Project):
+        return None
+    from watersmeet.engine.expect_recall import expect_recall
+
+    return expect_recall(strategy, plan.root.columns, plan.shedding)
 
 
 def estimate_of(plan: Plan, strategy: JoinStrategy | None) -> JoinEstimate | None:

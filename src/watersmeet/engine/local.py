@@ -137,6 +137,7 @@ class LocalRun:
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
         metrics.lost_results, metrics.shed_by_stream = counters.lost_results, dict(counters.shed_rows)
         metrics.lost_between = counters.lost_between
+        metrics.incomplete_rows = counters.incomplete_rows
         metrics.shed_rows = sum(counters.shed_rows.values())
         metrics.work = dict(counters.work)
         metrics.plan_switches = len(counters.switches)

@@ -16,7 +16,8 @@ class Metrics:
 
     `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
     because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
-    given; all three are None if the losses are not known.
+    given; all three are None if the losses are not known. `incomplete_rows` are rows that did not meet all their
+    partners (DGR03's ArM): what completion would have to read again.
     `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process.
@@ -31,6 +32,7 @@ class Metrics:
     results: int = 0
     lost_results: int | None = 0
     lost_between: tuple[int, int] | None = None
+    incomplete_rows: int | None = 0
     kernel_seconds: float = 0.0
     cache_hits: int = 0
     cache_misses: int = 0

@@ -157,6 +157,16 @@ class Description:
         frequencies = self._frequencies(codes)
         return Key({alias: self.distinct(code) for alias, code in codes.items()}, frequencies)
 
+    def key_shares(self) -> list[tuple[Mapping[str, Code], Mapping[str, Sequence[float]]]]:
+        """For each key of the join its code in every input that has it, and how often each of its values comes, if
+        samples tell; values stand in the same order for all inputs."""
+        groups = map(_one_for_each, equal_groups(self.strategy.equalities))
+        return [(codes, self._frequencies(codes)) for codes in groups]
+
+    def sample(self, code: Code) -> Values | None:
+        """Some values of a code, for all codes of an input of the same rows."""
+        return self._sample(code)
+
     def _frequencies(self, codes: Mapping[str, Code]) -> dict[str, Sequence[float]]:
         """How often each value comes, from samples; nothing if they have too few values in common to tell."""
         samples = [self._sample(code) for code in codes.values()]

@@ -79,6 +79,26 @@ class JoinEstimate:
 
 
 @dataclass(frozen=True)
+class MemoryEstimate:
+    """A join in bounded memory: by input the rows its window needs and the rows it should have memory for; the bytes
+    of all rows needed and allowed; the recall to expect, and what keys it was worked out from."""
+
+    policy: str
+    allocation: str
+    rows_needed: Mapping[str, float]
+    rows_kept: Mapping[str, float]
+    bytes_needed: float
+    rows_allowed: float
+    bytes_allowed: float
+    recall: float
+    keys: Known
+
+    @property
+    def is_enough(self) -> bool:
+        return self.rows_allowed >= sum(self.rows_needed.values())
+
+
+@dataclass(frozen=True)
 class Switch:
     """A change of routes while a join ran: when, from which orders to which, and what either would cost from then on,
     in nanoseconds a second."""

@@ -15,8 +15,8 @@ import pyarrow as pa
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Range, Rows, Unbounded, Until, Window
-from watersmeet.plan.estimate import JoinEstimate
-from watersmeet.plan.explain_costs import assumptions, cost_tables, short
+from watersmeet.plan.estimate import JoinEstimate, MemoryEstimate
+from watersmeet.plan.explain_costs import assumptions, cost_tables, memory_lines, short
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.method import HASHED, LOOPS, Method
 from watersmeet.plan.nodes import (
@@ -100,11 +100,15 @@ def explain(
     estimate: JoinEstimate | None = None,
     pipeline: Pipeline | None = None,
     pipeline_costs: Mapping[str, float] | None = None,
+    memory: tuple[MemoryEstimate, float | None] | None = None,
 ) -> str:
-    """The plan as an indented tree; with a strategy, also how its join runs; with estimates, what that costs."""
+    """The plan as an indented tree; with a strategy, also how its join runs; with estimates, what that costs; with
+    one of the memory and the recall that was measured in it, if any, what is lost."""
     lines = list(_node(plan.root, strategy))
     if estimate is not None:
         lines += _costs(estimate)
+    if memory is not None:
+        lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[pipeline or pipeline_of(plan)]]))
     if pipeline_costs:

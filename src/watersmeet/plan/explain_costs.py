@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from watersmeet.plan.estimate import JoinEstimate, RouteEstimate
+from watersmeet.plan.estimate import JoinEstimate, MemoryEstimate, RouteEstimate
 
 WAY_WIDTH = 42
 Table = list[list[str]]
@@ -44,6 +44,22 @@ def _alternatives(estimate: JoinEstimate) -> Table:
         ratio = short(one.busy_ns / estimate.busy_ns) if estimate.busy_ns else "-"
         rows.append([cut(one.name), short(one.comparisons), time_a_second(one.busy_ns), ratio])
     return rows
+
+
+def memory_lines(memory: MemoryEstimate, measured: float | None = None) -> Iterator[str]:
+    """What bounded memory holds and what it should cost, beside what it was measured to cost."""
+    needed = sum(memory.rows_needed.values())
+    yield (
+        f"the windows need about {short(needed)} rows ({in_bytes(memory.bytes_needed)}); allowed are "
+        f"{short(memory.rows_allowed)} rows ({in_bytes(memory.bytes_allowed)}), {memory.allocation} allocation"
+    )
+    kept = [f"{alias} {short(rows)} of {short(memory.rows_needed[alias])}" for alias, rows in memory.rows_kept.items()]
+    yield f"rows kept by {memory.policy}: {', '.join(kept)}"
+    beside = "" if measured is None else f"; measured {measured:.1%}"
+    at_most = "at most " if memory.policy == "arm" else ""  # which keeps rows complete, at the cost of results
+    yield f"recall to expect: {at_most}{memory.recall:.1%}{beside}"
+    if memory.keys != "measured" and memory.recall < 1:
+        yield "that is if all keys come equally often; ask for EXPLAIN ANALYZE, or watersmeet advise, to measure them"
 
 
 def assumptions(estimate: JoinEstimate) -> str | None:

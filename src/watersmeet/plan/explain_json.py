@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.plan.estimate import JoinEstimate
+from watersmeet.plan.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.plan.explain import window_text
 from watersmeet.plan.expressions import to_text
 from watersmeet.plan.nodes import Plan
@@ -21,6 +21,7 @@ def explain_data(
     estimate: JoinEstimate | None = None,
     pipeline: Pipeline | None = None,
     pipeline_costs: Mapping[str, float] | None = None,
+    memory: MemoryEstimate | None = None,
 ) -> dict[str, Any]:
     """Names that stay: programs read them."""
     told: dict[str, Any] = {
@@ -35,6 +36,8 @@ def explain_data(
         told["join"] = _join(strategy)
     if estimate is not None:
         told["estimate"] = _estimate(estimate)
+    if memory is not None:
+        told["memory"] = asdict(memory)
     return told
 
 

@@ -18,7 +18,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     ),
     "windows": ("closure", "gca", "lca"),
     "pipeline": ("auto", "ita", "tpa", "nta"),
-    "shed": ("auto", "none", "rand", "prob", "life", "age", "drift"),
+    "shed": ("auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
     "allocation": ("fixed", "variable"),
     "recall": ("exact", "panes", "none"),
 }  # fmt: skip

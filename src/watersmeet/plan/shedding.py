@@ -65,6 +65,13 @@ class Shedding:
                 f"write memory = '{least} rows' or more",
             )
         policy = DEFAULT_POLICY if options.shed == "auto" else options.shed
+        if policy == "arm" and options.recall != "exact":
+            raise _wrong(
+                options,
+                "recall",
+                "keeps no records of rows that are gone, by which shed = 'arm' knows incomplete rows",
+                "write recall = 'exact', or another policy",
+            )
         return cls(memory, policy, options.allocation, int(options.shed_seed), options.recall)
 
     @classmethod

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.codes import Codes
+from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.combinations import payload_columns
 from watersmeet.operators.contract import Counters, Positions, Rows
 from watersmeet.operators.program import Program
@@ -38,6 +38,7 @@ from watersmeet.shedding.store import SheddingStore, Worth
 # What rows and time change in a join.
 REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
+    "oldest_us",
     "settled_us", "counters",
 )  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
@@ -65,6 +66,7 @@ class SheddingJoin(WindowJoin):
             self.code_positions,
             sum(self.allocation.rows_of(self.shed, alias) for alias in self.shed),
             self._half_life() if self.policy.fades else None,
+            own_too=self.policy.completes,
         )
         self.panes = self._pane_counts()
         self.ages = {alias: AgeCurve() for alias in self.shed}
@@ -73,8 +75,10 @@ class SheddingJoin(WindowJoin):
         self.unrefreshed = dict.fromkeys(self.shed, 0)
         self.arrived = 0
         self.newest_us = BEGINNING_US
+        self.oldest_us = FOREVER_US
         self.settled_us = BEGINNING_US
-        self.counters.lost_results = self._nothing_lost()
+        self.counters = self._fresh_counters()
+        self.newly_flawed: Mask | None = None
 
     # ---- what it is made of -----------------------------------------------------------------------------------------
 
@@ -103,10 +107,11 @@ class SheddingJoin(WindowJoin):
                 option="memory",
             )
 
-    def _nothing_lost(self) -> int | None:
+    def _fresh_counters(self) -> Counters:
         """Losses can be counted where records are kept and the kernels test everything."""
-        counted = self.shedding.recall != "none" and not self.strategy.residuals
-        return 0 if counted else None
+        if self.shedding.recall == "none" or self.strategy.residuals:
+            return Counters(lost_results=None, incomplete_rows=None)
+        return Counters() if self.shedding.recall == "exact" else Counters(incomplete_rows=None)
 
     def _pane_counts(self) -> dict[str, PaneCounts]:
         if self.shedding.recall != "panes":
@@ -166,7 +171,7 @@ class SheddingJoin(WindowJoin):
         super().restore(log, complete_until)
         self.settled_us = max(self.settled_us, complete_until)
         self.settle(self.settled_us)
-        self.counters = Counters(lost_results=self._nothing_lost())
+        self.counters = self._fresh_counters()
 
     # ---- rows come --------------------------------------------------------------------------------------------------
 
@@ -194,11 +199,15 @@ class SheddingJoin(WindowJoin):
 
     def _store(self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None) -> None:
         super()._store(alias, rows, codes, deaths)
-        store = self.shed.get(alias)
+        store, flawed = self.shed.get(alias), self.newly_flawed
+        self.newly_flawed = None
         if store is None or len(rows) == 0:
             return
         first, last = store.head - len(rows), store.head
+        if flawed is not None:
+            store.note_flaws(first + np.flatnonzero(flawed), demote=self.policy.completes)
         self.newest_us = max(self.newest_us, int(rows.times.max()))
+        self.oldest_us = min(self.oldest_us, int(rows.times.min()))
         clock = store.times[first:last] if self._in_time else np.arange(self.arrived, self.arrived + len(rows))
         self.arrived += len(rows)
         for other, counts in self.panes.items():
@@ -220,9 +229,24 @@ class SheddingJoin(WindowJoin):
         if kept < whole.size:
             if self.shedding.recall == "exact" and self.counters.lost_results is not None:
                 self.counters.lost_results += whole.size - kept
+            if self.shedding.recall == "exact":
+                self._note_flaws(program, numbers[:, ~whole], rows)
             numbers = numbers[:, whole]
         if kept:
             yield from super()._results(program, numbers, rows)
+
+    def _note_flaws(self, program: Program, lost: Codes, rows: Rows) -> None:
+        """Every member of a combination that was lost is incomplete; the new rows are not stored yet."""
+        if self.newly_flawed is None:
+            self.newly_flawed = np.zeros(len(rows), np.bool_)
+        before = np.count_nonzero(self.newly_flawed)
+        self.newly_flawed[lost[0]] = True
+        noted = int(np.count_nonzero(self.newly_flawed) - before)
+        for alias, members in zip(program.visits[1:], lost[1:], strict=True):
+            if alias in self.shed:
+                noted += self.shed[alias].note_flaws(members, demote=self.policy.completes)
+        if self.counters.incomplete_rows is not None:
+            self.counters.incomplete_rows += noted
 
     def _learn_ages(self, program: Program, numbers: Codes, rows: Rows) -> None:
         """Note how old stored members were when they were found."""
@@ -289,7 +313,15 @@ class SheddingJoin(WindowJoin):
         now = self.newest_us
         if in_rows:
             now = self.row_windows[alias].next_serial
-        return Worth(self.scales[alias], self.factors[alias], life / AGE_BINS, now, in_rows)
+        per_count = self._per_count(life, in_rows) if self.policy.completes else 0.0
+        return Worth(self.scales[alias], self.factors[alias], life / AGE_BINS, now, in_rows, per_count)
+
+    def _per_count(self, life: float, in_rows: bool) -> float:
+        """What share of all rows that were counted a window holds."""
+        if life == inf or in_rows:
+            so_far = self.arrived / max(len(self.shed), 1)
+            return 1.0 if life == inf else min(1.0, life / max(so_far, 1.0))
+        return min(1.0, life / max(self.newest_us - self.oldest_us, 1))
 
     def _scale(self, alias: str) -> float:
         """What makes priorities of different streams comparable, in one pool: streams that no key of this one reaches

@@ -52,7 +52,10 @@ class KeyCounts:
         positions: Mapping[str, Mapping[Code, int]],
         memory_rows: int,
         half_life: float | None = None,
+        *,
+        own_too: bool = False,
     ) -> None:
+        """own_too: with the factors of a stream, as the last, how often a key comes in the stream itself."""
         self.half_life = half_life
         self.since: int | None = None
         pairs = shared_keys(streams, equalities, positions)
@@ -64,7 +67,10 @@ class KeyCounts:
         self._typical = {u: [i for i, (v, _) in enumerate(counted) if v != u and (u, v) not in linked] for u in streams}
         self.own = {u: self._factors([(i, k) for i, (v, k) in enumerate(counted) if v == u]) for u in streams}
         self.of_partners = {
-            u: self._factors([(counted.index((v, theirs)), own) for (w, v), (own, theirs) in pairs.items() if w == u])
+            u: self._factors(
+                [(counted.index((v, theirs)), own) for (w, v), (own, theirs) in pairs.items() if w == u]
+                + [(i, k) for i, (v, k) in enumerate(counted) if v == u and own_too][:1]
+            )
             for u in streams
         }
 

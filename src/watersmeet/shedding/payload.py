@@ -78,7 +78,12 @@ class SlottedChunks:
 
     @property
     def bytes_per_row(self) -> float:
-        return SPARE * 8 + (2 + MAX_WASTE) * self.appended_bytes / max(self.appended_rows, 1)
+        return self.bytes_of(self.appended_bytes / max(self.appended_rows, 1))
+
+    @staticmethod
+    def bytes_of(width: float) -> float:
+        """What a value of so many bytes costs, with what is waste on average."""
+        return SPARE * 8 + (2 + MAX_WASTE) * width
 
     def append(self, values: pa.Array, at: int) -> None:
         count = len(values)

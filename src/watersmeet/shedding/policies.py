@@ -10,6 +10,9 @@ counts of the other streams, and a factor for its age.
            the age at which partners come are worth nothing, rows before it are
     drift  how often partners came of late x how much of the near future the row will see: the expected benefit when
            keys come and go
+    arm    how many rows its loss would leave incomplete, itself and partners to come, for the time it would stay: a
+           row that is incomplete already is worth next to nothing, so that losses gather in few keys (DGR03 names
+           the measure, ArM, and leaves the policy open)
 """
 
 from __future__ import annotations
@@ -34,13 +37,20 @@ SMOOTHED_BINS = 4
 @dataclass(frozen=True)
 class Policy:
     """`keys`: whether priorities depend on keys. `fades`: whether what came long ago counts less. `ageing`: whether
-    priorities of rows in memory change as they grow older."""
+    priorities of rows in memory change as they grow older. `completes`: whether priorities are about rows that stay
+    complete, not about results."""
 
     name: str
     keys: bool = True
     fades: bool = False
     learns_ages: bool = False
     ageing: bool = False
+    completes: bool = False
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether it goes by what became of rows that lost their memory."""
+        return self.learns_ages or self.completes
 
     def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
         """After how many new rows all priorities are to be looked at again: often if they age, else when what is
@@ -68,6 +78,7 @@ POLICIES = {
         Policy("life", ageing=True),
         Policy("age", learns_ages=True, ageing=True),
         Policy("drift", fades=True, ageing=True),
+        Policy("arm", ageing=True, completes=True),
     )
 }
 

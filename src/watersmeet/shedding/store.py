@@ -40,6 +40,7 @@ class Worth:
     per_bin: float
     now: int
     in_rows: bool  # ages are counted in rows, not in time
+    per_count: float = 0.0  # of how many rows of a window one that was counted stands for, if that matters
 
 
 class SheddingStore(WindowStore):
@@ -56,6 +57,7 @@ class SheddingStore(WindowStore):
         super().__init__(code_count, hash_keys, sorted_keys, None, counted=counted)
         self.forgetful = forgetful
         self.slot_of: Slots = np.full(self.capacity, queue.GONE, np.int32)
+        self.flawed = np.zeros(self.capacity, np.uint8)  # rows of which a combination was lost
         self.shifted = 0  # how far rows have moved down in all: a slot knows its row by position + shifted
         self.mature_until = 0  # rows at this position and after are fresh
         self.matured = 0  # how many rows ever were fresh and are no more
@@ -90,21 +92,24 @@ class SheddingStore(WindowStore):
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.slot_of, self.position, self.nodes, self.free, self.lists)
+        arrays = (self.slot_of, self.flawed, self.position, self.nodes, self.free, self.lists)
         beside = sum(int(array.nbytes) for array in arrays)
         return super().nbytes + beside
 
     @property
     def record_bytes(self) -> int:
-        """What a row costs beside its payload: time, codes, place in the indexes, and its slot's number."""
+        """What a row costs beside its payload: time, codes, place in the indexes, its slot's number, a mark."""
         indexes = 12 * len(self.hash_indexes) + 12 * len(self.sorted_indexes)
-        return 8 + 8 * int(self.codes.shape[0]) + (16 if self.deaths is not None else 0) + indexes + 4
+        return 8 + 8 * int(self.codes.shape[0]) + (16 if self.deaths is not None else 0) + indexes + 4 + 1
 
     @property
     def bytes_per_row(self) -> float:
         """What a row with memory costs, with the room to spare that arrays have on average and while they move."""
+        return self.bytes_around(sum(column.bytes_per_row for column in self.columns.values()))
+
+    def bytes_around(self, payload: float) -> float:
+        """What a row with so many bytes of payload costs in all."""
         records = self.record_bytes * SPARE_RECORDS * (2 if self.forgetful else 1)
-        payload = sum(column.bytes_per_row for column in self.columns.values())
         return records + GROWTH * SLOT_BYTES + payload + COUNTER_BYTES
 
     def gather(self, slots: Slots) -> dict[str, pa.Array]:
@@ -118,8 +123,10 @@ class SheddingStore(WindowStore):
         if self.head + count > self.capacity:
             super()._make_room(count)
             self.slot_of = moved(self.slot_of, by, live, self.capacity)
+            self.flawed = moved(self.flawed, by, live, self.capacity)
             self.shifted += by
             self.mature_until -= by
+        self.flawed[self.head : self.head + count] = 0
         if self.state[queue.FREE] < count:
             self._grow(self.free.size - int(self.state[queue.FREE]) + count)
         queue.take_slots(
@@ -153,11 +160,13 @@ class SheddingStore(WindowStore):
         going = np.ones(len(self), np.bool_)
         going[positions - self.tail] = False
         self._release(self.tail + np.flatnonzero(going))
-        slots = picked(self.slot_of, positions, positions.size)
+        slots, flawed = picked(self.slot_of, positions, positions.size), self.flawed[positions]
         self.mature_until = int(np.searchsorted(positions, self.mature_until))
         super()._keep_only(positions)
         self.slot_of = np.full(self.capacity, queue.GONE, np.int32)
         self.slot_of[: slots.size] = slots
+        self.flawed = np.zeros(self.capacity, np.uint8)
+        self.flawed[: flawed.size] = flawed
         self.shifted = 0
         kept = np.flatnonzero(slots >= 0)
         self.position[slots[kept]] = kept
@@ -178,6 +187,11 @@ class SheddingStore(WindowStore):
             return 0
         self._keep_only(self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0))
         return total - kept
+
+    def note_flaws(self, positions: Positions, *, demote: bool) -> int:
+        """Rows of which a combination was lost; returns how many of them are so for the first time. With `demote` they
+        are the first to lose their memory."""
+        return int(queue.note_flaws(positions, self.slot_of, self.flawed, demote, self.nodes, self.lists, self.state))
 
     # ---- competing for memory ---------------------------------------------------------------------------------------
 
@@ -208,7 +222,7 @@ class SheddingStore(WindowStore):
     def _enqueue(self, first: int, last: int, worth: Worth, factors: Factors) -> None:
         queue.enqueue(
             self.slot_of, first, last, self.codes, self._ages(worth), worth.now, worth.scale,
-            *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state,
+            *factors.of_rows, worth.by_age, worth.per_bin, worth.per_count, self.nodes, self.lists, self.state,
         )  # fmt: skip
 
     def evict(self, count: int, worth: Worth, factors: Factors, *, again: bool) -> tuple[Positions, Slots]:
@@ -216,13 +230,21 @@ class SheddingStore(WindowStore):
         victims, slots = np.empty(count, np.int64), np.empty(count, np.int32)
         gone = queue.evict(
             count, again, self.slot_of, self.shifted, self.position, self.free, self.codes, self._ages(worth),
-            worth.now, worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state,
-            victims, slots,
+            worth.now, worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, worth.per_count, self.nodes,
+            self.lists, self.state, victims, slots,
         )  # fmt: skip
         return victims[:gone], slots[:gone]
 
     def enqueue_anew(self, worth: Worth, factors: Factors, exposed: npt.NDArray[np.float64]) -> None:
         queue.enqueue_anew(
             np.empty(self.queued, np.int32), self.shifted, self.position, self.codes, self._ages(worth), worth.now,
-            worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, self.nodes, self.lists, self.state, exposed,
+            worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, worth.per_count, self.nodes, self.lists,
+            self.state, exposed,
         )  # fmt: skip
+
+
+def expected_row_bytes(store: SheddingStore, widths: Mapping[str, float]) -> float:
+    """What a row with memory will cost, before there are any: `widths` are the bytes of columns of any length."""
+    columns = store.columns.items()
+    payload = [c.bytes_of(widths[name]) if isinstance(c, SlottedChunks) else c.bytes_per_row for name, c in columns]
+    return store.bytes_around(sum(payload))

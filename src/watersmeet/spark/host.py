@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from watersmeet.engine.advice import Advice, advise
 from watersmeet.engine.conform import conform
 from watersmeet.engine.final import check_final, final_answer
 from watersmeet.engine.host import Explaining, explained, reservation
@@ -52,6 +53,9 @@ class SparkHost:
         if how.format == "json":
             return explained(told, how, spark=stages.splitlines())
         return explained(told, how) + stages
+
+    def advised(self, plan: Plan, sample_rows: int, policies: Sequence[str] | None, seconds: float) -> Advice:
+        return advise(sampled(plan, sample_rows), sample_rows, policies, seconds=seconds)
 
     def _stages_text(self, plan: Plan) -> str:
         staged = in_stages(plan)

@@ -25,9 +25,12 @@ STEPS = 16
 EXPONENTS = 128
 LEVELS = 2 * EXPONENTS * STEPS
 
-# nodes[slot]: the level of a slot, and its neighbours in the queue of that level
-LEVEL, FOLLOWING, BEFORE = range(3)
+# nodes[slot]: the level of a slot, its neighbours in the queue of that level, and whether its row is worth little
+LEVEL, FOLLOWING, BEFORE, FLAWED = range(4)
 NODE_FIELDS = 4
+# Rows of frequent keys are nearly all worth the same. Those whose partners are rarer go first, so that a few keys lose
+# all their rows and not all keys a few. Of the exponents tried, this one left the fewest rows incomplete.
+BY_FREQUENCY = 0.75
 # lists[level]: the two ends of a queue, and how many are in it
 HEAD, TAIL, SIZE = range(3)
 LIST_FIELDS = 4
@@ -64,6 +67,30 @@ def at_age(by_age, per_bin, age):
     return by_age[min(max(bin_, 0), by_age.size - 1)]
 
 
+@njit(cache=True, inline="always")
+def worth_of(
+    codes, p, flawed, age, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count
+):  # fmt: skip
+    """The priority of a row. With `per_count`, which makes expected numbers in a window of counts, it is what dropping
+    the row leaves incomplete, for the time it would have stayed; the last factor is then the row's own stream.
+
+    The row itself is left incomplete if a partner is to come, unless it is so already. So is every partner to come;
+    but they are shared with all rows of the same key, which go together, and are so anyway where rows are gone.
+    """
+    if per_count == 0.0:
+        w = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
+        return w * at_age(by_age, per_bin, age)
+    left = max(1.0 - age / (per_bin * by_age.size), 0.5 / by_age.size)
+    partners = weight(codes, p, factors[:-1], key_columns, counts, shift, unseen)
+    for _ in range(factors.shape[0] - 1):
+        partners *= per_count
+    own = weight(codes, p, factors[-1:], key_columns, counts, shift, unseen) * per_count
+    if flawed:
+        return scale * partners * np.exp(-own)
+    alone = (1.0 - np.exp(-partners * left)) / left
+    return scale * (alone + partners / (1.0 + own)) * (1.0 + partners) ** BY_FREQUENCY
+
+
 @njit(cache=True)
 def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     """Count the keys of new rows; with a half-life later rows count for more, twice as much after each."""
@@ -88,6 +115,7 @@ def take_slots(slot_of, first, last, shifted, position, nodes, free, state):
         slot_of[p] = slot
         position[slot] = p + shifted
         nodes[slot, LEVEL] = NO_LEVEL
+        nodes[slot, FLAWED] = 0
     state[FREE] = left
 
 
@@ -126,14 +154,16 @@ def unlink(slot, nodes, lists, state):
 @njit(cache=True)
 def enqueue(
     slot_of, first, last, codes, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
-    nodes, lists, state,
+    per_count, nodes, lists, state,
 ):  # fmt: skip
     """Put the rows at first..last-1 into the queues."""
     for p in range(first, last):
         slot = slot_of[p]
         if slot >= 0:
-            worth = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
-            worth *= at_age(by_age, per_bin, now - ages[p])
+            worth = worth_of(
+                codes, p, nodes[slot, FLAWED], now - ages[p], scale, factors, key_columns, counts, shift, unseen,
+                by_age, per_bin, per_count,
+            )  # fmt: skip
             link(slot, level_of(worth), nodes, lists, state)
 
 
@@ -154,7 +184,7 @@ def enqueue_at_random(slot_of, first, last, number, seed, nodes, lists, state):
 @njit(cache=True)
 def evict(
     count, again, slot_of, shifted, position, free, codes, ages, now, scale, factors, key_columns, counts, shift,
-    unseen, by_age, per_bin, nodes, lists, state, victims, slots,
+    unseen, by_age, per_bin, per_count, nodes, lists, state, victims, slots,
 ):  # fmt: skip
     """Take the memory of the `count` rows with the lowest priority; their positions go into `victims`. With `again`
     priorities are looked at again first."""
@@ -167,8 +197,10 @@ def evict(
         slot = lists[lowest, HEAD]
         p = position[slot] - shifted
         if again:
-            worth = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
-            worth *= at_age(by_age, per_bin, now - ages[p])
+            worth = worth_of(
+                codes, p, nodes[slot, FLAWED], now - ages[p], scale, factors, key_columns, counts, shift, unseen,
+                by_age, per_bin, per_count,
+            )  # fmt: skip
             risen = level_of(worth)
             if risen > lowest:
                 unlink(slot, nodes, lists, state)
@@ -203,7 +235,7 @@ def release(slot_of, positions, nodes, lists, free, state):
 @njit(cache=True)
 def enqueue_anew(
     order, shifted, position, codes, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
-    nodes, lists, state, exposed,
+    per_count, nodes, lists, state, exposed,
 ):  # fmt: skip
     """Queue every row by its priority of now. `order` has room for all of them; `exposed` counts their ages."""
     queued = 0
@@ -221,8 +253,10 @@ def enqueue_anew(
     for i in range(queued):
         slot = order[i]
         p = position[slot] - shifted
-        worth = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
-        worth *= at_age(by_age, per_bin, now - ages[p])
+        worth = worth_of(
+            codes, p, nodes[slot, FLAWED], now - ages[p], scale, factors, key_columns, counts, shift, unseen,
+            by_age, per_bin, per_count,
+        )  # fmt: skip
         exposed[min(max(np.int64((now - ages[p]) / per_bin), 0), exposed.size - 1)] += 1.0
         link(slot, level_of(worth), nodes, lists, state)
 
@@ -233,3 +267,22 @@ def only_in_memory(numbers, slot_of, wanted):
     for i in range(numbers.size):
         if slot_of[numbers[i]] < 0:
             wanted[i] = False
+
+
+@njit(cache=True)
+def note_flaws(positions, slot_of, flawed, demote, nodes, lists, state):
+    """Mark rows as incomplete; returns how many were not before. With `demote` those in memory become worth little."""
+    noted = 0
+    for p in positions:
+        if flawed[p]:
+            continue
+        flawed[p] = 1
+        noted += 1
+        slot = slot_of[p]
+        if demote and slot >= 0:
+            nodes[slot, FLAWED] = 1
+            at = nodes[slot, LEVEL]
+            if at >= 0:
+                unlink(slot, nodes, lists, state)
+                link(slot, np.int32(0), nodes, lists, state)  # it is looked at again before it goes
+    return noted
