@@ -28,12 +28,12 @@ from watersmeet.plan.expressions import Expression
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
-from watersmeet.shedding.kernels.queue import only_in_memory
+from watersmeet.shedding.kernels.queue import note_new_flaws, only_in_memory
 from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.recall import PaneCounts, pane_counts
-from watersmeet.shedding.store import SheddingStore, Worth
+from watersmeet.shedding.store import Marks, SheddingStore, Worth
 
 # What rows and time change in a join.
 REMEMBERED = (
@@ -78,7 +78,7 @@ class SheddingJoin(WindowJoin):
         self.oldest_us = FOREVER_US
         self.settled_us = BEGINNING_US
         self.counters = self._fresh_counters()
-        self.newly_flawed: Mask | None = None
+        self.newly_flawed: Marks | None = None
 
     # ---- what it is made of -----------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class SheddingJoin(WindowJoin):
             return
         first, last = store.head - len(rows), store.head
         if flawed is not None:
-            store.note_flaws(first + np.flatnonzero(flawed), demote=self.policy.completes)
+            store.store_flaws(flawed, demote=self.policy.completes)
         self.newest_us = max(self.newest_us, int(rows.times.max()))
         self.oldest_us = min(self.oldest_us, int(rows.times.min()))
         clock = store.times[first:last] if self._in_time else np.arange(self.arrived, self.arrived + len(rows))
@@ -230,21 +230,19 @@ class SheddingJoin(WindowJoin):
             if self.shedding.recall == "exact" and self.counters.lost_results is not None:
                 self.counters.lost_results += whole.size - kept
             if self.shedding.recall == "exact":
-                self._note_flaws(program, numbers[:, ~whole], rows)
+                self._note_flaws(program, numbers, whole, rows)
             numbers = numbers[:, whole]
         if kept:
             yield from super()._results(program, numbers, rows)
 
-    def _note_flaws(self, program: Program, lost: Codes, rows: Rows) -> None:
+    def _note_flaws(self, program: Program, numbers: Codes, whole: Mask, rows: Rows) -> None:
         """Every member of a combination that was lost is incomplete; the new rows are not stored yet."""
         if self.newly_flawed is None:
-            self.newly_flawed = np.zeros(len(rows), np.bool_)
-        before = np.count_nonzero(self.newly_flawed)
-        self.newly_flawed[lost[0]] = True
-        noted = int(np.count_nonzero(self.newly_flawed) - before)
-        for alias, members in zip(program.visits[1:], lost[1:], strict=True):
+            self.newly_flawed = np.zeros(len(rows), np.uint8)
+        noted = int(note_new_flaws(numbers[0], whole, self.newly_flawed))
+        for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
             if alias in self.shed:
-                noted += self.shed[alias].note_flaws(members, demote=self.policy.completes)
+                noted += self.shed[alias].note_flaws(members, whole, demote=self.policy.completes)
         if self.counters.incomplete_rows is not None:
             self.counters.incomplete_rows += noted
 

@@ -17,11 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
+from watersmeet.operators.codes import Mask
 from watersmeet.operators.state.payload import Positions, moved, picked
 from watersmeet.operators.state.window_store import WindowStore
 from watersmeet.shedding.kernels import queue
 from watersmeet.shedding.online_statistics import Factors
 from watersmeet.shedding.payload import Slots, SlottedChunks, slotted
+
+Marks = npt.NDArray[np.uint8]
 
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
@@ -188,10 +191,15 @@ class SheddingStore(WindowStore):
         self._keep_only(self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0))
         return total - kept
 
-    def note_flaws(self, positions: Positions, *, demote: bool) -> int:
-        """Rows of which a combination was lost; returns how many of them are so for the first time. With `demote` they
-        are the first to lose their memory."""
-        return int(queue.note_flaws(positions, self.slot_of, self.flawed, demote, self.nodes, self.lists, self.state))
+    def note_flaws(self, members: Positions, whole: Mask, *, demote: bool) -> int:
+        """Mark rows that are members of combinations which are not whole; returns how many are so for the first time.
+        With `demote` they are the first to lose their memory."""
+        state = self.slot_of, self.flawed, demote, self.nodes, self.lists, self.state
+        return int(queue.note_flaws(members, whole, *state))
+
+    def store_flaws(self, new: Marks, *, demote: bool) -> None:
+        """Mark rows among those that were just stored."""
+        queue.store_flaws(new, self.head - new.size, self.slot_of, self.flawed, demote, self.nodes)
 
     # ---- competing for memory ---------------------------------------------------------------------------------------
 

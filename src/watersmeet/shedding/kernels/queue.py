@@ -67,28 +67,36 @@ def at_age(by_age, per_bin, age):
     return by_age[min(max(bin_, 0), by_age.size - 1)]
 
 
-@njit(cache=True, inline="always")
-def worth_of(
-    codes, p, flawed, age, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count
-):  # fmt: skip
-    """The priority of a row. With `per_count`, which makes expected numbers in a window of counts, it is what dropping
-    the row leaves incomplete, for the time it would have stayed; the last factor is then the row's own stream.
+@njit(cache=True)
+def left_incomplete(codes, p, flawed, left, factors, key_columns, counts, shift, unseen, per_count):
+    """How many rows the loss of a row leaves incomplete, for the share of its life that is left. `per_count` makes
+    expected numbers in a window of counts; the last of the factors is the row's own stream.
 
     The row itself is left incomplete if a partner is to come, unless it is so already. So is every partner to come;
     but they are shared with all rows of the same key, which go together, and are so anyway where rows are gone.
     """
-    if per_count == 0.0:
-        w = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
-        return w * at_age(by_age, per_bin, age)
-    left = max(1.0 - age / (per_bin * by_age.size), 0.5 / by_age.size)
     partners = weight(codes, p, factors[:-1], key_columns, counts, shift, unseen)
     for _ in range(factors.shape[0] - 1):
         partners *= per_count
     own = weight(codes, p, factors[-1:], key_columns, counts, shift, unseen) * per_count
     if flawed:
-        return scale * partners * np.exp(-own)
+        return partners * np.exp(-own)
     alone = (1.0 - np.exp(-partners * left)) / left
-    return scale * (alone + partners / (1.0 + own)) * (1.0 + partners) ** BY_FREQUENCY
+    return (alone + partners / (1.0 + own)) * (1.0 + partners) ** BY_FREQUENCY
+
+
+@njit(cache=True, inline="always")
+def worth_of(
+    codes, p, flawed, age, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count
+):  # fmt: skip
+    """The priority of a row; with `per_count`, by what its loss would leave incomplete."""
+    if per_count > 0.0:
+        left = max(1.0 - age / (per_bin * by_age.size), 0.5 / by_age.size)
+        return scale * left_incomplete(
+            codes, p, flawed, left, factors, key_columns, counts, shift, unseen, per_count
+        )  # fmt: skip
+    w = scale * weight(codes, p, factors, key_columns, counts, shift, unseen)
+    return w * at_age(by_age, per_bin, age)
 
 
 @njit(cache=True)
@@ -270,19 +278,41 @@ def only_in_memory(numbers, slot_of, wanted):
 
 
 @njit(cache=True)
-def note_flaws(positions, slot_of, flawed, demote, nodes, lists, state):
-    """Mark rows as incomplete; returns how many were not before. With `demote` those in memory become worth little."""
+def note_flaws(members, whole, slot_of, flawed, demote, nodes, lists, state):
+    """Mark the members of combinations that are not whole as incomplete; returns how many were not before. With
+    `demote` those in memory become worth little."""
     noted = 0
-    for p in positions:
-        if flawed[p]:
+    for i in range(members.size):
+        p = members[i]
+        if whole[i] or flawed[p]:
             continue
         flawed[p] = 1
         noted += 1
         slot = slot_of[p]
         if demote and slot >= 0:
             nodes[slot, FLAWED] = 1
-            at = nodes[slot, LEVEL]
-            if at >= 0:
+            if nodes[slot, LEVEL] >= 0:
                 unlink(slot, nodes, lists, state)
                 link(slot, np.int32(0), nodes, lists, state)  # it is looked at again before it goes
     return noted
+
+
+@njit(cache=True)
+def note_new_flaws(members, whole, flawed):
+    """The same for rows that are not stored yet."""
+    noted = 0
+    for i in range(members.size):
+        if not whole[i] and not flawed[members[i]]:
+            flawed[members[i]] = 1
+            noted += 1
+    return noted
+
+
+@njit(cache=True)
+def store_flaws(new, first, slot_of, flawed, demote, nodes):
+    """Give rows that were just stored, the first of them at `first`, the marks they had before."""
+    for i in range(new.size):
+        if new[i]:
+            flawed[first + i] = 1
+            if demote:
+                nodes[slot_of[first + i], FLAWED] = 1
