@@ -203,6 +203,36 @@ def explain(
 
 
 @app.command()
+def complete(
+    file: Script,
+    archive: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The archive, if it is not where the query's OPTIONS say.")
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder for the rows, instead of the query's sink.")
+    ] = None,
+    chunk_rows: Annotated[
+        int, typer.Option(min=1, help="So many archived rows are joined at a time; each such chunk is kept for good.")
+    ] = 1 << 20,
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin from the beginning, also with what was completed before.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+) -> None:
+    """Find the rows that queries in bounded memory lost, each exactly once; may be interrupted and run again."""
+    from watersmeet.engine.archive.command import complete_script
+    from watersmeet.engine.interrupt import Interrupts
+
+    interrupts = Interrupts(_tell, "chunk")
+    try:
+        complete_script(_text_of(file), archive, into, interrupts, None, (chunk_rows, again), quiet=quiet)
+    except KeyboardInterrupt:
+        _fail("aborted; nothing of the chunk in hand was kept", INTERRUPTED)
+    if interrupts.requested:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
 def check(
     file: Script,
     sample: Annotated[

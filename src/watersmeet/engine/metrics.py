@@ -7,7 +7,7 @@ from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
 
-_OPTIONAL = ("shed_by_stream", "switches", "work", "delays")
+_OPTIONAL = ("shed_by_stream", "archived_rows", "archived_bytes", "switches", "work", "delays")
 
 
 @dataclass
@@ -16,7 +16,7 @@ class Metrics:
 
     `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
     because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
-    given; all three are None if the losses are not known.
+    given; all three are None if the losses are not known. `archived_rows` were written down to be completed later.
     `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process.
@@ -28,6 +28,8 @@ class Metrics:
     expired_rows: int = 0
     shed_rows: int = 0
     shed_by_stream: dict[str, int] = field(default_factory=dict)
+    archived_rows: int = 0
+    archived_bytes: int = 0
     results: int = 0
     lost_results: int | None = 0
     kernel_seconds: float = 0.0

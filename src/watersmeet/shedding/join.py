@@ -24,7 +24,7 @@ from watersmeet.operators.program import Program
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.state.window_store import WindowStore
 from watersmeet.operators.window_join import WindowJoin
-from watersmeet.plan.expressions import Expression
+from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
@@ -32,12 +32,13 @@ from watersmeet.shedding.kernels.queue import only_in_memory
 from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
+from watersmeet.shedding.recording import Recorder, columns_to_record
 from watersmeet.shedding.store import SheddingStore, Worth
 
 # What rows and time change in a join.
 REMEMBERED = (
     "shed", "row_windows", "keys", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us", "settled_us",
-    "counters",
+    "counters", "recorder",
 )  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
@@ -52,6 +53,9 @@ class SheddingJoin(WindowJoin):
         self.shedding = shedding
         self.policy = POLICIES[shedding.policy]
         self.on_shed: OnShed | None = None
+        selected = {c for _, e in columns for c in columns_of(e)}
+        streams = [one.alias for one in strategy.join.streams] if shedding.archive else []
+        self.recorded = {alias: columns_to_record(strategy, alias, selected) for alias in streams}
         super().__init__(strategy, columns)
         self.shed = {alias: store for alias, store in self.stores.items() if isinstance(store, SheddingStore)}
         self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed))
@@ -72,6 +76,7 @@ class SheddingJoin(WindowJoin):
         self.newest_us = BEGINNING_US
         self.settled_us = BEGINNING_US
         self.counters.lost_results = self._nothing_lost()
+        self.recorder: Recorder | None = None
 
     # ---- what it is made of -----------------------------------------------------------------------------------------
 
@@ -80,6 +85,7 @@ class SheddingJoin(WindowJoin):
             return super()._make_store(alias)
         position = self.code_positions[alias]
         shown = [*(e for _, e in self.columns), *self.strategy.residuals, *self.strategy.verified]
+        shown += self.recorded.get(alias, ())
         return SheddingStore(
             len(position),
             [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
@@ -88,6 +94,10 @@ class SheddingJoin(WindowJoin):
             counted=alias in self.mortal,
             forgetful=self.shedding.recall != "exact",
         )
+
+    def start_recording(self) -> None:
+        """From now on, write down what completion needs; whoever asks for it takes the records away."""
+        self.recorder = Recorder(self.recorded, self.code_positions, everything=self.shedding.recall != "exact")
 
     def _check_size(self) -> None:
         """A bound in bytes must hold a row of each stream; how large one is only this operator knows."""
@@ -174,8 +184,17 @@ class SheddingJoin(WindowJoin):
         """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
         assert deaths is None
         for part, until_us in rounds(batch, self.piece_rows * max(len(self.shed), 1)):
-            yield from super().push_together(part, quietly=quietly)
+            yield from super().push_together(part, self._deaths(part), quietly=quietly)
             self.settle(until_us)
+
+    def _deaths(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
+        deaths = {
+            alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
+        }
+        if self.recorder is not None:
+            for alias, died in deaths.items():
+                self.recorder.died(alias, died)
+        return deaths
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from super().advance(watermarks)
@@ -191,6 +210,8 @@ class SheddingJoin(WindowJoin):
         self.newest_us = max(self.newest_us, int(rows.times.max()))
         clock = store.times[first:last] if self._in_time else np.arange(self.arrived, self.arrived + len(rows))
         self.arrived += len(rows)
+        if self.recorder is not None:
+            self.recorder.stored(alias, store, rows, first)
         if self.keys.add(alias, store, first, last, clock):
             for other in self.shed:
                 self._refresh(other)
@@ -206,6 +227,8 @@ class SheddingJoin(WindowJoin):
         if kept < whole.size:
             if self.counters.lost_results is not None:
                 self.counters.lost_results += whole.size - kept
+            if self.recorder is not None:
+                self.recorder.lost(program.visits, numbers[:, ~whole], len(rows), self.shed)
             numbers = numbers[:, whole]
         if kept:
             yield from super()._results(program, numbers, rows)
@@ -247,6 +270,8 @@ class SheddingJoin(WindowJoin):
         positions, slots = store.evict(count, self._worth(alias), self.keys.of_partners[alias], again=self.policy.keys)
         if self.on_shed is not None:
             self.on_shed(alias, positions, slots)
+        if self.recorder is not None:
+            self.recorder.shed(alias, store, positions, slots)
         self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + positions.size
         if store.forgetful:
             store.squeeze_records()
