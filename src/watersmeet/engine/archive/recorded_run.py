@@ -11,6 +11,7 @@ from watersmeet.engine.archive.folder import Archive, OpenRun
 from watersmeet.engine.local import LocalRun
 from watersmeet.model.catalog import Table
 from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.plan.nodes import relations_below
 from watersmeet.shedding.join import SheddingJoin
 
 WAITING_BYTES = 8 << 20
@@ -48,11 +49,12 @@ class _Writing:
 
     def __init__(self, run: LocalRun, joining: SheddingJoin, folder: OpenRun) -> None:
         self.metrics, self.joining, self.folder = run.metrics, joining, folder
-        self.tables: dict[str, list[pa.RecordBatch]] = {}
+        self.schemas = {one.name: one.schema for one in relations_below(run.plan.root) if isinstance(one, Table)}
+        self.tables: dict[str, list[pa.RecordBatch]] = {name: [] for name in self.schemas}
         run.on_table, run.on_step = self.keep_table, self.step
 
     def keep_table(self, table: Table, data: pa.RecordBatch) -> None:
-        self.tables.setdefault(table.name, []).append(data)
+        self.tables[table.name].append(data)
 
     def step(self) -> None:
         self._write_tables()
@@ -66,7 +68,7 @@ class _Writing:
 
     def _write_tables(self) -> None:
         for name, batches in self.tables.items():
-            self.folder.write_table(name, pa.Table.from_batches(batches))
+            self.folder.write_table(name, pa.Table.from_batches(batches, self.schemas[name]))
         self.tables = {}
 
     def _write(self) -> None:
