@@ -208,6 +208,11 @@ def complete(
     archive: Annotated[
         str | None, typer.Option(metavar="DIR", help="The archive, if it is not where the query's OPTIONS say.")
     ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where the work is done.")] = Engine.spark,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The checkpoint of a query on Spark, if it has moved since.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
     into: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder for the rows, instead of the query's sink.")
     ] = None,
