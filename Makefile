@@ -7,7 +7,7 @@ WORKERS ?= 2
 EFFORT ?= 20
 BENCHMARKS ?= start joins algorithms aggregates small_batches memory spark_joins spark_batches
 
-.PHONY: demo test check format bench soak golden clean
+.PHONY: demo test check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -30,6 +30,11 @@ format: $(READY)
 bench: $(READY)
 	for each in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$each || exit 1; done
 
+# All experiments of the papers at small scale, then the report. What this code has measured before is not run again.
+lab: $(READY)
+	$(BIN)/watersmeet lab run all
+	$(BIN)/watersmeet lab report
+
 # The long tests, and many times the usual number of random examples.
 soak: $(READY)
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios tests/conformance
@@ -45,5 +50,5 @@ clean:
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,test,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,test,dev,lab]'
 	touch $@

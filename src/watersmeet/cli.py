@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
+from watersmeet.lab.cli import app as lab
 
 if TYPE_CHECKING:
     from watersmeet.engine.interrupt import Interrupts
@@ -25,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(lab)
 
 
 class Engine(StrEnum):

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -136,8 +137,7 @@ def rows_in(folder: Path) -> Bag:
     return sum((bag_of(pa_parquet.read_table(one, partitioning=None)) for one in files), Bag())
 
 
-@pytest.mark.parametrize("recall", ["exact", "none"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "recall"), [*product(FORMS, ["exact", "none"]), ("2 RANGE", "panes")])
 def test_crashes_neither_lose_nor_repeat_anything(form, recall, tmp_path):
     """Batches crash before they are committed; completion runs now and then in between, and at the end."""
     policy = POLICIES[list(FORMS).index(form) % len(POLICIES)]

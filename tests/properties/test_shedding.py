@@ -47,7 +47,7 @@ def losses_are_known(case: Case) -> bool:
 
 @st.composite
 def bounds(draw: st.DrawFn, streams: int) -> str:
-    memory = draw(st.one_of(st.integers(streams, 5).map("{} rows".format), st.sampled_from(["1 KB", "2 KB"])))
+    memory = draw(st.one_of(st.integers(streams, 5).map("{} rows".format), st.sampled_from(["4 KB", "6 KB"])))
     allocation = draw(st.sampled_from(["fixed", "variable"]))
     return f"memory = '{memory}', allocation = '{allocation}', shed_seed = {draw(st.integers(0, 3))}"
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.properties.strategies import cases
 from tests.properties.test_joins import EFFORT, refuse_contradictions
 from tests.runners import Source, bound_plan
+from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
@@ -22,6 +23,7 @@ from watersmeet.spark.buckets import balanced_ids, murmur3_of_int
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.join_job import OWN
 from watersmeet.spark.placing import Placing
+from watersmeet.sql import bind
 
 INTS = [0, 1, 2, 7, 42, 1000, 65_536, 2**31 - 1, -1, -2, -(2**31), 123_456_789]
 KEYED = "SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c WHERE {} WINDOW = 3 SECONDS"
@@ -153,3 +155,20 @@ def test_random_queries_have_a_partitioning_of_the_asked_size(case, buckets):
     job = SparkJob.of(bound_plan(case.sql, case.sources), {}, buckets)
     assert job.partitioning.buckets in (1, buckets)
     assert len(job.bucket_ids) == job.partitioning.buckets
+
+
+def test_hints_that_spread_rows_differently_make_another_checkpoint():
+    """Where rows lie in the state follows from the grid, which may follow from rates."""
+
+    def job(fast: str) -> SparkJob:
+        catalog = Catalog()
+        schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("ts", pa.timestamp("us"))])
+        for name in "abc":
+            rate = 1000.0 if name == fast else 1.0
+            catalog.add(Stream(name, schema, "ts", statistics=Statistics(rows_per_second=rate)))
+        sql = "SELECT a.x FROM a, b, c WHERE a.x = b.x AND b.y = c.y WINDOW = 1 SECOND"
+        return SparkJob.of(bind(sql, catalog), {}, 2)
+
+    assert job("a").partitioning != job("c").partitioning
+    assert job("a").fingerprint != job("c").fingerprint
+    assert job("a").fingerprint == job("a").fingerprint

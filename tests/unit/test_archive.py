@@ -1,4 +1,4 @@
-"""The archive of a query in bounded memory: whole or not there, of one query only, and completed from the command line."""
+"""The archive of a query in bounded memory: whole or not there, of one query only, completed by one command."""
 
 from __future__ import annotations
 

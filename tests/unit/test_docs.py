@@ -22,7 +22,8 @@ from watersmeet.sql.syntax import CreateStream, CreateTable
 
 ROOT = Path(__file__).parents[2]
 README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
-WITH_PYTHON = [README, ROOT / "docs" / "python.md"]
+LAB = ROOT / "docs" / "lab.md"
+WITH_PYTHON = [README, ROOT / "docs" / "python.md", LAB]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -77,6 +78,23 @@ def test_the_queries_of_the_language_reference_are_valid() -> None:
     for text in queries:
         for query in filter(str.strip, text.split(";")):
             bind(query, catalog)
+
+
+def test_the_sources_of_the_lab_can_be_declared() -> None:
+    """They are opened, so that their names, streams and parameters must be right."""
+    (script,) = [text for language, text in blocks(LAB) if language == "sql"]
+    names = ["bid", "r", "s"]
+    assert [job.name for job in read_script(script + ";".join(f"SELECT * FROM {name}" for name in names))]
+
+
+def test_the_page_of_the_lab_names_every_workload_and_command() -> None:
+    from watersmeet.lab.cli import app
+    from watersmeet.lab.workloads import WORKLOADS
+
+    text = LAB.read_text(encoding="utf-8")
+    assert [name for name in WORKLOADS if f"| `{name}` |" not in text] == []
+    commands = [one.name or (one.callback.__name__ if one.callback else "") for one in app.registered_commands]
+    assert [name for name in commands if f"watersmeet lab {name}" not in text] == []
 
 
 def declared(script: str) -> Catalog:

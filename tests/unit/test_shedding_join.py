@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -122,6 +121,42 @@ def test_what_only_payload_can_tell_leaves_the_recall_unknown():
     assert (told["exact_results"], told["recall"]) == (None, None)
 
 
+# ---- losses by panes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["rand", "prob"])
+def test_panes_tell_the_losses_within_their_bounds(policy):
+    rng = np.random.default_rng(9)
+    tables = [table(zipf(rng, 1500, 200)) for _ in range(2)]
+    sql = "SELECT a.id, b.id FROM a [RANGE 300 SECONDS], b [RANGE 120 SECONDS] WHERE a.k = b.k"
+    told = {
+        recall: run(tables, f"{sql} OPTIONS (memory = '160 rows', shed = '{policy}', recall = '{recall}')")[1]
+        for recall in ("exact", "panes")
+    }
+    low, high = told["panes"]["lost_between"]
+    assert 0 < low <= told["exact"]["lost_results"] <= high
+    assert high - low < 0.2 * told["exact"]["lost_results"]
+    assert told["panes"]["recall"] == pytest.approx(told["exact"]["recall"], rel=0.01)
+    assert told["panes"]["recall_between"][0] <= told["exact"]["recall"] <= told["panes"]["recall_between"][1]
+
+
+def test_more_keys_than_there_is_room_for_widen_the_bounds_and_keep_them_true():
+    rng = np.random.default_rng(10)
+    tables = [table(rng.integers(0, 20_000, 12_000)) for _ in range(2)]
+    told = {
+        recall: run(tables, two_way(6000, f"memory = '1600 rows', recall = '{recall}'"))[1]
+        for recall in ("exact", "panes")
+    }
+    low, high = told["panes"]["lost_between"]
+    assert low <= told["exact"]["lost_results"] <= high
+
+
+@pytest.mark.parametrize("form", ["2 ROWS", "2 theta", "3 pairwise"])
+def test_panes_are_refused_where_they_cannot_tell(form):
+    with pytest.raises(OptionError, match="two streams joined on keys within time windows"):
+        operator_of(f"{selected(form)} OPTIONS (memory = '100 rows', recall = 'panes')", int(form[0]))
+
+
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +197,7 @@ def drive(
 @pytest.mark.parametrize("allocation", ["fixed", "variable"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_memory_stays_within_its_bound_whatever_the_batches(policy, allocation):
-    for size, recall in product((1, 50, 400), ("exact", "none")):
+    for size, recall in ((5, "exact"), (50, "none"), (150, "exact")):
         options = f"memory = '32 rows', shed = '{policy}', allocation = '{allocation}', recall = '{recall}'"
         operator = operator_of(two_way(200, options, "a.s, b.s"), 2)
         joining = shedding_join_of(operator)

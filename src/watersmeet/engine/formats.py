@@ -141,7 +141,9 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
             return Csv(delimiter=_delimiter(given, default), header=_flag(given, "header", True))
         case "json":
             return Json()
-    raise SourceError(f"there is no source {kind!r}", hint="source may be 'parquet', 'csv' or 'json'")
+    raise SourceError(
+        f"there is no source {kind!r}", hint="source may be 'parquet', 'csv' or 'json', or 'lab:…' for generated rows"
+    )
 
 
 def _delimiter(options: Mapping[str, str], default: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
 
-_OPTIONAL = ("shed_by_stream", "archived_rows", "archived_bytes", "switches", "work", "delays")
+_OPTIONAL = ("shed_by_stream", "archived_rows", "archived_bytes", "lost_between", "switches", "work", "delays")
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Metrics:
     archived_bytes: int = 0
     results: int = 0
     lost_results: int | None = 0
+    lost_between: tuple[int, int] | None = None
     kernel_seconds: float = 0.0
     cache_hits: int = 0
     cache_misses: int = 0
@@ -52,7 +53,16 @@ class Metrics:
         exact = self.exact_results
         return None if exact is None else 1.0 if exact == 0 else self.results / exact
 
+    @property
+    def recall_between(self) -> tuple[float, float] | None:
+        """The bounds of the recall, where it is estimated."""
+        if self.lost_between is None:
+            return None
+        low, high = (self.results / (self.results + lost) if lost else 1.0 for lost in reversed(self.lost_between))
+        return low, high
+
     def as_dict(self) -> dict[str, Any]:
         """All of it; what is not about every query only if there is any."""
         told = {name: value for name, value in asdict(self).items() if value or name not in _OPTIONAL}
-        return {**told, "exact_results": self.exact_results, "recall": self.recall}
+        told |= {"exact_results": self.exact_results, "recall": self.recall}
+        return told if self.lost_between is None else {**told, "recall_between": self.recall_between}

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.engine.conform import conform, plain_schema
+from watersmeet.engine.conform import check_columns, conform, plain_schema
 from watersmeet.engine.files import open_files
 from watersmeet.engine.formats import format_named
+from watersmeet.engine.providers import is_provided, provided
 from watersmeet.errors import SourceError
 
 _KINDS_OF_DATA = (
@@ -184,11 +185,20 @@ def _unknown(data: object, name: str, inside: str | None = None) -> SourceError:
     return SourceError(f"stream {name} cannot be read from a {what}", hint=f"give {_KINDS_OF_DATA}")
 
 
+def _of_provided(table: pa.Table, name: str, kind: str, declared: pa.Schema | None) -> TableSource:
+    if declared is None:
+        return _of_table(table, name)
+    check_columns(table.schema, declared, name, kind)
+    return TableSource(table.select(declared.names), declared)
+
+
 def source_from_options(name: str, options: Mapping[str, str], declared: pa.Schema | None) -> Source:
     """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone."""
     given = {key.lower(): value for key, value in options.items()}
     kind = given.get("source", "").lower() or None
     path = given.get("path")
+    if kind is not None and is_provided(kind):
+        return _of_provided(provided(kind, given), name, kind, declared)
     if kind is not None:
         format_named(kind, given)  # an unknown source is told before a missing path
     if not path:

@@ -35,14 +35,16 @@ class Counters:
     """What an operator has done so far. Whole numbers, except the seconds spent inside kernels.
 
     `shed_rows` are those that lost their memory early, by stream, and `lost_results` what was not found because of it,
-    None if that is not known. `work` is what one of the papers' algorithms has counted, by name; empty for other
-    operators. `switches` are the changes of a join's routes.
+    None if that is not known; `lost_between` are its bounds where it is estimated. `work` is what one of the papers'
+    algorithms has counted, by name; empty for other operators. `switches` are the changes of a
+    join's routes.
     """
 
     stored_rows: int = 0
     expired_rows: int = 0
     results: int = 0
     lost_results: int | None = 0
+    lost_between: tuple[int, int] | None = None
     shed_rows: dict[str, int] = field(default_factory=dict)
     kernel_seconds: float = 0.0
     work: dict[str, int] = field(default_factory=dict)

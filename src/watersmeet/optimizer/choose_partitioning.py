@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from watersmeet.model.windows import Rows
 from watersmeet.optimizer.close_equalities import equal_groups
+from watersmeet.optimizer.describe import Description
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input, Join
 from watersmeet.plan.partitioning import Dimension, Partitioning
@@ -55,14 +56,9 @@ def _grids(candidates: Sequence[tuple[dict[str, Code], str | None]], buckets: in
 
 
 def _rows_sent(strategy: JoinStrategy, grid: tuple[Dimension, ...]) -> float:
+    """Rows a second, with their copies."""
     partitioning = Partitioning(grid, "")
-    known = [rows for rows in strategy.rows_kept.values() if rows is not None]
-    usual = sum(known) / len(known) if known else 1.0
-    total = 0.0
-    for one in strategy.join.streams:
-        rows = strategy.rows_kept.get(one.alias)
-        total += (usual if rows is None else rows) * partitioning.copies(one.alias)
-    return total
+    return sum(rate * partitioning.copies(alias) for alias, rate in Description(strategy).rates.items())
 
 
 def _counts_within_buckets(one: Input, grid: tuple[Dimension, ...]) -> bool:

@@ -46,3 +46,17 @@ class Memory:
             hint="write memory = '100000 rows', or memory = '64 MB'",
             option="memory",
         )
+
+    def shared(self, parts: int, least: int) -> Memory:
+        """The share of each of so many parts, but never fewer rows than `least`.
+
+        >>> Memory(rows=100).shared(8, 2), Memory(rows=10).shared(8, 2)
+        (Memory(rows=12, size=None), Memory(rows=2, size=None))
+        """
+        if self.size is not None:
+            return Memory(size=self.size // parts)
+        assert self.rows is not None
+        return Memory(rows=max(self.rows // parts, least))
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows" if self.size is None else f"{self.size} bytes"

@@ -19,8 +19,10 @@ FRESH_SHARE = 1 / 16
 class Allocation:
     """`fixed` gives every stream an equal share, `variable` one pool to all of them."""
 
-    def __init__(self, memory: Memory, kind: str, streams: Sequence[str]) -> None:
+    def __init__(self, memory: Memory, kind: str, streams: Sequence[str], beside: float = 0.0) -> None:
+        """beside: bytes that are taken for each row, outside its store."""
         self.memory = memory
+        self.beside = beside
         self.fixed = kind == "fixed"
         self.streams = tuple(streams)
 
@@ -28,7 +30,8 @@ class Allocation:
         """How many rows a stream may keep, if it were alone in its share or in the pool."""
         share = 1 / len(self.streams) if self.fixed else 1.0
         if self.memory.size is not None:
-            return max(1, int(self.memory.size * share / (1 + FRESH_SHARE) / stores[stream].bytes_per_row))
+            each = stores[stream].bytes_per_row + self.beside
+            return max(1, int(self.memory.size * share / (1 + FRESH_SHARE) / each))
         assert self.memory.rows is not None
         if not self.fixed:
             return self.memory.rows

@@ -32,13 +32,14 @@ from watersmeet.shedding.kernels.queue import only_in_memory
 from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
+from watersmeet.shedding.recall import PaneCounts, pane_counts
 from watersmeet.shedding.recording import Recorder, columns_to_record
 from watersmeet.shedding.store import SheddingStore, Worth
 
 # What rows and time change in a join.
 REMEMBERED = (
-    "shed", "row_windows", "keys", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us", "settled_us",
-    "counters", "recorder",
+    "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
+    "settled_us", "counters", "recorder",
 )  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
@@ -58,7 +59,8 @@ class SheddingJoin(WindowJoin):
         self.recorded = {alias: columns_to_record(strategy, alias, selected) for alias in streams}
         super().__init__(strategy, columns)
         self.shed = {alias: store for alias, store in self.stores.items() if isinstance(store, SheddingStore)}
-        self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed))
+        beside = PaneCounts.bytes_per_row() if shedding.recall == "panes" else 0.0
+        self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed), beside)
         self._check_size()
         self.lives = {alias: self._life(alias) for alias in self.shed}
         self.keys = KeyCounts(
@@ -68,6 +70,7 @@ class SheddingJoin(WindowJoin):
             sum(self.allocation.rows_of(self.shed, alias) for alias in self.shed),
             self._half_life() if self.policy.fades else None,
         )
+        self.panes = self._pane_counts()
         self.ages = {alias: AgeCurve() for alias in self.shed}
         self.factors = {alias: self.policy.by_age(self.ages[alias]) for alias in self.shed}
         self.scales = dict.fromkeys(self.shed, 1.0)
@@ -112,8 +115,14 @@ class SheddingJoin(WindowJoin):
 
     def _nothing_lost(self) -> int | None:
         """Losses can be counted where records are kept and the kernels test everything."""
-        counted = self.shedding.recall == "exact" and not self.strategy.residuals
+        counted = self.shedding.recall != "none" and not self.strategy.residuals
         return 0 if counted else None
+
+    def _pane_counts(self) -> dict[str, PaneCounts]:
+        if self.shedding.recall != "panes":
+            return {}
+        rows = max(self.allocation.rows_of(self.shed, alias) for alias in self.shed)
+        return pane_counts(self.strategy, self.code_positions, rows)
 
     def _life(self, alias: str) -> tuple[float, bool]:
         """How long a row stays in its window, and whether that is in rows; infinite where it cannot be known."""
@@ -142,7 +151,7 @@ class SheddingJoin(WindowJoin):
 
     @property
     def state_bytes(self) -> int:
-        return super().state_bytes + self.keys.nbytes
+        return super().state_bytes + self.keys.nbytes + sum(counts.nbytes for counts in self.panes.values())
 
     @property
     def piece_rows(self) -> int:
@@ -212,6 +221,10 @@ class SheddingJoin(WindowJoin):
         self.arrived += len(rows)
         if self.recorder is not None:
             self.recorder.stored(alias, store, rows, first)
+        for other, counts in self.panes.items():
+            if other != alias:
+                counts.meet(store, first, last)
+                self._tell_losses()
         if self.keys.add(alias, store, first, last, clock):
             for other in self.shed:
                 self._refresh(other)
@@ -225,7 +238,7 @@ class SheddingJoin(WindowJoin):
                 only_in_memory(members, self.shed[alias].slot_of, whole)
         kept = int(np.count_nonzero(whole))
         if kept < whole.size:
-            if self.counters.lost_results is not None:
+            if self.shedding.recall == "exact" and self.counters.lost_results is not None:
                 self.counters.lost_results += whole.size - kept
             if self.recorder is not None:
                 self.recorder.lost(program.visits, numbers[:, ~whole], len(rows), self.shed)
@@ -268,6 +281,8 @@ class SheddingJoin(WindowJoin):
     def _shed(self, alias: str, count: int) -> None:
         store = self.shed[alias]
         positions, slots = store.evict(count, self._worth(alias), self.keys.of_partners[alias], again=self.policy.keys)
+        if alias in self.panes:
+            self.panes[alias].add(store, positions)
         if self.on_shed is not None:
             self.on_shed(alias, positions, slots)
         if self.recorder is not None:
@@ -275,6 +290,11 @@ class SheddingJoin(WindowJoin):
         self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + positions.size
         if store.forgetful:
             store.squeeze_records()
+
+    def _tell_losses(self) -> None:
+        losses = [counts.losses for counts in self.panes.values()]
+        self.counters.lost_results = sum(one.about for one in losses)
+        self.counters.lost_between = sum(one.low for one in losses), sum(one.high for one in losses)
 
     def _refresh(self, alias: str) -> None:
         """Look at all priorities of a stream again."""

@@ -1,7 +1,7 @@
 """How often keys come, learnt while they come, in memory that does not grow.
 
-Every key of a join that several streams share has a row of counters; a key's counter is found by its hash. There are
-a few times as many counters as rows in memory, so that keys that matter seldom share one; if two do, a row may be
+Every key of a join that several streams share has a row of counters; a key's counter is found by its hash. There is
+a counter or two for each row in memory, so that keys that matter seldom share one; if two do, a row may be
 kept for the wrong reason, but no answer is wrong.
 """
 
@@ -19,7 +19,7 @@ from watersmeet.shedding.kernels.queue import count_keys
 
 Table = npt.NDArray[np.int64]
 
-COUNTERS_PER_ROW = 2
+COUNTERS_PER_ROW = 1
 MIN_BITS, MAX_BITS = 12, 20
 # What a key that never came counts for, against one that came once.
 UNSEEN = 1 / 64
@@ -33,12 +33,12 @@ class Factors:
 
     rows: Table  # [which counters, first column, past the last column]
     columns: Table
-    counts: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.float32]
     shift: np.uint64
     unseen: float = UNSEEN
 
     @property
-    def of_rows(self) -> tuple[Table, Table, npt.NDArray[np.float64], np.uint64, float]:
+    def of_rows(self) -> tuple[Table, Table, npt.NDArray[np.float32], np.uint64, float]:
         return self.rows, self.columns, self.counts, self.shift, self.unseen
 
 
@@ -58,7 +58,7 @@ class KeyCounts:
         pairs = shared_keys(streams, equalities, positions)
         counted = list(dict.fromkeys((v, theirs) for (_, v), (_, theirs) in pairs.items()))
         bits = int(np.clip((COUNTERS_PER_ROW * max(memory_rows, 1)).bit_length(), MIN_BITS, MAX_BITS))
-        self.counts = np.zeros((max(len(counted), 1), 1 << bits))
+        self.counts = np.zeros((max(len(counted), 1), 1 << bits), np.float32)
         self.shift = np.uint64(64 - bits)
         linked = {(u, v) for u, v in pairs}
         self._typical = {u: [i for i, (v, _) in enumerate(counted) if v != u and (u, v) not in linked] for u in streams}
@@ -96,18 +96,20 @@ class KeyCounts:
         if not own.rows.shape[0]:
             return False
         half_life = self.half_life or 0.0
-        since = self.since = int(clock[0]) if self.since is None else self.since
-        count_keys(store.codes, first, last, *own.of_rows[:4], clock, since, half_life)
-        return bool(half_life) and self._rescaled(int(clock.max()))
+        self.since = int(clock[0]) if self.since is None else self.since
+        # Before they are counted: a row that comes long after the others would weigh more than a number can be.
+        smaller = bool(half_life) and self._rescaled(int(clock.max()))
+        count_keys(store.codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
+        return smaller
 
     def _rescaled(self, newest: int) -> bool:
         assert self.half_life is not None
         assert self.since is not None
         half_lives = (newest - self.since) / self.half_life
-        self._unseen_now(half_lives)
         if half_lives <= MOST_HALF_LIVES:
+            self._unseen_now(half_lives)
             return False
-        self.counts *= 2.0**-half_lives
+        self.counts *= np.float32(2.0**-half_lives)
         self.since = newest
         self._unseen_now(0.0)
         return True

@@ -15,6 +15,8 @@ from watersmeet.operators.state.payload import ChunkedColumn, FixedColumn, Paylo
 
 Slots = npt.NDArray[np.int32]
 MIN_WASTE = 1024
+MAX_WASTE = 0.5
+SPARE = 1.25  # arrays grow by a quarter
 
 
 class SlottedFixed:
@@ -30,7 +32,7 @@ class SlottedFixed:
 
     @property
     def bytes_per_row(self) -> float:
-        return self.inner.width + (self.inner.valid is not None)
+        return SPARE * (self.inner.width + (self.inner.valid is not None))
 
     def append(self, values: pa.Array, at: int) -> None:
         inner, count = self.inner, len(values)
@@ -60,7 +62,7 @@ class SlottedFixed:
 
 class SlottedChunks:
     """Values of any length, appended to Arrow chunks; `places` says where those of a slot lie. What belongs to no
-    slot any more is squeezed out when it is more than the rest."""
+    slot any more is squeezed out when it is half as much as the rest, which for that moment is there twice."""
 
     def __init__(self, inner: ChunkedColumn, slot_of: Callable[[], Slots], slots: int) -> None:
         self.inner = inner
@@ -76,7 +78,7 @@ class SlottedChunks:
 
     @property
     def bytes_per_row(self) -> float:
-        return 8 + self.appended_bytes / max(self.appended_rows, 1)
+        return SPARE * 8 + (2 + MAX_WASTE) * self.appended_bytes / max(self.appended_rows, 1)
 
     def append(self, values: pa.Array, at: int) -> None:
         count = len(values)
@@ -94,7 +96,7 @@ class SlottedChunks:
 
     def squeeze(self, slots: Slots) -> None:
         """Keep only the values of these slots, if that is worth it."""
-        if self.end - slots.size > max(slots.size, MIN_WASTE):
+        if self.end - slots.size > max(MAX_WASTE * slots.size, MIN_WASTE):
             slots = slots[np.argsort(self.places[slots], kind="stable")]
             self.inner.keep(self.places[slots], slots.size)
             self.places[slots] = np.arange(slots.size)

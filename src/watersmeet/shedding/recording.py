@@ -199,7 +199,8 @@ class Recorder:
         self.waiting_bytes += sum(int(column.nbytes) for column in record.values())
 
     def take(self, results: int, lost: int | None) -> Page:
-        """All that was recorded since the last time; the join has given and lost so many in all."""
+        """All that was recorded since the last time; the join has given and lost so many in all, as far as it knows."""
+        lost = None if self.everything else lost
         tables = [self._table(i, ledger.waiting) for i, ledger in enumerate(self.ledgers.values()) if ledger.waiting]
         for ledger in self.ledgers.values():
             ledger.waiting = []

@@ -26,6 +26,8 @@ from watersmeet.shedding.payload import Slots, SlottedChunks, slotted
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
 GROWTH = 1.25
+SPARE_RECORDS = 1.5
+COUNTER_BYTES = 8  # what is known of keys takes about so much for each row in memory
 SLOT_BYTES = 8 + 16 + 4  # position, place in the queues, and in the list of free slots
 
 
@@ -100,8 +102,10 @@ class SheddingStore(WindowStore):
 
     @property
     def bytes_per_row(self) -> float:
-        """What a row with memory costs."""
-        return self.record_bytes + SLOT_BYTES + sum(column.bytes_per_row for column in self.columns.values())
+        """What a row with memory costs, with the room to spare that arrays have on average and while they move."""
+        records = self.record_bytes * SPARE_RECORDS * (2 if self.forgetful else 1)
+        payload = sum(column.bytes_per_row for column in self.columns.values())
+        return records + GROWTH * SLOT_BYTES + payload + COUNTER_BYTES
 
     def gather(self, slots: Slots) -> dict[str, pa.Array]:
         """The payload behind slots; also of those just freed, until the next rows come."""

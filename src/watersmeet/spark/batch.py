@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from watersmeet.engine.conform import conform
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
+from watersmeet.shedding.durable import push_side_by_side
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.pack import GUARD, in_time_order, timed
 from watersmeet.spark.packets import from_packet
@@ -25,12 +26,14 @@ def bucket_answer(job: SparkJob) -> Callable[[pa.Table], pa.Table]:
             return layout.empty_table()
         operator = job.make_operator()
         results: list[pa.RecordBatch] = []
+        arrived: dict[str, Rows] = {}
         for stream, one in enumerate(job.streams):
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
                 rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
-                results += operator.push(one.alias, in_time_order(rows))
+                arrived[one.alias] = in_time_order(rows)
+        results += push_side_by_side(operator, arrived)
         results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
         return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
 

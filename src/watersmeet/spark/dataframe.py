@@ -17,7 +17,7 @@ from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.engine.build import is_plain_join
 from watersmeet.engine.conform import conform
-from watersmeet.errors import CatalogError, UnsupportedError
+from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
@@ -107,11 +107,6 @@ Source = DataFrame | ParquetStream | Following
 def make_job(plan: Plan, buckets: int) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
     plan.options.require_runnable()
-    if plan.shedding is not None:
-        raise UnsupportedError(
-            f"option memory = {plan.options.memory!r} bounds the memory of a join in-process, not yet on Spark",
-            hint="run it with --engine local, or leave memory out: Spark keeps the windows in its state store",
-        )
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     return SparkJob.of(plan, tables, buckets)
 

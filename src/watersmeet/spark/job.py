@@ -81,6 +81,11 @@ class SparkJob(ABC):
         return self.plan
 
     @property
+    def sheds(self) -> bool:
+        """Whether memory is bounded, so that rows may go before they expire."""
+        return False
+
+    @property
     def follows(self) -> bool:
         """Whether this is a second stage: its input comes from Spark's first, and only Spark knows how far that is."""
         return False
@@ -121,7 +126,8 @@ class SparkJob(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.meaning()]
+        grid = [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
+        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *grid, *self.meaning()]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     @abstractmethod

@@ -15,6 +15,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.explain import window_text
 from watersmeet.plan.expressions import Column, EventTime, columns_of, to_text
 from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.options import Options
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.strategy import JoinStrategy
 from watersmeet.spark.job import SparkJob, stream_of
@@ -79,18 +80,34 @@ class JoinJob(SparkJob):
 
     @cached_property
     def bucket_plan(self) -> Plan:
-        """Rows of announced inputs count everywhere but join where they belong."""
+        """Rows of announced inputs count everywhere but join where they belong; and each bucket has its share of the
+        memory."""
         announced = self.partitioning.announced
+        plan = replace(self.plan, options=self._bucket_options)
         if not announced:
-            return self.plan
+            return plan
         inputs = tuple(_with_own(one) if one.alias in announced else one for one in self.join.inputs)
         own = tuple(Column(alias, OWN, pa.bool_()) for alias in announced)
         join = replace(self.join, inputs=inputs, predicates=(*self.join.predicates, *own))
-        return replace(self.plan, root=replace(self.project, child=join))
+        return replace(plan, root=replace(self.project, child=join))
+
+    @property
+    def sheds(self) -> bool:
+        return self.plan.shedding is not None
+
+    @property
+    def _bucket_options(self) -> Options:
+        shedding, options = self.plan.shedding, self.plan.options
+        if shedding is None:
+            return options
+        share = shedding.memory.shared(self.partitioning.buckets, len(self.join.streams))
+        return replace(options, memory=str(share))
 
     def meaning(self) -> list[str]:
         join = self.join
         parts = [f"boundary {join.boundary}"]
+        if self.plan.shedding is not None:
+            parts.append(str(self.plan.shedding))
         for one in join.inputs:
             parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
         parts += sorted(to_text(predicate) for predicate in join.predicates)

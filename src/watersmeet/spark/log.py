@@ -2,7 +2,8 @@
 
 Each batch appends one segment per stream. Segments whose rows have all expired are dropped from the tail; many
 small ones are merged, and rows that have become useless meanwhile are left out. An operator is rebuilt by
-restoring the rows of all live segments.
+restoring the rows of all live segments. A join in bounded memory is saved whole instead: which rows are gone cannot
+be told from rows, and its state is bounded.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from watersmeet.operators.contract import Operator, Rows
 from watersmeet.spark.packets import from_packet, to_packet
 
 FANOUT = 8
+WHOLE = -1  # stands for the number of a stream where a state was saved whole
 MERGED_BYTES = 8 << 20
 MIN_ROWS_TO_REWRITE = 4096
 
@@ -45,6 +47,7 @@ class Manifest:
     segments: dict[int, list[Segment]] = field(default_factory=dict)
     kept: dict[int, int] = field(default_factory=dict)
     newest_us: dict[int, int] = field(default_factory=dict)
+    saved: Segment | None = None  # the state of an operator that is kept whole
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -55,11 +58,13 @@ class Manifest:
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
         for by_stream in ("kept", "newest_us"):
             read[by_stream] = {int(i): value for i, value in read[by_stream].items()}
-        return Manifest(**read)
+        saved = read.get("saved")
+        return Manifest(**{**read, "saved": None if saved is None else Segment(**saved)})
 
     @property
     def bytes_held(self) -> int:
-        return sum(segment.size for log in self.segments.values() for segment in log)
+        whole = 0 if self.saved is None else self.saved.size
+        return whole + sum(segment.size for log in self.segments.values() for segment in log)
 
 
 class SegmentStore(Protocol):
@@ -100,6 +105,19 @@ class BucketLog:
         log = self._log(stream)
         log.insert(len(log) if at is None else at, segment)
         self.store.write(stream, segment.number, packet)
+
+    def save(self, state: bytes, rows: int, newest_us: int) -> None:
+        """Replace what was saved whole before."""
+        manifest = self.manifest
+        if manifest.saved is not None:
+            self.store.remove(WHOLE, manifest.saved.number)
+        manifest.saved = Segment(manifest.next_number, rows, newest_us, len(state))
+        manifest.next_number += 1
+        self.store.write(WHOLE, manifest.saved.number, state)
+
+    def saved(self) -> bytes | None:
+        held = self.manifest.saved
+        return None if held is None else self.store.read(WHOLE, held.number)
 
     def trim(self, stream: int, alias: str, operator: Operator, complete_until: int, *, counted: bool) -> None:
         """Forget rows that a restore would not miss, and keep the number of segments small.

@@ -19,6 +19,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_colum
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.shedding.durable import push_side_by_side, resume, saved
 from watersmeet.spark import hot
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.log import BucketLog, Manifest
@@ -81,7 +82,8 @@ class BucketProcessor(StatefulProcessor):
             self.meta.update((1, 0, fingerprint))
         elif bytes(held[2]) != fingerprint:
             raise DataError(
-                "this checkpoint belongs to another query, or to the same one with other columns or buckets",
+                "this checkpoint belongs to another query, or to the same one with other columns, buckets, or rates "
+                "that spread its rows differently",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
         return int(packets["rows_in"].sum())
@@ -104,7 +106,10 @@ class BucketProcessor(StatefulProcessor):
                 rows, late_here = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log)
             late += late_here
             arrived.append(rows)
-            yield from self._frames(operator.push(alias, rows))
+            if not self.job.sheds:
+                yield from self._frames(operator.push(alias, rows))
+        if self.job.sheds:
+            yield from self._frames(push_side_by_side(operator, dict(zip(self.job.aliases, arrived, strict=True))))
         manifest.complete_until = self._complete_until(manifest, arrived, watermark_us)
         yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
         with spent.on("state_ns"):
@@ -114,12 +119,16 @@ class BucketProcessor(StatefulProcessor):
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
             hot.keep(_query(), bucket, version + 1, nonce, operator)
         counts = {name: now - before[name] for name, now in _counts(operator).items()}
+        counts["unknown_losses"] = int(operator.counters.lost_results is None)
         counts |= {"late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
         yield self.output.report(counts, watermark_us)
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
+        if self.job.sheds:
+            log.save(saved(operator), operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
+            return
         complete_until = log.manifest.complete_until
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
             log.append(stream, rows.take(np.flatnonzero(operator.still_needed(alias, rows, complete_until))))
@@ -165,6 +174,11 @@ class BucketProcessor(StatefulProcessor):
 
     def _rebuild(self, log: BucketLog) -> Operator:
         operator = self.job.make_operator()
+        if self.job.sheds:
+            state = log.saved()
+            assert state is not None
+            resume(operator, state)
+            return operator
         rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
         operator.restore(rows, log.manifest.complete_until)
         return operator
@@ -203,6 +217,9 @@ class BucketProcessor(StatefulProcessor):
     def _due_us(self, manifest: Manifest, operator: Operator) -> int | None:
         if isinstance(operator, InTimeOrder | Continuous):
             return operator.oldest_waiting_us
+        if manifest.saved is not None:
+            longest = max(self.job.retention_us(alias) for alias in self.job.aliases)
+            return manifest.saved.newest_us + longest if manifest.saved.rows else None
         dues = [
             max(segment.newest_us for segment in log) + self.job.retention_us(self.job.aliases[stream])
             for stream, log in manifest.segments.items()
@@ -264,5 +281,7 @@ def _counts(operator: Operator) -> dict[str, int]:
         "expired_rows": counters.expired_rows,
         "results": counters.results,
         "plan_switches": len(counters.switches),
+        "shed_rows": sum(counters.shed_rows.values()),
+        "lost_results": counters.lost_results or 0,
         "kernel_ns": int(counters.kernel_seconds * 1e9),
     }

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from watersmeet.engine.metrics import Metrics
-from watersmeet.engine.progress import clock_time, short
+from watersmeet.engine.progress import clock_time, losses, short
 from watersmeet.spark.dataframe import FIRST, OBSERVED
 
-ADDED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "results", "cache_hits", "cache_misses", "plan_switches",
-)  # fmt: skip
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
+ADDED = (
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "results", "cache_hits", "cache_misses",
+    "plan_switches",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Batch:
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         return (
             f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
-            f"at {clock_time(m.watermark_us)}, {kept}{cold}"
+            f"at {clock_time(m.watermark_us)}, {kept}{losses(m)}{cold}"
         )
 
 
@@ -66,6 +67,8 @@ class Tally:
         now, total = batch.metrics, self.total
         for name in ADDED:
             setattr(total, name, getattr(total, name) + getattr(now, name))
+        known = total.lost_results is not None and now.lost_results is not None
+        total.lost_results = (total.lost_results or 0) + (now.lost_results or 0) if known else None
         total.kernel_seconds += now.kernel_seconds
         if now.cache_hits + now.cache_misses:  # a bucket that did not take part tells nothing
             total.window_rows, total.state_bytes = now.window_rows, now.state_bytes
@@ -83,6 +86,8 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     metrics = Metrics(
         rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
         results=answer.get("results", counts.get("results", 0)),
+        shed_rows=counts.get("shed_rows", 0),
+        lost_results=None if counts.get("unknown_losses", 0) else counts.get("lost_results", 0),
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
         watermark_us=_watermark_us(progress, watermark_us),
         late_rows=counts.get("late_rows", 0),

@@ -14,9 +14,11 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 
 from watersmeet.engine.conform import check_columns
 from watersmeet.engine.formats import ALIASES, SUFFIXES
+from watersmeet.engine.providers import is_provided
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.packed import ParquetStream
+from watersmeet.spark.provided import as_files
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
@@ -56,7 +58,8 @@ class _Input:
     """One CREATE STREAM or CREATE TABLE, taken apart."""
 
     def __init__(self, spark: SparkSession, statement: CreateStream | CreateTable) -> None:
-        given = {key.lower(): value for key, value in statement.options.items()}
+        options = options_of(statement)
+        given = {key.lower(): value for key, value in options.items()}
         self.spark = spark
         self.name = statement.name
         self.streaming = isinstance(statement, CreateStream)
@@ -66,7 +69,7 @@ class _Input:
         self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
         self.kind = ALIASES.get(written, written)
-        passed = {key: value for key, value in statement.options.items() if key.lower() not in OURS}
+        passed = {key: value for key, value in options.items() if key.lower() not in OURS}
         named = {key.lower() for key in passed}
         defaults = dict(DEFAULTS.get(self.kind, {})) | ({"sep": "\t"} if written == "tsv" else {})
         if "delimiter" in named:
@@ -154,6 +157,12 @@ class _Input:
         if df.schema == wanted:
             return df
         return df.select(*(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in wanted))
+
+
+def options_of(statement: CreateStream | CreateTable) -> Mapping[str, str]:
+    """The options of WITH; where they ask for rows that are made, those of the files that these are written to."""
+    kind = next((value.lower() for key, value in statement.options.items() if key.lower() == "source"), "")
+    return as_files(kind, statement.options) if is_provided(kind) else statement.options
 
 
 def kind_of(name: str, path: str | None) -> str:

@@ -1,0 +1,101 @@
+"""`watersmeet lab …`: arguments only. Everything else loads when a command needs it."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="lab",
+    help="The experiments of five papers, run on this engine and judged by its numbers.",
+    no_args_is_help=True,
+)
+
+FAILED, INTERRUPTED = 1, 130
+
+
+class Scale(StrEnum):
+    small = "small"
+    paper = "paper"
+    ten = "10x"
+    hundred = "100x"
+
+
+Results = Annotated[Path, typer.Option(metavar="DIR", help="Where results are kept.", file_okay=False)]
+
+
+@app.command("list")
+def list_(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[ID|PAPER]...", show_default=False)] = None,
+) -> None:
+    """Show the experiments: id, scales, what they show."""
+    from watersmeet.lab.command import list_experiments
+
+    list_experiments(names or [], typer.echo)
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="Ids, papers, or `all`.", show_default=False)],
+    scale: Annotated[Scale, typer.Option(help="How large: `paper` is the paper's own size.")] = Scale.small,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other streams.")] = 1,
+    results: Results = Path("results"),
+    force: Annotated[bool, typer.Option("--force", help="Measure again what this code has measured before.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if something is not reproduced.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Run experiments, keep what they measure, and print the verdicts.
+
+    What the same code has measured before is not measured again, so a run that was stopped goes on where it was.
+    Exit 1: an experiment broke.
+    """
+    from watersmeet.lab.command import run_experiments, went_well
+    from watersmeet.lab.runner import Choices
+
+    choices = Choices(scale.value, seed, results, force)
+    try:
+        outcomes = run_experiments(names, choices, typer.echo, sys.stderr, quiet=quiet)
+    except KeyboardInterrupt:
+        typer.echo("stopped; what was measured is kept, and the same command goes on from there", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if not went_well(outcomes, strict=strict):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def report(
+    results: Results = Path("results"),
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.", file_okay=False)] = Path("docs"),
+) -> None:
+    """Write reproduction.md, reproduction.html and their plots from the results that are kept."""
+    from watersmeet.lab.command import write
+
+    write(results, docs, typer.echo)
+
+
+@app.command()
+def workloads(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)] = None,
+) -> None:
+    """Show the generated streams that queries can read as source 'lab:NAME', and of those named, all details."""
+    from watersmeet.lab.command import list_workloads
+
+    list_workloads(names or [], typer.echo)
+
+
+@app.command()
+def orders(
+    streams: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME:λ,T,v[,b]...", help="Rate, window, values, buckets.", show_default=False),
+    ],
+    limit: Annotated[int | None, typer.Option(min=1, help="Show so many of the cheapest, and the dearest.")] = None,
+) -> None:
+    """Rank all orders of a join by GO03's cost model, and show what its heuristics would choose."""
+    from watersmeet.lab.orders import rank_orders
+
+    typer.echo(rank_orders(streams, limit))

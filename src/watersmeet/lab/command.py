@@ -1,0 +1,99 @@
+"""The commands of the lab: what they do and print. Their arguments are in cli.py."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from watersmeet.lab import registry
+from watersmeet.lab.experiment import SCALES
+from watersmeet.lab.progress import Bars
+from watersmeet.lab.runner import Choices, Outcome, run_all
+
+Say = Callable[[str], None]
+
+
+def list_experiments(names: Sequence[str], say: Say) -> None:
+    """A line for each experiment: id, scales, what it shows."""
+    chosen = registry.select(names or ["all"])
+    width = max(len(one.id) for one in chosen)
+    for one in chosen:
+        scales = " ".join(scale for scale in SCALES if scale in one.settings)
+        say(f"{one.id:<{width}}  {scales:<20}  {one.shows}")
+
+
+def run_experiments(names: Sequence[str], choices: Choices, say: Say, err: TextIO, *, quiet: bool) -> list[Outcome]:
+    """Run what the names stand for; say a verdict each, and at the end how many there are of each kind."""
+    chosen = registry.select(names)
+    outcomes: list[Outcome] = []
+    with Bars(err, len(chosen), quiet=quiet) as bars:
+        for outcome in run_all(chosen, choices, bars.begin):
+            outcomes.append(outcome)
+            bars.end()
+            for line in _lines(outcome):
+                say(line)
+    if len(outcomes) > 1:
+        say(_summary(outcomes))
+    return outcomes
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    """The verdict of an outcome, and every check that failed."""
+    one = outcome.experiment
+    if outcome.error is not None:
+        return [f"{one.id}: broken: {_told(outcome.error)}"]
+    if outcome.judgement is None:
+        return [f"{one.id}: skipped: {outcome.reason}"]
+    how = "measured before" if outcome.state == "known" else f"{outcome.seconds:.1f} s"
+    lines = [f"{one.id}: {outcome.judgement.verdict} ({how})"]
+    for check in outcome.judgement.failed:
+        lines.append(f"  failed: {check.says}")
+        if check.why:
+            lines.append(f"    {check.why}")
+    return lines
+
+
+def _told(error: Exception) -> str:
+    """What broke and where: the last line of the project that it passed through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "watersmeet" in frame.filename]
+    place = f" ({ours[-1].filename.rpartition('watersmeet')[2][1:]}:{ours[-1].lineno})" if ours else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(one.judgement.verdict if one.judgement else one.state for one in outcomes)
+    return f"{len(outcomes)} experiments: " + ", ".join(f"{count} {what}" for what, count in counts.items())
+
+
+def went_well(outcomes: Sequence[Outcome], *, strict: bool) -> bool:
+    """Whether nothing broke and, if strict, everything is reproduced, be it with a difference."""
+    if any(one.state == "broken" for one in outcomes):
+        return False
+    return not strict or all(one.judgement is None or one.judgement.verdict != "not reproduced" for one in outcomes)
+
+
+def write(results: Path, docs: Path, say: Say) -> None:
+    """Write the report, and say where it is."""
+    from watersmeet.lab.report import write_report
+
+    written = write_report(results, docs, registry.experiments())
+    pages = [path for path in written if path.suffix != ".svg"]
+    say(f"wrote {', '.join(map(str, pages))} and {len(written) - len(pages)} plots")
+
+
+def list_workloads(names: Sequence[str], say: Say) -> None:
+    """A line for each workload; for those that are named, also their streams, columns and parameters."""
+    from watersmeet.lab.sources import find_workload
+    from watersmeet.lab.workloads import WORKLOADS
+
+    for one in [find_workload(name) for name in names]:
+        say(f"lab:{one.name}: {one.about}")
+        say(f"  parameters: {', '.join(f'{name} = {value!r}' for name, value in one.parameters.items())}")
+        for stream, columns in one.columns().items():
+            say(f"  {stream} ({columns})")
+    for one in WORKLOADS.values() if not names else ():
+        say(f"lab:{one.name:<10} {one.about}")

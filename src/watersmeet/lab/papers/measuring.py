@@ -1,0 +1,137 @@
+"""Running a query with OPTIONS over rows in memory, stretch by stretch of event time, and reading what it counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.engine.build import build_query, runnable_join, table_join_of
+from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.classic.classic_join import ClassicJoin
+from watersmeet.operators.classic.contract import Int64s, Observable
+from watersmeet.operators.classic.loops import Loops, Slips
+from watersmeet.operators.contract import Rows
+from watersmeet.optimizer.stages import optimize
+from watersmeet.session import Query, Session
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a join did in a stretch of event time. `work` is as docs/language.md lists it, as differences; `seconds`
+    are those inside the algorithm, without the gathering of result columns."""
+
+    rows: int
+    results: int
+    seconds: float
+    work: Mapping[str, int]
+
+    @property
+    def comparisons(self) -> int:
+        """All looks at rows: candidates scanned, and rows looked at whether they have expired."""
+        return self.work["scanned"] + self.work["invalidation_comparisons"]
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds
+
+
+class StagedRun:
+    """A plain join, run over tables that are at hand, with stops to look at its counts."""
+
+    def __init__(self, sql: str, tables: Mapping[str, pa.Table]) -> None:
+        """tables: by the names of the streams, in time order; `ts` is their event time."""
+        built = build_query(query_over(sql, tables).plan)
+        self._operator = built.operator
+        self._rows = {alias: _rows(tables[stream.name]) for alias, stream in built.streams.items()}
+        self._done = dict.fromkeys(self._rows, 0)
+
+    def until(self, edge_us: int) -> Stretch:
+        """Take in all rows before an instant."""
+        counters = self._operator.counters
+        before, results, seconds = dict(counters.work), counters.results, counters.kernel_seconds
+        taken = 0
+        for alias, rows in self._rows.items():
+            start, end = self._done[alias], int(np.searchsorted(rows.times, edge_us))
+            self._done[alias], taken = end, taken + end - start
+            part = Rows(rows.data.slice(start, end - start), rows.times[start:end])
+            _drain(self._operator.push(alias, part))
+        _drain(self._operator.advance(dict.fromkeys(self._rows, edge_us)))
+        counters = self._operator.counters
+        work = {name: count - before.get(name, 0) for name, count in counters.work.items()}
+        return Stretch(taken, counters.results - results, counters.kernel_seconds - seconds, work)
+
+    def rest(self) -> Stretch:
+        """Take in what is left, and end."""
+        return self.until(FOREVER_US)
+
+    def held(self) -> dict[str, int]:
+        """Rows in the buffers of each input, live and stale."""
+        join = table_join_of(self._operator)
+        assert isinstance(join, ClassicJoin)
+        assert isinstance(join.algorithm, Observable)
+        # what is live depends on the instant, what is held does not
+        live, stale = join.algorithm.occupancy(0, join.shelf.table())
+        held: Int64s = live + stale
+        return dict(zip(join.inputs, map(int, held), strict=True))
+
+
+def query_over(sql: str, tables: Mapping[str, pa.Table]) -> Query:
+    """A query whose streams are tables with the event time `ts`."""
+    session = Session()
+    for name, table in tables.items():
+        session.stream(name, table, time="ts")
+    return session.sql(sql)
+
+
+def after(sql: str, tables: Mapping[str, pa.Table], edge_us: int) -> Stretch:
+    """What a join does with the rows from an instant on, by when its windows are full."""
+    run = StagedRun(sql, tables)
+    run.until(edge_us)
+    return run.rest()
+
+
+def medians(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, float]:
+    """Measure in turn, so that a slow minute of the machine hits all alike; the median of each."""
+    samples: dict[K, list[float]] = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, contender in contenders.items():
+            samples[name].append(contender())
+    return {name: median(of_one) for name, of_one in samples.items()}
+
+
+def seconds_for(query: Query, batch_rows: int = 1 << 14) -> float:
+    """How long a whole run takes, results gathered and let go."""
+    started = perf_counter()
+    _drain(query.batches(batch_rows=batch_rows))
+    return perf_counter() - started
+
+
+def _rows(table: pa.Table) -> Rows:
+    whole = table.combine_chunks().to_batches()
+    data = whole[0] if whole else pa.RecordBatch.from_pylist([], schema=table.schema)
+    times = data.column("ts").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return Rows(data, times)
+
+
+def _drain(batches: Iterator[pa.RecordBatch]) -> None:
+    for _ in batches:
+        pass
+
+
+def results_with_slips(sql: str, tables: Mapping[str, pa.Table], slips: Slips) -> pa.Table:
+    """What a join would give if it made mistakes that the papers warn of, which no option asks for."""
+    plan = query_over(sql, tables).plan
+    join, project = runnable_join(plan)
+    strategy = optimize(join, plan.method)
+    faulty = ClassicJoin(strategy, project.columns, Loops(strategy, slips))
+    found = list(faulty.push_together({name: _rows(table) for name, table in tables.items()}))
+    found += faulty.advance(dict.fromkeys(tables, FOREVER_US))
+    return pa.Table.from_batches(found, schema=plan.output_schema)

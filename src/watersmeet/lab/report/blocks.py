@@ -1,0 +1,44 @@
+"""The pieces a page is made of. Texts may hold `code`, **bold** and [links](to), and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Heading:
+    level: int
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first column is words; `numbers` says whether the others are numbers."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: bool = False
+
+
+@dataclass(frozen=True)
+class Bullets:
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A plot by its name, and where its file lies, seen from the page."""
+
+    name: str
+    path: str
+    about: str
+
+
+Block: TypeAlias = Heading | Text | Table | Bullets | Image

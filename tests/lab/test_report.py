@@ -1,0 +1,115 @@
+"""The report: built from results alone, the same each time, and its verdicts follow the numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_cli import call
+from watersmeet.lab import registry, store
+from watersmeet.lab.cards import CARDS
+from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.provenance import PACKAGE
+from watersmeet.lab.report import write_report
+
+
+def experiment(name: str) -> Experiment:
+    def run(trial: Trial) -> Result:
+        curve = Panel("curve", "x (rows)", "y", [1, 2, 3], {"A": [1.0, 2.0, trial.seed], "B": [0.5, None, 1.5]})
+        bars = Panel("bars | words", "plan", "cost", ["one", "two"], {"A": [1.0, 2.0]}, bars=True, y_log=True)
+        return Result([curve, bars], {"answer": 42.0})
+
+    right = Check("the answer is 42", lambda result: result.numbers["answer"] == 42)
+    lower = Check("B is below A", lambda result: result.panels[0].lines["B"][0] < 1, essential=False, why="B is odd")  # type: ignore[operator]
+    settings = {"small": {"n": 1}, "paper": {"n": 1000}}
+    return Experiment(name, "DGR03", f"figure {name}", "A is <larger> than B", settings, run, (right, lower))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of one experiment at two scales, as the current folder; a second was never run."""
+    known = {name: experiment(name) for name in ("R-1", "R-2")}
+    monkeypatch.setattr(registry, "experiments", lambda: known)
+    monkeypatch.chdir(tmp_path)
+    assert call("lab", "run", "R-1", "--quiet") == 0
+    assert call("lab", "run", "R-1", "--scale", "paper", "--quiet") == 0
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_report_built_twice_is_identical(folder: Path) -> None:
+    write_report(folder / "results", folder / "first", registry.experiments())
+    write_report(folder / "results", folder / "second", registry.experiments())
+    made = files(folder / "first")
+    assert set(made) == {
+        "reproduction.md", "reproduction.html", "reproduction/R-1-1.svg", "reproduction/R-1-2.svg",
+    }  # fmt: skip
+    assert made == files(folder / "second")
+
+
+def test_a_changed_number_changes_the_verdict(folder: Path) -> None:
+    assert call("lab", "report") == 0
+    before = Path("docs/reproduction.md").read_text()
+    assert "| figure R-1 | A is <larger> than B | reproduced | paper |" in before
+    record = store.find(Path("results"), "R-1", "paper", 1)
+    assert record is not None
+    panel = record.result.panels[0]
+    odd = replace(panel, lines={**panel.lines, "B": [7.0, None, 7.0]})
+    store.save(Path("results"), replace(record, result=Result([odd], record.result.numbers)))
+    call("lab", "report")
+    text = Path("docs/reproduction.md").read_text()
+    assert "| reproduced with a difference | paper |" in text
+    assert "- **failed**: B is below A. Why: B is odd." in text
+    assert not Path("docs/reproduction/R-1-2.svg").exists()
+    store.save(Path("results"), replace(record, result=Result(record.result.panels, {"answer": 41.0})))
+    call("lab", "report")
+    for page in ("docs/reproduction.md", "docs/reproduction.html"):
+        assert "not reproduced" in Path(page).read_text()
+    assert "**failed**: the answer is 42." in Path("docs/reproduction.md").read_text()
+
+
+def test_the_page_of_the_paper_scale_comes_first_and_the_others_are_listed(folder: Path) -> None:
+    call("lab", "report")
+    text = Path("docs/reproduction.md").read_text()
+    assert "at the paper scale with seed 1 (n 1,000;" in text
+    assert re.search(r"^\| small, seed 1 \| reproduced \| [\d.]+ \| none \|$", text, re.MULTILINE)
+    assert "| [R-2](#R-2) | figure R-2 | A is <larger> than B | not run |  |" in text
+
+
+def test_the_html_page_needs_no_other_file(folder: Path) -> None:
+    call("lab", "report")
+    text = Path("docs/reproduction.html").read_text()
+    assert text.count("data:image/svg+xml;base64,") == 2
+    assert set(re.findall(r'href="([^"]+)"', text)) == {"#R-1", "#R-2"}
+    assert not re.search(r'src="(?!data:)|<script|url\(|@import', text)
+    assert "A is &lt;larger&gt; than B" in text
+
+
+def test_without_results_there_is_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("lab", "report") == 2
+    assert "there are no results in results" in capsys.readouterr().err
+
+
+def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("lab", "run", "D-W1", "D-W2", "D-E3", "--strict", "--quiet") == 0
+    assert call("lab", "report") == 0
+    text = Path("docs/reproduction.md").read_text()
+    assert re.search(r"^\| \[D-W2\]\(#D-W2\) \|.*\| reproduced \| small \|$", text, re.MULTILINE)
+    assert re.search(r"^\| \[D-E3\]\(#D-E3\) \|.*\| reproduced with a difference \| small \|$", text, re.MULTILINE)
+    assert "| memory size (rows) | EXACT | OPT | PROB | LIFE | RAND |" in text
+    assert {path.name for path in Path("docs/reproduction").iterdir()} == {"D-W2-1.svg", "D-E3-1.svg"}
+
+
+def test_every_paper_has_a_card_whose_files_exist() -> None:
+    assert {one.paper for one in registry.experiments().values()} <= set(CARDS)
+    assert [file for card in CARDS.values() for file in card.files if not (PACKAGE / file).exists()] == []

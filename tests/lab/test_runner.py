@@ -1,0 +1,202 @@
+"""The lab's commands: what was measured is kept and not measured again; what breaks is told, and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.test_cli import call
+from watersmeet.errors import DataError, SetupError
+from watersmeet.lab import registry, runner, store
+from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.provenance import PACKAGE, code_version, commit, machine
+
+
+@dataclass
+class Toy:
+    """Experiments that count how often they run."""
+
+    runs: list[str] = field(default_factory=list)
+
+    def experiment(self, name: str, value: float = 1.0, paper: str = "TOY") -> Experiment:
+        def run(trial: Trial) -> Result:
+            self.runs.append(name)
+            trial.tell(1, 2)
+            line = {"a": [np.float64(value), None], "b": [np.int64(trial.seed), 2]}
+            return Result([Panel("t", "x", "y", range(2), line)], {"value": value})
+
+        large = Check("it is positive", lambda result: result.numbers["value"] > 0)
+        exact = Check("it is 1", lambda result: result.numbers["value"] == 1, essential=False, why="it need not be")
+        return Experiment(
+            name, paper, "a toy", "nothing", {"small": {"n": (1, 2)}, "paper": {"n": 9}}, run, (large, exact)
+        )
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Toy:
+    monkeypatch.chdir(tmp_path)
+    made = Toy()
+    known = {
+        one.id: one
+        for one in (made.experiment("T-1"), made.experiment("T-2", 2.0), made.experiment("U-1", -1.0, "UNI"))
+    }
+    monkeypatch.setattr(registry, "experiments", lambda: known)
+    return made
+
+
+def test_every_verdict_is_told_with_the_checks_that_failed(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "run", "all") == 0
+    printed = capsys.readouterr().out
+    assert "T-1: reproduced (" in printed
+    assert "T-2: reproduced with a difference (" in printed
+    assert "  failed: it is 1\n    it need not be\n" in printed
+    assert "U-1: not reproduced (" in printed
+    assert "3 experiments: 1 reproduced, 1 reproduced with a difference, 1 not reproduced" in printed
+
+
+def test_strict_fails_on_what_is_not_reproduced_only(toy: Toy) -> None:
+    assert call("lab", "run", "TOY", "--strict") == 0
+    assert call("lab", "run", "all", "--strict") == 1
+
+
+def test_what_was_measured_is_not_measured_again(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    call("lab", "run", "T-1")
+    call("lab", "run", "toy")
+    assert toy.runs == ["T-1", "T-2"]
+    assert "T-1: reproduced (measured before)" in capsys.readouterr().out
+    call("lab", "run", "T-1", "--force")
+    call("lab", "run", "T-1", "--seed", "2")
+    call("lab", "run", "T-1", "--scale", "paper")
+    call("lab", "run", "T-1", "--results", "elsewhere")
+    assert toy.runs == ["T-1", "T-2", "T-1", "T-1", "T-1", "T-1"]
+
+
+@pytest.mark.parametrize("changed", [{"code": "another"}, {"settings": {"n": [1, 3]}}], ids=["code", "settings"])
+def test_other_code_or_settings_measure_anew(toy: Toy, changed: dict[str, object]) -> None:
+    call("lab", "run", "T-1")
+    (record,) = store.records(Path("results"))
+    store.save(Path("results"), replace(record, **changed))  # type: ignore[arg-type]
+    call("lab", "run", "T-1")
+    assert toy.runs == ["T-1", "T-1"]
+
+
+def test_a_result_says_where_it_comes_from_and_names_no_host(toy: Toy) -> None:
+    call("lab", "run", "T-1", "--seed", "5")
+    content = json.loads(Path("results/small/T-1-seed5.json").read_text())
+    assert content["settings"] == {"n": [1, 2]}
+    assert content["seed"] == 5
+    assert content["code"] == code_version("TOY")
+    assert content["commit"] == commit()
+    assert set(content["machine"]) == {"cores", "python", "arch", "system"} == set(machine())
+    assert content["result"]["panels"][0]["lines"] == {"a": [1.0, None], "b": [5, 2]}
+
+
+def test_a_broken_experiment_is_told_and_the_others_run(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(trial: Trial) -> Result:
+        raise ZeroDivisionError("oh")
+
+    known = registry.experiments()
+    monkeypatch.setitem(known, "T-1", replace(known["T-1"], run=breaks))
+    assert call("lab", "run", "all") == 1
+    printed = capsys.readouterr().out
+    assert "T-1: broken: ZeroDivisionError: oh" in printed
+    assert toy.runs == ["T-2", "U-1"]
+    assert not Path("results/small/T-1-seed1.json").exists()
+
+
+def test_what_is_not_a_number_breaks_the_experiment(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    known = registry.experiments()
+    known["T-1"] = toy.experiment("T-1", float("nan"))
+    assert call("lab", "run", "T-1") == 1
+    assert "is no number" in capsys.readouterr().out
+    assert list(Path("results").rglob("*.json*")) == []
+
+
+def test_what_is_not_installed_is_skipped(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    def lacks(trial: Trial) -> Result:
+        raise SetupError("there is no data", hint="install it")
+
+    known = registry.experiments()
+    known["T-1"] = replace(known["T-1"], run=lacks)
+    assert call("lab", "run", "TOY", "--strict") == 0
+    assert "T-1: skipped: there is no data; install it\nT-2: " in capsys.readouterr().out
+
+
+def test_a_scale_that_an_experiment_does_not_have_is_skipped(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "run", "T-1", "--scale", "100x") == 0
+    assert capsys.readouterr().out == "T-1: skipped: it has no scale 100x; it has small, paper\n"
+    assert toy.runs == []
+
+
+def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(trial: Trial) -> Result:
+        raise KeyboardInterrupt
+
+    known = registry.experiments()
+    second = known["T-2"]
+    known["T-2"] = replace(second, run=interrupted)
+    assert call("lab", "run", "all") == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    known["T-2"] = second
+    assert call("lab", "run", "all") == 0
+    assert toy.runs == ["T-1", "T-2", "U-1"]
+
+
+def test_a_file_is_whole_or_not_there(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    call("lab", "run", "T-1")
+    (record,) = store.records(Path("results"))
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError("disk full")
+
+    before = Path("results/small/T-1-seed1.json").read_text()
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="disk full"):
+        store.save(Path("results"), replace(record, seconds=99.0))
+    assert [path.name for path in Path("results/small").iterdir()] == ["T-1-seed1.json"]
+    assert Path("results/small/T-1-seed1.json").read_text() == before
+
+
+def test_a_file_that_is_no_result_is_told(toy: Toy) -> None:
+    Path("results/small").mkdir(parents=True)
+    Path("results/small/T-1-seed1.json").write_text("{}")
+    with pytest.raises(DataError, match="cannot be read as a result of the lab"):
+        store.records(Path("results"))
+
+
+def test_numbers_of_another_version_are_told(toy: Toy) -> None:
+    one = registry.experiments()["T-1"]
+    outcome = next(
+        runner.run_all([replace(one, run=lambda trial: Result())], runner.Choices(), lambda _: lambda a, b: None)
+    )
+    assert isinstance(outcome.error, DataError)
+    assert "cannot read its numbers" in str(outcome.error)
+
+
+def test_an_unknown_name_is_told_with_what_is_near(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "run", "T-1", "t-22") == 2
+    assert "there is no experiment or paper 't-22'\nhint: did you mean T-2" in capsys.readouterr().err
+    assert toy.runs == []
+
+
+def test_the_list_shows_ids_and_scales(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "list", "uni") == 0
+    assert capsys.readouterr().out == "U-1  small paper           a toy\n"
+
+
+def test_the_code_of_another_paper_does_not_count() -> None:
+    from watersmeet.lab.provenance import _sources
+
+    names = {path.relative_to(PACKAGE).as_posix() for path in _sources("dgr03")}
+    assert {"lab/papers/dgr03.py", "shedding/optimum.py", "lab/workloads/zipf.py", "operators/window_join.py"} <= names
+    assert not {"cli.py", "lab/cards.py", "lab/report/page.py"} & names
+    others = {path.relative_to(PACKAGE).as_posix() for path in _sources("k05")}
+    assert "lab/papers/dgr03.py" not in others
