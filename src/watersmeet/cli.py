@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -13,6 +14,7 @@ from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetErro
 from watersmeet.lab.cli import app as lab
 
 if TYPE_CHECKING:
+    from watersmeet.engine.archive.command import Asked
     from watersmeet.engine.interrupt import Interrupts
     from watersmeet.engine.local import LocalRun
     from watersmeet.engine.script import Job
@@ -227,16 +229,35 @@ def complete(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
 ) -> None:
     """Find the rows that queries in bounded memory lost, each exactly once; may be interrupted and run again."""
-    from watersmeet.engine.archive.command import complete_script
+    from watersmeet.engine.archive.command import Asked, complete_script
     from watersmeet.engine.interrupt import Interrupts
 
-    interrupts = Interrupts(_tell, "chunk")
+    text, interrupts = _text_of(file), Interrupts(_tell, "chunk")
+    asked = Asked(archive, checkpoint, into, chunk_rows, again)
     try:
-        complete_script(_text_of(file), archive, into, interrupts, None, (chunk_rows, again), quiet=quiet)
+        if engine is Engine.local:
+            complete_script(text, asked, interrupts, quiet=quiet)
+        else:
+            _complete_on_spark(text, asked, interrupts, master, quiet)
     except KeyboardInterrupt:
-        _fail("aborted; nothing of the chunk in hand was kept", INTERRUPTED)
+        _fail("aborted; the chunk in hand will be done again", INTERRUPTED)
     if interrupts.requested:
         raise typer.Exit(INTERRUPTED)
+
+
+def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: str, quiet: bool) -> None:
+    _need_spark()
+    from watersmeet.engine.archive.command import complete_script
+    from watersmeet.spark.archive import OnSpark
+    from watersmeet.spark.launch import start_spark
+    from watersmeet.spark.sources import open_on_spark
+
+    spark = start_spark(master)
+    try:
+        opener = partial(open_on_spark, spark)
+        complete_script(text, asked, interrupts, OnSpark(spark), opener, quiet=quiet)
+    finally:
+        spark.stop()
 
 
 @app.command()

@@ -95,7 +95,8 @@ class Host:
         self.commits = folder / "commits"
         self.commits.mkdir()
         self.archive = Archive.for_writing(folder / "archive", plan_of(self.sql, self.streams))
-        self.run = self.archive.follow("query", str(self.commits))
+        self.run = self.archive.run_named("query")
+        self.run.follow(commits=str(self.commits))
         self.steps = steps(random_tables(self.streams), 20)
         self.taken = 0
         self.results: Bag = Bag()

@@ -130,7 +130,7 @@ class SheddingJoin(WindowJoin):
         if window is not None and not window.partition_by:
             return float(window.count), True
         retention_us = self.strategy.join.retention_us(alias)
-        return (inf if retention_us >= FOREVER_US else retention_us + 1.0), False
+        return (inf if retention_us >= FOREVER_US else max(retention_us, 0) + 1.0), False
 
     @property
     def _in_time(self) -> bool:

@@ -91,6 +91,7 @@ class Recorder:
         self.everything = everything
         self.turn = 0
         self.recorded_rows = 0
+        self.taken_rows = 0
         self.waiting_bytes = 0
         self.ledgers = {alias: Ledger() for alias in columns}
         self._codes = {
@@ -204,7 +205,7 @@ class Recorder:
         tables = [self._table(i, ledger.waiting) for i, ledger in enumerate(self.ledgers.values()) if ledger.waiting]
         for ledger in self.ledgers.values():
             ledger.waiting = []
-        self.waiting_bytes = 0
+        self.waiting_bytes, self.taken_rows = 0, self.recorded_rows
         records = pa.concat_tables([self.schema.empty_table(), *tables], promote_options="default")
         before, self._told = self._told, (results, lost or 0)
         return Page(records, results - before[0], None if lost is None else lost - before[1])

@@ -3,44 +3,57 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.engine.archive.complete import Completing, Worker, archive_of
-from watersmeet.engine.archive.completion import Completion, Round
-from watersmeet.engine.archive.folder import Archive
+from watersmeet.engine.archive.completion import CHUNK_ROWS, Completion, Round
+from watersmeet.engine.archive.folder import Archive, follow_checkpoint
 from watersmeet.engine.archive.targets import FolderTarget, Target, target_of
 from watersmeet.engine.interrupt import Interrupts
 from watersmeet.engine.progress import NoProgress, progress_on
-from watersmeet.engine.script import CONSOLE, Job, read_script
+from watersmeet.engine.script import CONSOLE, Job, Opener, open_in_process, read_script
 from watersmeet.errors import OptionError
 from watersmeet.model.time import format_instant
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says; see `Completing` and `folder.follow_checkpoint`."""
+
+    archive: str | None = None
+    checkpoint: str | None = None
+    into: Path | None = None
+    chunk_rows: int = CHUNK_ROWS
+    again: bool = False
+
+
 def complete_script(
     text: str,
-    archive: str | None,
-    into: Path | None,
+    asked: Asked,
     interrupts: Interrupts,
-    worker: Worker | None,
-    choices: tuple[int, bool],
+    worker: Worker | None = None,
+    opener: Opener = open_in_process,
     *,
     quiet: bool,
 ) -> None:
-    """choices: the rows of a chunk, and whether to begin from the beginning."""
-    jobs = read_script(text, open_sources=False)
-    for job in _with_archive(jobs, archive):
-        completion = Completion(Archive.open(archive or archive_of(job.plan)), job.plan, chunk_rows=choices[0])
-        _complete(job, Completing(completion, _target(job, into), worker), interrupts, choices[1], quiet)
+    jobs = read_script(text, open_sources=False, opener=opener)
+    for job in _with_archive(jobs, asked):
+        path = asked.archive or archive_of(job.plan)
+        if asked.checkpoint is not None:
+            follow_checkpoint(path, asked.checkpoint)
+        completion = Completion(Archive.open(path), job.plan, chunk_rows=asked.chunk_rows)
+        _complete(job, Completing(completion, _target(job, asked.into), worker), interrupts, asked.again, quiet)
         if interrupts.requested:
             return
 
 
-def _with_archive(jobs: list[Job], archive: str | None) -> list[Job]:
-    if archive is not None:
+def _with_archive(jobs: list[Job], asked: Asked) -> list[Job]:
+    if asked.archive is not None or asked.checkpoint is not None:
         if len(jobs) > 1:
             raise OptionError(
-                f"--archive names one archive, but the script has {len(jobs)} queries",
-                hint="leave it out: every query knows its own archive",
+                f"--archive and --checkpoint are of one query, but the script has {len(jobs)}",
+                hint="leave them out: every query knows its own archive",
             )
         return jobs
     archived = [job for job in jobs if job.plan.shedding is not None and job.plan.shedding.archive is not None]

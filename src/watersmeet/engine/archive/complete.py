@@ -13,6 +13,7 @@ from watersmeet.engine.archive.completion import CHUNK_ROWS, Completion, Progres
 from watersmeet.engine.archive.disk import locked
 from watersmeet.engine.archive.folder import Archive
 from watersmeet.engine.archive.targets import Target
+from watersmeet.engine.sinks import Sink
 from watersmeet.errors import OptionError
 from watersmeet.plan.nodes import Plan
 
@@ -23,15 +24,29 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class Worker(Protocol):
-    """Finds the missing combinations of one chunk, in this process or elsewhere."""
+    """Brings the missing combinations of one chunk into a target, in this process or elsewhere; says how many."""
 
-    def chunk(self, completion: Completion, of: Round, chunk: int) -> Batches: ...
+    def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int: ...
 
 
 class InProcess:
-    def chunk(self, completion: Completion, of: Round, chunk: int) -> Batches:
-        for group in completion.parts:
-            yield from completion.missing(group, of, chunk)
+    def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int:
+        missing = (batch for group in completion.parts for batch in completion.missing(group, of, chunk))
+        return written(missing, target.sink(name))
+
+
+def written(batches: Batches, sink: Sink) -> int:
+    """Write all or nothing; how many rows there were."""
+    rows = 0
+    try:
+        for batch in batches:
+            rows += batch.num_rows
+            sink.write(batch)
+        sink.close()
+    except BaseException:
+        sink.abort()
+        raise
+    return rows
 
 
 @dataclass(frozen=True)
@@ -140,17 +155,7 @@ class Completing:
         assert of is not None
         if self.on_chunk is not None:
             self.on_chunk(of, of.next_chunk)
-        completed = 0
-        sink = self.target.sink(self._name(of))
-        try:
-            for batch in self.worker.chunk(self.completion, of, of.next_chunk):
-                completed += batch.num_rows
-                sink.write(batch)
-            sink.close()
-        except BaseException:
-            sink.abort()
-            raise
-        return completed
+        return self.worker.chunk(self.completion, of, of.next_chunk, self.target, self._name(of))
 
     @property
     def _prefix(self) -> str:

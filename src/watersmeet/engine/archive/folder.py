@@ -3,12 +3,12 @@
     watersmeet.json                       the query
     run-<id>/tables/<name>.parquet        static tables as the run saw them
     run-<id>/<bucket>-<batch>.parquet     what a bucket recorded in a batch
-    run-<id>/batches.json                 on a host with batches: where they are committed
+    run-<id>/batches.json                 on a host with batches: how to tell which of them count
     completion.json                       what was completed
 
 A run in this process writes into a hidden folder, which gets its name when the run is over. A host that commits
 batches writes into the folder at once: a batch that is run again overwrites its own files, and the files of one that
-was never committed do not count.
+was never committed do not count. As a batch begins when the one before it was committed, only the last is in doubt.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ import pyarrow.parquet as pa_parquet
 from watersmeet.engine.archive.description import FILE, Description
 from watersmeet.engine.archive.disk import reading, replace_file, replace_parquet
 from watersmeet.engine.sinks import writable
-from watersmeet.errors import DataError, SinkError
+from watersmeet.errors import SinkError, SourceError
 from watersmeet.plan.nodes import Plan
 from watersmeet.shedding.recording import Page
 
@@ -54,6 +55,10 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @classmethod
+    def of(cls, archive: Path, name: str) -> RunFolder:
+        return cls(archive / f"{_RUN}{name}")
+
     @property
     def name(self) -> str:
         return self.path.name.removeprefix(_RUN)
@@ -66,7 +71,7 @@ class RunFolder:
 
     def write_table(self, name: str, data: pa.Table) -> None:
         with writable(self.path):
-            (self.path / _TABLES).mkdir(exist_ok=True)
+            (self.path / _TABLES).mkdir(parents=True, exist_ok=True)
         replace_parquet(self.path / _TABLES / f"{name}.parquet", data)
 
     def table(self, name: str) -> pa.Table:
@@ -76,29 +81,35 @@ class RunFolder:
 
     def parts(self) -> list[Part]:
         """The files that count, in the order they were written in."""
-        committed = self._committed()
         found = [
             Part(path, *map(int, path.stem.split("-")))
             for path in self.path.glob("*-*.parquet")
             if not path.name.startswith(".")
         ]
-        return sorted(
-            (p for p in found if committed is None or p.batch in committed), key=lambda p: (p.bucket, p.batch)
-        )
+        last = max((part.batch for part in found), default=0)
+        counting = found if self._counts(last) else [part for part in found if part.batch < last]
+        return sorted(counting, key=lambda part: (part.bucket, part.batch))
 
-    def _committed(self) -> set[int] | None:
-        """The batches that were committed; None if the run is whole because it has its name."""
+    def _counts(self, last: int) -> bool:
+        """Whether the last batch was committed. A run that is whole has nothing to say about batches."""
         path = self.path / BATCHES
         if not path.exists():
-            return None
+            return True
         with reading(self.path, path):
-            commits = Path(json.loads(path.read_text(encoding="utf-8"))["commits"])
-        if not commits.is_dir():
-            raise DataError(
-                f"{commits}, which tells what batches of {self.path} count, is not there",
-                hint="complete before the checkpoint is removed, or say where it is now: --checkpoint DIR",
-            )
-        return {int(one.name) for one in commits.iterdir() if one.name.isdigit()}
+            told = json.loads(path.read_text(encoding="utf-8"))
+        commits = told.get("commits")
+        return last <= told.get("until", -1) or (commits is not None and (Path(commits) / str(last)).exists())
+
+    def follow(self, **told: Any) -> None:
+        """Make the folder of a run with batches. `commits` is a folder with a file for each that was committed, `until`
+        the last one that was."""
+        with writable(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        if told or not (self.path / BATCHES).exists():
+            replace_file(self.path / BATCHES, json.dumps(told))
+
+    def has_table(self, name: str) -> bool:
+        return (self.path / _TABLES / f"{name}.parquet").exists()
 
 
 class OpenRun(RunFolder):
@@ -157,16 +168,8 @@ class Archive:
     def begin(self) -> OpenRun:
         return OpenRun(self.path)
 
-    def follow(self, run: str, commits: str) -> RunFolder:
-        """The folder of a run whose batches are committed elsewhere, by files of their numbers in a folder."""
-        folder = self.run_named(run)
-        with writable(folder.path):
-            folder.path.mkdir(exist_ok=True)
-        replace_file(folder.path / BATCHES, json.dumps({"commits": commits}))
-        return folder
-
     def run_named(self, name: str) -> RunFolder:
-        return RunFolder(self.path / f"{_RUN}{name}")
+        return RunFolder.of(self.path, name)
 
     def runs(self) -> list[RunFolder]:
         return [RunFolder(path) for path in sorted(self.path.glob(f"{_RUN}*")) if path.is_dir()]
@@ -181,3 +184,18 @@ def by_bucket(parts: Iterable[Part]) -> Mapping[int, list[Part]]:
     for part in parts:
         buckets.setdefault(part.bucket, []).append(part)
     return buckets
+
+
+def follow_checkpoint(archive: str | Path, checkpoint: str) -> None:
+    """Let the checkpoint of a Spark query say which batches count."""
+    folder = Path(checkpoint).expanduser().absolute()
+    try:
+        query = str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
+    except (OSError, ValueError, KeyError):
+        raise SourceError(
+            f"{checkpoint} is not the checkpoint of a query", hint="give the folder that the query was started with"
+        ) from None
+    run = RunFolder.of(Archive.open(archive).path, query)
+    if not run.path.is_dir():
+        raise SourceError(f"the query of checkpoint {checkpoint} did not write to the archive {archive}")
+    run.follow(commits=str(folder / "commits"))
