@@ -197,7 +197,7 @@ class Recorder:
         told = {name: pa.array(np.full(count, v) if isinstance(v, int) else v) for name, v in own.items()}
         record = {**told, **(values or {})}
         self.ledgers[alias].waiting.append(record)
-        self.waiting_bytes += sum(int(column.nbytes) for column in record.values())
+        self.waiting_bytes += 8 * count * len(told) + sum(_size(column) for column in (values or {}).values())
 
     def take(self, results: int, lost: int | None) -> Page:
         """All that was recorded since the last time; the join has given and lost so many in all, as far as it knows."""
@@ -213,3 +213,8 @@ class Recorder:
     def _table(self, number: int, waiting: list[dict[str, pa.Array]]) -> pa.Table:
         table = pa.concat_tables((pa.table(one) for one in waiting), promote_options="default")
         return table.append_column(INPUT, pa.array(np.full(table.num_rows, number, np.int8)))
+
+
+def _size(column: pa.Array) -> int:
+    """About how many bytes; Arrow takes long to say it exactly."""
+    return 8 * len(column) if pa.types.is_primitive(column.type) else int(column.nbytes)

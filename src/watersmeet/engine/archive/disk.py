@@ -26,7 +26,9 @@ def replace_parquet(path: Path, table: pa.Table) -> int:
     """The same for a table; returns the bytes written."""
     temporary = _hidden(path)
     with writable(path), _removed_on_failure(temporary):
-        pa_parquet.write_table(table, temporary, compression="zstd")
+        # Numbers hardly repeat, so dictionaries of them would only take time.
+        texts = [field.name for field in table.schema if not pa.types.is_primitive(field.type)]
+        pa_parquet.write_table(table.combine_chunks(), temporary, compression="zstd", use_dictionary=texts)
         size = temporary.stat().st_size
         temporary.replace(path)
     return size
