@@ -101,8 +101,10 @@ def test_results_that_are_not_asked_for_to_the_end_leave_nothing_either(tmp_path
     assert files_in(tmp_path) == ["archive/watersmeet.json"]
 
 
-def test_an_archive_that_is_explained_is_not_written(tmp_path):
-    session_of().sql(archiving(tmp_path / "archive")).explain(analyze=True)
+def test_a_query_that_is_only_explained_or_tried_on_other_rows_archives_nothing(tmp_path):
+    query = session_of().sql(archiving(tmp_path / "archive"))
+    query.explain(analyze=True)
+    query.over(dict(zip("ab", random_tables(2), strict=True))).to_arrow()
     assert files_in(tmp_path) == []
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -72,10 +73,10 @@ class RunFolder:
     def write_table(self, name: str, data: pa.Table) -> None:
         with writable(self.path):
             (self.path / _TABLES).mkdir(parents=True, exist_ok=True)
-        replace_parquet(self.path / _TABLES / f"{name}.parquet", data)
+        replace_parquet(self._table_path(name), data)
 
     def table(self, name: str) -> pa.Table:
-        path = self.path / _TABLES / f"{name}.parquet"
+        path = self._table_path(name)
         with reading(self.path, path):
             return pa_parquet.read_table(path, partitioning=None)
 
@@ -109,7 +110,10 @@ class RunFolder:
             replace_file(self.path / BATCHES, json.dumps(told))
 
     def has_table(self, name: str) -> bool:
-        return (self.path / _TABLES / f"{name}.parquet").exists()
+        return self._table_path(name).exists()
+
+    def _table_path(self, name: str) -> Path:
+        return self.path / _TABLES / f"{quote(name, safe='')}.parquet"
 
 
 class OpenRun(RunFolder):
