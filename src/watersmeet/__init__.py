@@ -25,6 +25,7 @@ from watersmeet.errors import (
 
 if TYPE_CHECKING:
     from watersmeet.checking import Report, check
+    from watersmeet.engine.archive.complete import complete
     from watersmeet.session import Query, Session
     from watersmeet.spark.packed import ParquetStream
 
@@ -46,6 +47,7 @@ __all__ = [
     "WatersmeetError",
     "WindowError",
     "check",
+    "complete",
 ]
 
 
@@ -59,6 +61,10 @@ def __getattr__(name: str) -> Any:
         from watersmeet import session
 
         return getattr(session, name)
+    if name == "complete":
+        from watersmeet.engine.archive.complete import complete
+
+        return complete
     if name == "ParquetStream":
         from watersmeet.spark.packed import ParquetStream
 
@@ -67,4 +73,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check"])
+    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check", "complete"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -13,6 +14,7 @@ from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetErro
 from watersmeet.lab.cli import app as lab
 
 if TYPE_CHECKING:
+    from watersmeet.engine.archive.command import Asked
     from watersmeet.engine.interrupt import Interrupts
     from watersmeet.engine.local import LocalRun
     from watersmeet.engine.script import Job
@@ -231,6 +233,60 @@ def advise(
     except KeyboardInterrupt:
         _fail("aborted", INTERRUPTED)
     typer.echo(told)
+
+
+@app.command()
+def complete(
+    file: Script,
+    archive: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The archive, if it is not where the query's OPTIONS say.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where the work is done.")] = Engine.spark,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The checkpoint of a query on Spark, if it has moved since.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder for the rows, instead of the query's sink.")
+    ] = None,
+    chunk_rows: Annotated[
+        int, typer.Option(min=1, help="So many archived rows are joined at a time; each such chunk is kept for good.")
+    ] = 1 << 20,
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin from the beginning, also with what was completed before.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+) -> None:
+    """Find the rows that queries in bounded memory lost, each exactly once; may be interrupted and run again."""
+    from watersmeet.engine.archive.command import Asked, complete_script
+    from watersmeet.engine.interrupt import Interrupts
+
+    text, interrupts = _text_of(file), Interrupts(_tell, "chunk")
+    asked = Asked(archive, checkpoint, into, chunk_rows, again)
+    try:
+        if engine is Engine.local:
+            complete_script(text, asked, interrupts, quiet=quiet)
+        else:
+            _complete_on_spark(text, asked, interrupts, master, quiet)
+    except KeyboardInterrupt:
+        _fail("aborted; the chunk in hand will be done again", INTERRUPTED)
+    if interrupts.requested:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: str, quiet: bool) -> None:
+    _need_spark()
+    from watersmeet.engine.archive.command import complete_script
+    from watersmeet.spark.archive import OnSpark
+    from watersmeet.spark.launch import start_spark
+    from watersmeet.spark.sources import open_on_spark
+
+    spark = start_spark(master)
+    try:
+        opener = partial(open_on_spark, spark)
+        complete_script(text, asked, interrupts, OnSpark(spark), opener, quiet=quiet)
+    finally:
+        spark.stop()
 
 
 @app.command()

@@ -159,7 +159,8 @@ class Query:
         return self._host.final(self.plan, self._metrics)
 
     def over(self, tables: Mapping[str, pa.Table]) -> Query:
-        """The same query over other rows: a table for each of its streams and static tables, by name."""
+        """The same query over other rows: a table for each of its streams and static tables, by name. It archives
+        nothing, as those rows are not the query's own."""
         session = Session()
         session._host = self._host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
@@ -168,7 +169,8 @@ class Query:
                 session.stream(relation.name, tables[relation.name], time=relation.time, lateness=lateness)
             else:
                 session.table(relation.name, tables[relation.name])
-        return session.sql(self.plan.sql)
+        plan = session.sql(self.plan.sql).plan
+        return Query(replace(plan, options=replace(plan.options, archive="none")), self._host)
 
     def metrics(self) -> dict[str, Any]:
         """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""

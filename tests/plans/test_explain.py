@@ -20,7 +20,7 @@ QUERIES = sorted(FOLDER.glob("explain_*.sql"))
 # Set to rewrite the golden texts; the diff is then for review.
 REWRITE = bool(os.environ.get("WATERSMEET_REWRITE"))
 # Queries that are understood but not run yet, with the words that the refusal must hold.
-REFUSED = {"option": "option archive = 'cold'"}
+REFUSED: dict[str, str] = {}
 
 
 def catalog_with_rates() -> Catalog:

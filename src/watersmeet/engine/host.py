@@ -76,20 +76,22 @@ class LocalHost:
         return advise(plan, sample_rows, policies, seconds=seconds)
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        from watersmeet.engine.archive.recorded_run import archived_batches
         from watersmeet.engine.local import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
         run.metrics = metrics
-        return run.batches()
+        return archived_batches(run)
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        from watersmeet.engine.archive.recorded_run import archived_batches
         from watersmeet.engine.final import check_final, final_answer
         from watersmeet.engine.local import LocalRun
 
         check_final(plan)
         run = LocalRun(plan)
         run.metrics = metrics
-        answer = pa.Table.from_batches(run.batches(), schema=plan.output_schema)
+        answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
         return answer if plan.kind == "rows" else final_answer(answer, plan, run.last_event_us)
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> Any:

@@ -11,9 +11,11 @@ from types import FrameType
 class Interrupts:
     """Remembers whether a stop was asked for, across the runs of a script."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], unit: str = "batch") -> None:
+        """unit: what is finished before a run stops."""
         self.requested = False
         self._tell = tell
+        self._unit = unit
 
     @contextmanager
     def stopping(self, request_stop: Callable[[], None]) -> Iterator[None]:
@@ -24,7 +26,7 @@ class Interrupts:
                 raise KeyboardInterrupt
             self.requested = True
             request_stop()
-            self._tell("stopping after the batch in hand; press Ctrl-C again to abort")
+            self._tell(f"stopping after the {self._unit} in hand; press Ctrl-C again to abort")
 
         before = signal.signal(signal.SIGINT, handle)
         try:

@@ -13,7 +13,7 @@ from watersmeet.engine.clock import StreamClock
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.sources import Source
 from watersmeet.errors import SourceError
-from watersmeet.model.catalog import Relation
+from watersmeet.model.catalog import Relation, Table
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator
@@ -53,6 +53,8 @@ class LocalRun:
         self.plan = plan
         self.batch_rows = batch_rows
         self.on_progress: Callable[[Metrics], None] | None = None
+        self.on_step: Callable[[], None] | None = None
+        self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         self.metrics = Metrics()
         self._built = built or build_query(plan, quantum=quantum)
         self.operator = self._built.operator
@@ -72,6 +74,8 @@ class LocalRun:
             if feed is None:
                 break
             yield from self._step(feed)
+            if self.on_step is not None:
+                self.on_step()
             self._report()
         self._report()
 
@@ -105,6 +109,8 @@ class LocalRun:
         for table, load in self._built.tables:
             for batch in self._read(table):
                 load(batch)
+                if self.on_table is not None:
+                    self.on_table(table, batch)
 
     @property
     def last_event_us(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
 
-_OPTIONAL = ("shed_by_stream", "lost_between", "switches", "work", "delays")
+_OPTIONAL = ("shed_by_stream", "archived_rows", "archived_bytes", "lost_between", "switches", "work", "delays")
 
 
 @dataclass
@@ -17,7 +17,8 @@ class Metrics:
     `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
     because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
     given; all three are None if the losses are not known. `incomplete_rows` are rows that did not meet all their
-    partners (DGR03's ArM): what completion would have to read again.
+    partners (DGR03's ArM): what completion would have to read again. `archived_rows` were written down for
+    that.
     `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process.
@@ -29,6 +30,8 @@ class Metrics:
     expired_rows: int = 0
     shed_rows: int = 0
     shed_by_stream: dict[str, int] = field(default_factory=dict)
+    archived_rows: int = 0
+    archived_bytes: int = 0
     results: int = 0
     lost_results: int | None = 0
     lost_between: tuple[int, int] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from watersmeet.engine.archive.recorded_run import archiving
 from watersmeet.engine.final import check_final, final_answer
 from watersmeet.engine.interrupt import Interrupts
 from watersmeet.engine.local import LocalRun
@@ -33,7 +34,7 @@ def run_job(
         check_final(plan)
     sink = sink_from_options(job.name, job.sink, plan.schema if final else plan.output_schema)
     try:
-        with interrupts.stopping(run.request_stop):
+        with archiving(run), interrupts.stopping(run.request_stop):
             batches = run.batches()
             if final and plan.kind == "changes":
                 log = pa.Table.from_batches(batches, schema=plan.output_schema)

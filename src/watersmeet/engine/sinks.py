@@ -17,7 +17,7 @@ from watersmeet.errors import SinkError
 
 MODES = ("error", "overwrite", "append")
 ALIASES = {"jsonl": "json", "ndjson": "json"}
-_SUFFIXES = {"parquet": ".parquet", "csv": ".csv", "json": ".json"}
+SUFFIXES = {"parquet": ".parquet", "csv": ".csv", "json": ".json"}
 
 
 class Sink(Protocol):
@@ -56,18 +56,27 @@ class FileSink:
 def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) -> Sink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for; options of other hosts are left alone."""
     given = {key.lower(): value for key, value in options.items()}
+    kind, path = kind_and_path(name, given)
+    if path is None:
+        return ConsoleSink(schema, sys.stdout, limit=_limit(name, given))
+    return _open(path, kind, _mode(name, given), schema, given)
+
+
+def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | None]:
+    """The kind of a sink and where it writes to; the console has no path."""
+    given = {key.lower(): value for key, value in options.items()}
     path = given.get("path")
     kind = given.get("sink", "").lower() or _kind_of(name, path)
     kind = ALIASES.get(kind, kind)
     if kind == "console":
-        return ConsoleSink(schema, sys.stdout, limit=_limit(name, given))
+        return kind, None
     if kind not in WRITERS:
         raise SinkError(f"there is no sink {kind!r}", hint="sink may be 'parquet', 'csv', 'json' or 'console'")
     if not path:
         raise SinkError(f"sink {name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
     if "\0" in path:
         raise SinkError(f"sink {name!r} has a path with a NUL character in it: {path!r}")
-    return _open(Path(path).expanduser(), kind, _mode(name, given), schema, given)
+    return kind, Path(path).expanduser()
 
 
 def _kind_of(name: str, path: str | None) -> str:
@@ -104,10 +113,10 @@ def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[
         if path.is_dir():
             return _open_in_folder(path, kind, mode, schema, options)
         start = _start(path, kind) if mode == "append" and path.exists() else None
-        return _file_sink(path, kind, schema, options, start)
+        return file_sink(path, kind, schema, options, start)
 
 
-def _file_sink(target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> FileSink:
+def file_sink(target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> FileSink:
     temporary = _temporary_name(target)
     try:
         return FileSink(target, temporary, WRITERS[kind](temporary, schema, options, start))
@@ -122,8 +131,8 @@ def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options
             f"{path} is a folder, and overwrite replaces only files",
             hint="remove the folder first, or say mode = 'append' to add a file to it",
         )
-    part = path / f"part-{_next_part(path):05d}-{uuid4().hex[:8]}{_SUFFIXES[kind]}"
-    return _file_sink(part, kind, schema, options, start=None)
+    part = path / f"part-{_next_part(path):05d}-{uuid4().hex[:8]}{SUFFIXES[kind]}"
+    return file_sink(part, kind, schema, options, start=None)
 
 
 def _next_part(folder: Path) -> int:

@@ -27,7 +27,7 @@ MAX_BUCKETS = 1 << 24
 _INTERVALS = {"refresh": "eager", "expire": "eager"}
 _CHOSEN_BY_COST = {("expire", "auto")}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
-_RUNNABLE = {"archive": ("none",)}
+_RUNNABLE: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,22 @@ from watersmeet.errors import OptionError
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import Options
 
-SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall")
+SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall", "archive")
 DEFAULT_POLICY = "prob"
 
 
 @dataclass(frozen=True)
 class Shedding:
     """What OPTIONS say about forgetting rows early. `recall` is how the losses are counted: `exact` keeps the time and
-    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing."""
+    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing. `archive` is
+    where what completion needs is written."""
 
     memory: Memory
     policy: str = DEFAULT_POLICY
     allocation: str = "fixed"
     seed: int = 1
     recall: str = "exact"
+    archive: str | None = None
 
     @classmethod
     def of(cls, options: Options, streams: Sequence[str]) -> Shedding | None:
@@ -31,11 +33,9 @@ class Shedding:
         if not options.has("memory"):
             for name in given:
                 if (name, getattr(options, name)) != ("shed", "none"):
+                    does = "is for what is forgotten" if name == "archive" else "says what to forget"
                     raise _wrong(
-                        options,
-                        name,
-                        "says what to forget, but there is no bound on memory",
-                        "add memory = '100000 rows'",
+                        options, name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'"
                     )
             return None
         memory = Memory.parse(options.memory)
@@ -64,6 +64,7 @@ class Shedding:
                 f"is less than one row for each of {least} streams",
                 f"write memory = '{least} rows' or more",
             )
+        archive = _archive(options) if options.has("archive") else None
         policy = DEFAULT_POLICY if options.shed == "auto" else options.shed
         if policy == "arm" and options.recall != "exact":
             raise _wrong(
@@ -72,7 +73,7 @@ class Shedding:
                 "keeps no records of rows that are gone, by which shed = 'arm' knows incomplete rows",
                 "write recall = 'exact', or another policy",
             )
-        return cls(memory, policy, options.allocation, int(options.shed_seed), options.recall)
+        return cls(memory, policy, options.allocation, int(options.shed_seed), options.recall, archive)
 
     @classmethod
     def of_no_join(cls, options: Options, why: str) -> None:
@@ -85,6 +86,18 @@ class Shedding:
                     f"cannot be used here: {why}",
                     "shed rows only in a plain join: SELECT … FROM … WHERE",
                 )
+
+
+def _archive(options: Options) -> str:
+    """A folder of this machine, or one that all machines of a cluster see under the same name."""
+    path = options.archive.removeprefix("file://")
+    if not path.strip() or "\0" in path:
+        raise _wrong(options, "archive", "is not the name of a folder", "write archive = 'archive/orders'")
+    if "://" in path:
+        raise _wrong(
+            options, "archive", "is an address, not a folder", "write a path that is mounted: archive = '/mnt/archive'"
+        )
+    return path
 
 
 def _wrong(options: Options, name: str, why: str, hint: str) -> OptionError:

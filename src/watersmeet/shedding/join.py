@@ -24,7 +24,7 @@ from watersmeet.operators.program import Program
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.state.window_store import WindowStore
 from watersmeet.operators.window_join import WindowJoin
-from watersmeet.plan.expressions import Expression
+from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
@@ -33,13 +33,13 @@ from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.recall import PaneCounts, pane_counts
+from watersmeet.shedding.recording import Recorder, columns_to_record
 from watersmeet.shedding.store import Marks, SheddingStore, Worth
 
 # What rows and time change in a join.
 REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
-    "oldest_us",
-    "settled_us", "counters",
+    "oldest_us", "settled_us", "counters", "recorder",
 )  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
@@ -54,6 +54,9 @@ class SheddingJoin(WindowJoin):
         self.shedding = shedding
         self.policy = POLICIES[shedding.policy]
         self.on_shed: OnShed | None = None
+        selected = {c for _, e in columns for c in columns_of(e)}
+        streams = [one.alias for one in strategy.join.streams] if shedding.archive else []
+        self.recorded = {alias: columns_to_record(strategy, alias, selected) for alias in streams}
         super().__init__(strategy, columns)
         self.shed = {alias: store for alias, store in self.stores.items() if isinstance(store, SheddingStore)}
         beside = PaneCounts.bytes_per_row() if shedding.recall == "panes" else 0.0
@@ -79,6 +82,7 @@ class SheddingJoin(WindowJoin):
         self.settled_us = BEGINNING_US
         self.counters = self._fresh_counters()
         self.newly_flawed: Marks | None = None
+        self.recorder: Recorder | None = None
 
     # ---- what it is made of -----------------------------------------------------------------------------------------
 
@@ -87,6 +91,7 @@ class SheddingJoin(WindowJoin):
             return super()._make_store(alias)
         position = self.code_positions[alias]
         shown = [*(e for _, e in self.columns), *self.strategy.residuals, *self.strategy.verified]
+        shown += self.recorded.get(alias, ())
         return SheddingStore(
             len(position),
             [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)],
@@ -95,6 +100,10 @@ class SheddingJoin(WindowJoin):
             counted=alias in self.mortal,
             forgetful=self.shedding.recall != "exact",
         )
+
+    def start_recording(self) -> None:
+        """From now on, write down what completion needs; whoever asks for it takes the records away."""
+        self.recorder = Recorder(self.recorded, self.code_positions, everything=self.shedding.recall != "exact")
 
     def _check_size(self) -> None:
         """A bound in bytes must hold a row of each stream; how large one is only this operator knows."""
@@ -189,8 +198,17 @@ class SheddingJoin(WindowJoin):
         """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
         assert deaths is None
         for part, until_us in rounds(batch, self.piece_rows * max(len(self.shed), 1)):
-            yield from super().push_together(part, quietly=quietly)
+            yield from super().push_together(part, self._deaths(part), quietly=quietly)
             self.settle(until_us)
+
+    def _deaths(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
+        deaths = {
+            alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
+        }
+        if self.recorder is not None:
+            for alias, died in deaths.items():
+                self.recorder.died(alias, died)
+        return deaths
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from super().advance(watermarks)
@@ -210,6 +228,8 @@ class SheddingJoin(WindowJoin):
         self.oldest_us = min(self.oldest_us, int(rows.times.min()))
         clock = store.times[first:last] if self._in_time else np.arange(self.arrived, self.arrived + len(rows))
         self.arrived += len(rows)
+        if self.recorder is not None:
+            self.recorder.stored(alias, store, rows, first)
         for other, counts in self.panes.items():
             if other != alias:
                 counts.meet(store, first, last)
@@ -231,6 +251,8 @@ class SheddingJoin(WindowJoin):
                 self.counters.lost_results += whole.size - kept
             if self.shedding.recall == "exact":
                 self._note_flaws(program, numbers, whole, rows)
+            if self.recorder is not None:
+                self.recorder.lost(program.visits, numbers[:, ~whole], len(rows), self.shed)
             numbers = numbers[:, whole]
         if kept:
             yield from super()._results(program, numbers, rows)
@@ -285,6 +307,8 @@ class SheddingJoin(WindowJoin):
             self.panes[alias].add(store, positions)
         if self.on_shed is not None:
             self.on_shed(alias, positions, slots)
+        if self.recorder is not None:
+            self.recorder.shed(alias, store, positions, slots)
         self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + positions.size
         if store.forgetful:
             store.squeeze_records()

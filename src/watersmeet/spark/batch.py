@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.conform import conform
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.shedding.durable import push_side_by_side
+from watersmeet.spark.archive import write_page_into
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.pack import GUARD, in_time_order, timed
 from watersmeet.spark.packets import from_packet
 from watersmeet.spark.types import spark_layout
 
 
-def bucket_answer(job: SparkJob) -> Callable[[pa.Table], pa.Table]:
-    """The function for applyInArrow that answers one bucket from all its packets."""
+def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Table], pa.Table]:
+    """The function for applyInArrow that answers one bucket from all its packets, and archives what it let go of."""
 
     def answer(packets: pa.Table) -> pa.Table:
         layout = spark_layout(job.plan.output_schema)
@@ -35,6 +37,8 @@ def bucket_answer(job: SparkJob) -> Callable[[pa.Table], pa.Table]:
                 arrived[one.alias] = in_time_order(rows)
         results += push_side_by_side(operator, arrived)
         results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
+        if run is not None:
+            write_page_into(run, operator, packets["bucket"][0].as_py(), 0)
         return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
 
     return answer

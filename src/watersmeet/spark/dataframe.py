@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
+from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.build import is_plain_join
 from watersmeet.engine.conform import conform
 from watersmeet.errors import CatalogError
@@ -23,6 +24,7 @@ from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.spark.archive import with_archive
 from watersmeet.spark.batch import bucket_answer, stateless_answer
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.join_job import JoinJob
@@ -38,8 +40,11 @@ FIRST = "_first_"  # in the name under which a first stage is observed
 INSTANT = "__instant"
 
 
-def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBSERVED) -> DataFrame:
-    """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name."""
+def dataframe(
+    spark: SparkSession, plan: Plan, buckets: int, observed: str = OBSERVED, run: OpenRun | None = None
+) -> DataFrame:
+    """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
+    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits."""
     staged = in_stages(plan)
     if staged is not None:
         return _second_stage(spark, staged, buckets, observed)
@@ -62,7 +67,7 @@ def dataframe(spark: SparkSession, plan: Plan, buckets: int, observed: str = OBS
     packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
     grouped = packed.groupBy("bucket")
     if not any(streaming):
-        return grouped.applyInArrow(bucket_answer(job), out)
+        return grouped.applyInArrow(bucket_answer(job, run), out)
     output = output_of(job)
     joined = grouped.transformWithStateInPandas(
         BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
@@ -107,6 +112,7 @@ Source = DataFrame | ParquetStream | Following
 def make_job(plan: Plan, buckets: int) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
     plan.options.require_runnable()
+    plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     return SparkJob.of(plan, tables, buckets)
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.engine.advice import Advice, advise
+from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.conform import conform
 from watersmeet.engine.final import check_final, final_answer
 from watersmeet.engine.host import Explaining, explained, reservation
@@ -19,6 +20,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.spark.archive import archived_answer, refuse_archive
 from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
@@ -66,15 +68,25 @@ class SparkHost:
         return "".join(parts)
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> DataFrame:
+        df = self._dataframe(plan, metrics, None)
+        if not df.isStreaming:
+            refuse_archive(plan)
+        return df
+
+    def _dataframe(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> DataFrame:
         observed = f"{OBSERVED}_{next(_serial)}"
-        df = dataframe(self.spark, plan, self.buckets, observed)
+        df = dataframe(self.spark, plan, self.buckets, observed, run)
         if df.isStreaming:
             ensure_settings(self.spark)
             listener_of(self.spark).follow(observed, metrics)
         return df
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-        df = self.dataframe(plan, metrics)
+        with archived_answer(plan) as run:
+            return iter(self._answer(plan, metrics, run))
+
+    def _answer(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> list[pa.RecordBatch]:
+        df = self._dataframe(plan, metrics, run)
         if df.isStreaming:
             raise UnsupportedError(
                 "the inputs are streaming DataFrames, whose answer never ends",
@@ -85,7 +97,7 @@ class SparkHost:
         metrics.results = table.num_rows
         if plan.kind != "rows":
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
-        return iter([conform(batch, plan.output_schema) for batch in table.to_batches()])
+        return [conform(batch, plan.output_schema) for batch in table.to_batches()]
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         check_final(plan)

@@ -14,7 +14,7 @@ from watersmeet.engine.build import build_query, is_plain_join
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.contract import Operator
-from watersmeet.plan.nodes import Input, Plan
+from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.plan.strategy import Code
@@ -114,6 +114,9 @@ class SparkJob(ABC):
         """The keys that place the rows of a stream."""
         dimensions = self.partitioning.dimensions
         return [dimension.keys[one.alias] for dimension in dimensions if one.alias in dimension.keys]
+
+    def table_schema(self, name: str) -> pa.Schema:
+        return next(one.schema for one in relations_below(self.plan.root) if one.name == name)
 
     def make_operator(self) -> Operator:
         """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from watersmeet.engine.build import runnable_join
 from watersmeet.model.windows import Rows
 from watersmeet.operators.admission import Admission
+from watersmeet.operators.contract import Operator
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.explain import window_text
@@ -18,6 +19,7 @@ from watersmeet.plan.nodes import Input, Join, Plan, Project
 from watersmeet.plan.options import Options
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.shedding.durable import shedding_join_of
 from watersmeet.spark.job import SparkJob, stream_of
 
 # Of an announced row: whether it belongs to this bucket.
@@ -94,6 +96,13 @@ class JoinJob(SparkJob):
     @property
     def sheds(self) -> bool:
         return self.plan.shedding is not None
+
+    def make_operator(self) -> Operator:
+        operator = super().make_operator()
+        joining = shedding_join_of(operator)
+        if joining is not None and joining.shedding.archive is not None:
+            joining.start_recording()
+        return operator
 
     @property
     def _bucket_options(self) -> Options:

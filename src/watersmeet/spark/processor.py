@@ -21,6 +21,7 @@ from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.shedding.durable import push_side_by_side, resume, saved
 from watersmeet.spark import hot
+from watersmeet.spark.archive import write_page
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.log import BucketLog, Manifest
 from watersmeet.spark.output import Output
@@ -113,6 +114,7 @@ class BucketProcessor(StatefulProcessor):
         manifest.complete_until = self._complete_until(manifest, arrived, watermark_us)
         yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
         with spent.on("state_ns"):
+            archived = write_page(self.job, operator, bucket, version)
             self._remember(log, operator, arrived)
             self._set_timer(manifest, operator, watermark_us)
             nonce = random.getrandbits(62)
@@ -120,7 +122,7 @@ class BucketProcessor(StatefulProcessor):
             hot.keep(_query(), bucket, version + 1, nonce, operator)
         counts = {name: now - before[name] for name, now in _counts(operator).items()}
         counts["unknown_losses"] = int(operator.counters.lost_results is None)
-        counts |= {"late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
+        counts |= {**archived, "late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
         yield self.output.report(counts, watermark_us)
 

@@ -13,7 +13,7 @@ from watersmeet.spark.dataframe import FIRST, OBSERVED
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 ADDED = (
     "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "results", "cache_hits", "cache_misses",
-    "plan_switches",
+    "plan_switches", "archived_rows", "archived_bytes",
 )  # fmt: skip
 
 
@@ -87,6 +87,8 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
         results=answer.get("results", counts.get("results", 0)),
         shed_rows=counts.get("shed_rows", 0),
+        archived_rows=counts.get("archived_rows", 0),
+        archived_bytes=counts.get("archived_bytes", 0),
         lost_results=None if counts.get("unknown_losses", 0) else counts.get("lost_results", 0),
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
         watermark_us=_watermark_us(progress, watermark_us),

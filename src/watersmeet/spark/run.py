@@ -19,6 +19,7 @@ from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.script import Job, read_script
 from watersmeet.errors import SetupError, UnsupportedError, WatersmeetError
 from watersmeet.spark import hot
+from watersmeet.spark.archive import follow
 from watersmeet.spark.dataframe import dataframe
 from watersmeet.spark.errors import first_useful_line, ours_in
 from watersmeet.spark.host import default_buckets
@@ -105,7 +106,9 @@ class SparkRun:
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
-        return Running(sink.job, sink.start(df, self._trigger()), sink.checkpoint)
+        query = sink.start(df, self._trigger())
+        follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
+        return Running(sink.job, query, sink.checkpoint)
 
     def _trigger(self) -> dict[str, Any]:
         if self.choices.available_now:
@@ -184,3 +187,5 @@ def _end(one: Running) -> None:
         one.query.stop()
     with suppress(Exception):
         hot.discard(str(one.query.id))
+    with suppress(Exception):
+        follow(one.job.plan, str(one.query.id), one.checkpoint, ended=True)
