@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from watersmeet.lab.static_arguments import static
+
 app = typer.Typer(
     name="lab",
     help="The experiments of five papers, run on this engine and judged by its numbers.",
@@ -101,29 +103,4 @@ def orders(
     typer.echo(rank_orders(streams, limit))
 
 
-@app.command()
-def static(
-    first: Annotated[Path, typer.Argument(help="A Parquet or CSV file.", exists=True, dir_okay=False)],
-    second: Annotated[Path, typer.Argument(help="A Parquet or CSV file.", exists=True, dir_okay=False)],
-    on: Annotated[str, typer.Option(help="The column that is joined on.")],
-    third: Annotated[
-        list[Path] | None, typer.Option(help="More tables; may be repeated.", exists=True, dir_okay=False)
-    ] = None,
-    keep: Annotated[int | None, typer.Option(min=0, help="Rows to keep, of both tables together.")] = None,
-    drop: Annotated[
-        str | None, typer.Option(metavar="N[,N...]", help="Rows to drop, of two tables together, or of each.")
-    ] = None,
-    keep_each: Annotated[str | None, typer.Option(metavar="KA,KB", help="Rows to keep of each of two tables.")] = None,
-) -> None:
-    """Tell which rows of stored tables to keep for most of their join (DGR03, static shedding)."""
-    from watersmeet.lab.static import numbers, static_command
-
-    each = None if keep_each is None else numbers("keep-each", keep_each, 2)
-    static_command(
-        [first, second, *(third or [])],
-        on,
-        keep=keep,
-        drop=() if drop is None else numbers("drop", drop),
-        keep_each=None if each is None else (each[0], each[1]),
-        say=typer.echo,
-    )
+app.command()(static)

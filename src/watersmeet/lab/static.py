@@ -48,19 +48,6 @@ def static_command(
     say(f"any choice loses at least {dropped.at_least:,}; this one at most {len(files)} times the least")
 
 
-def numbers(option: str, text: str, count: int | None = None) -> list[int]:
-    """Whole numbers with commas between them.
-
-    >>> numbers("drop", "10, 10,5")
-    [10, 10, 5]
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if all(part.isdecimal() for part in parts) and count in (None, len(parts)):
-        return [int(part) for part in parts]
-    wanted = "one number, or one for each table: 10,5" if count is None else ",".join(["10"] * count)
-    raise SetupError(f"--{option} {text} is not understood", hint=f"write {wanted}")
-
-
 def _check(files: Sequence[Path], keep: int | None, drop: Sequence[int], keep_each: tuple[int, int] | None) -> None:
     asked = [keep is not None, bool(drop), keep_each is not None]
     if len(files) < 2:
