@@ -232,3 +232,15 @@ def test_completing_again_begins_from_the_beginning_with_any_chunks(archive, tmp
     for chunk_rows in (20, 60, 10_000):
         assert complete_into(path, tmp_path, chunk_rows, again=True).completed == missing.total()
         assert rows_in(tmp_path) == missing
+
+
+def test_two_archives_of_one_query_can_be_completed_into_one_folder(tmp_path):
+    missing = Bag()
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        host = Host(tmp_path / name, "2 RANGE", "prob")
+        while not host.ended:
+            host.batch(5, crash=False)
+        missing += exactly("2 RANGE") - host.results
+        complete_into(host.archive.path, tmp_path / "completed")
+    assert rows_in(tmp_path / "completed") == missing

@@ -157,7 +157,8 @@ def _completer(
         groups = list(completion.parts)
         for batch in tasks:
             for number in batch.column(0).to_pylist():
-                rows = written(completion.missing(groups[number], of, chunk), target.sink(f"{name}-{number:05d}"))
+                group = groups[number]
+                rows = written(completion.missing(group, of, chunk), target.sink(f"{name}-{group.label}"))
                 yield pa.RecordBatch.from_pydict({"completed": pa.array([rows], pa.int64())})
 
     return complete

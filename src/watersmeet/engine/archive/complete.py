@@ -24,15 +24,18 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class Worker(Protocol):
-    """Brings the missing combinations of one chunk into a target, in this process or elsewhere; says how many."""
+    """Brings the missing combinations of one chunk into a target, in this process or elsewhere; says how many. Names of
+    files do not depend on where, so that a chunk may be begun on one host and done again on the other."""
 
     def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int: ...
 
 
 class InProcess:
     def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int:
-        missing = (batch for group in completion.parts for batch in completion.missing(group, of, chunk))
-        return written(missing, target.sink(name))
+        return sum(
+            written(completion.missing(group, of, chunk), target.sink(f"{name}-{group.label}"))
+            for group in completion.parts
+        )
 
 
 def written(batches: Batches, sink: Sink) -> int:
@@ -129,7 +132,6 @@ class Completing:
         with locked(archive.path):
             if again:
                 Progress().write(archive.path)
-                self.target.clear(self._prefix)
             progress = Progress.read(archive.path)
             before = progress.completed + (progress.open.completed if progress.open else 0)
             progress = self._rounds(progress)
@@ -144,6 +146,8 @@ class Completing:
                 begun = self.completion.next_round(progress)
                 if begun is None:
                     break
+                if begun.number == 1:
+                    self.target.clear(self._prefix)
                 progress = replace(progress, open=begun)
                 progress.write(self.completion.archive.path)
             progress = progress.after_chunk(self._chunk(progress))
@@ -159,7 +163,7 @@ class Completing:
 
     @property
     def _prefix(self) -> str:
-        return f"completed-{self.completion.archive.description.fingerprint[:8]}-"
+        return f"completed-{self.completion.archive.description.id[:8]}-"
 
     def _name(self, of: Round) -> str:
         return f"{self._prefix}{of.number:04d}-{of.next_chunk:05d}"

@@ -43,6 +43,11 @@ class Group:
     def key(self) -> str:
         return f"{self.run}/{self.bucket}"
 
+    @property
+    def label(self) -> str:
+        """Part of the names of its files."""
+        return f"{self.run[:8]}-{self.bucket:05d}"
+
 
 @dataclass(frozen=True)
 class Round:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -24,8 +25,10 @@ FILE = "watersmeet.json"
 
 @dataclass(frozen=True)
 class Description:
-    """`fingerprint` is what two runs that share an archive must have in common: all but how much they may keep."""
+    """`fingerprint` is what two runs that share an archive must have in common: all but how much they may keep. `id`
+    tells archives of one query apart."""
 
+    id: str
     sql: str
     fingerprint: str
     relations: list[dict[str, Any]]
@@ -34,7 +37,7 @@ class Description:
     @classmethod
     def of(cls, plan: Plan) -> Description:
         relations = {one.name: one for one in relations_below(plan.root)}
-        return cls(plan.sql, _fingerprint(plan), [_described(one) for one in relations.values()])
+        return cls(uuid4().hex, plan.sql, _fingerprint(plan), [_described(one) for one in relations.values()])
 
     @classmethod
     def read(cls, folder: Path) -> Description:
@@ -49,8 +52,7 @@ class Description:
         return cls(**told)
 
     def write(self, folder: Path) -> None:
-        told = {"format": self.format, "sql": self.sql, "fingerprint": self.fingerprint, "relations": self.relations}
-        replace_file(folder / FILE, json.dumps(told, indent=2))
+        replace_file(folder / FILE, json.dumps({"format": self.format, **asdict(self)}, indent=2))
 
     def plan(self) -> Plan:
         """The query, over streams that only have names and columns."""

@@ -150,18 +150,20 @@ class Archive:
         with writable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             strangers = [one.name for one in folder.iterdir() if not one.name.startswith(".")]
-        if not (folder / FILE).exists():
-            if strangers:
+        if (folder / FILE).exists():
+            held = Description.read(folder)
+            if held.fingerprint != wanted.fingerprint:
                 raise SinkError(
-                    f"{folder} cannot become an archive: it holds other files, such as {min(strangers)}",
-                    hint="choose an empty folder, or a new one",
+                    f"the archive {folder} belongs to another query:\n{held.sql.strip()}",
+                    hint="give each query a folder of its own",
                 )
-            wanted.write(folder)
-        elif (held := Description.read(folder)).fingerprint != wanted.fingerprint:
+            return cls(folder, held)
+        if strangers:
             raise SinkError(
-                f"the archive {folder} belongs to another query:\n{held.sql.strip()}",
-                hint="give each query a folder of its own",
+                f"{folder} cannot become an archive: it holds other files, such as {min(strangers)}",
+                hint="choose an empty folder, or a new one",
             )
+        wanted.write(folder)
         return cls(folder, wanted)
 
     @classmethod
