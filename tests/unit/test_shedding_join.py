@@ -357,4 +357,4 @@ def test_a_run_reads_its_streams_side_by_side_in_small_pieces():
     sql = two_way(30, "memory = '640 rows'")
     for name in "ab":
         catalog.add(Stream(name, random_tables(2)[0].schema, "ts"))
-    assert LocalRun(bind(sql, catalog))._operator.piece_rows == 20
+    assert LocalRun(bind(sql, catalog)).operator.piece_rows == 20

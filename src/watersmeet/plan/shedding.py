@@ -6,23 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet.errors import OptionError
+from watersmeet.model.time import parse_interval
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import Options
 
-SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall")
+SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall", "max_lag", "queue")
 DEFAULT_POLICY = "prob"
 
 
 @dataclass(frozen=True)
 class Shedding:
     """What OPTIONS say about forgetting rows early. `recall` is how the losses are counted: `exact` keeps the time and
-    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing."""
+    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing. With
+    `max_lag_us` rows are also shed before they are joined, when processing is so far behind; `queue` says by whose
+    knowledge: the join's (`integrated`) or the queue's own (`modular`)."""
 
     memory: Memory
     policy: str = DEFAULT_POLICY
     allocation: str = "fixed"
     seed: int = 1
     recall: str = "exact"
+    max_lag_us: int | None = None
+    queue: str = "integrated"
 
     @classmethod
     def of(cls, options: Options, streams: Sequence[str]) -> Shedding | None:
@@ -64,8 +69,18 @@ class Shedding:
                 f"is less than one row for each of {least} streams",
                 f"write memory = '{least} rows' or more",
             )
+        if options.has("queue") and not options.has("max_lag"):
+            raise _wrong(
+                options,
+                "queue",
+                "says by what rows are shed when processing is behind, but there is no bound on that",
+                "add max_lag = '5 seconds'",
+            )
         policy = DEFAULT_POLICY if options.shed == "auto" else options.shed
-        return cls(memory, policy, options.allocation, int(options.shed_seed), options.recall)
+        max_lag_us = parse_interval(options.max_lag) if options.has("max_lag") else None
+        return cls(
+            memory, policy, options.allocation, int(options.shed_seed), options.recall, max_lag_us, options.queue
+        )
 
     @classmethod
     def of_no_join(cls, options: Options, why: str) -> None:
