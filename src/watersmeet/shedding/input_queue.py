@@ -97,6 +97,7 @@ class InputQueue:
         self.came = make_counts(half_life) if policy.keys and not integrated else None
         self.present = Census(make_counts(None), in_memory=True) if policy.keys and integrated else None
         self.records = Census(make_counts(None), in_memory=False) if shedding.recall == "exact" else None
+        self.left_over = dict.fromkeys(streams, 0.0)
         self.to_come = dict.fromkeys(streams, 1.0)
         self.yields = {stream: Yield() for stream in streams}
         self.random = np.random.default_rng(shedding.seed)
@@ -118,7 +119,7 @@ class InputQueue:
                 census.came(count)
         if self.came is not None:
             self.came.add(stream, codes, 0, count, clock)
-        room = int(share * count)
+        room = self._room(stream, share * count)
         if room >= count:
             return None
         entering = np.zeros(count, np.bool_)
@@ -128,6 +129,15 @@ class InputQueue:
             chance = np.asarray(self.random.random(count))
             entering[np.lexsort((chance, -worth))[:room]] = True
         return entering
+
+    def _room(self, stream: str, wanted: float) -> int:
+        """A whole number of rows; what is left over is for the next piece."""
+        if wanted <= 0:
+            return 0
+        wanted += self.left_over[stream]
+        room = int(wanted + 1e-9)
+        self.left_over[stream] = max(wanted - room, 0.0)
+        return room
 
     def _worth(self, stream: str, codes: Table, by_age: Weights, stores: Stores, known: KeyCounts) -> Weights:
         if self.came is not None:

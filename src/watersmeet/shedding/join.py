@@ -286,7 +286,7 @@ class SheddingJoin(WindowJoin):
             yield from super()._join_and_store(alias, rows, deaths)
             return
         began, came = self.clock(), len(rows)
-        share = self.queue.pace.share(began)
+        share = self.queue.pace.share(began, came)
         rows, codes, deaths = self._admit(alias, rows, deaths)
         if len(rows):
             stacked, before = self._stacked(alias, codes, len(rows)), self.found
