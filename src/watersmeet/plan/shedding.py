@@ -36,12 +36,8 @@ class Shedding:
         if not options.has("memory"):
             for name in given:
                 if (name, getattr(options, name)) != ("shed", "none"):
-                    raise _wrong(
-                        options,
-                        name,
-                        "says what to forget, but there is no bound on memory",
-                        "add memory = '100000 rows'",
-                    )
+                    why = "sheds rows of a join in bounded memory" if name == "max_lag" else "says what to forget"
+                    raise _wrong(options, name, f"{why}, but there is no bound on memory", "add memory = '100000 rows'")
             return None
         memory = Memory.parse(options.memory)
         if options.shed == "none":
