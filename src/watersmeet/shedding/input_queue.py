@@ -24,7 +24,7 @@ Weights = npt.NDArray[np.float64]
 Stores = Mapping[str, SheddingStore]
 
 # What is in memory is counted anew when so large a part of it as this has come since.
-RECOUNTED = 1 / 4
+RECOUNTED = 1 / 2
 # How much what earlier pieces found counts against the present one.
 REMEMBERED_YIELD = 0.95
 
@@ -108,26 +108,23 @@ class InputQueue:
         censuses = [census.counts for census in (self.present, self.records) if census is not None]
         return sum(counts.nbytes for counts in (*censuses, self.came) if counts is not None)
 
-    def choose(
-        self, stream: str, codes: Table, clock: Table, by_age: Weights, share: float, stores: Stores, known: KeyCounts
-    ) -> Mask | None:
-        """Which rows are let in; None: all of them. `clock` are their times, as `known`, the join's counts, has them;
-        `by_age` is what their ages make them worth."""
-        count = codes.shape[1]
+    def room_for(self, stream: str, codes: Table, clock: Table, share: float) -> int:
+        """How many rows of a piece, about a share of them, are let in. `clock` are their times, as counts have them."""
+        count = int(codes.shape[1])
         for census in (self.present, self.records):
             if census is not None:
                 census.came(count)
         if self.came is not None:
             self.came.add(stream, codes, 0, count, clock)
-        room = self._room(stream, share * count)
-        if room >= count:
-            return None
-        entering = np.zeros(count, np.bool_)
-        if room:
-            worth = self._worth(stream, codes, by_age, stores, known)
-            # Rows of equal worth are taken by chance, as those that come first in a piece are no better.
-            chance = np.asarray(self.random.random(count))
-            entering[np.lexsort((chance, -worth))[:room]] = True
+        return min(self._room(stream, share * count), count)
+
+    def best(self, stream: str, codes: Table, by_age: Weights, room: int, stores: Stores, known: KeyCounts) -> Mask:
+        """The rows to let in. `by_age` is what their ages make them worth; `known` are the join's own counts."""
+        # Rows of equal worth are taken by chance, as those that come first in a piece are no better.
+        shuffled = self.random.permutation(codes.shape[1])
+        worth = self._worth(stream, codes, by_age, stores, known)[shuffled]
+        entering = np.zeros(worth.size, np.bool_)
+        entering[shuffled[np.argpartition(-worth, room)[:room]]] = True
         return entering
 
     def _room(self, stream: str, wanted: float) -> int:

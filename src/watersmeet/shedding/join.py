@@ -301,11 +301,17 @@ class SheddingJoin(WindowJoin):
         self.queue.pace.worked(self.clock() - began, came, share)
 
     def _entering(self, alias: str, rows: Rows, stacked: Codes, share: float) -> Mask | None:
+        """Which rows are let in; None: all of them."""
         assert self.queue is not None
+        room = self.queue.room_for(alias, stacked, self._clock_of(rows.times), share)
+        if room == len(rows):
+            return None
+        if room == 0:
+            return np.zeros(len(rows), np.bool_)
         worth = self._worth(alias)
         ages = np.zeros(len(rows)) if worth.in_rows else np.maximum(self.newest_us - rows.times, 0)
         by_age = worth.by_age[np.minimum(ages / worth.per_bin, AGE_BINS - 1).astype(np.int64)]
-        return self.queue.choose(alias, stacked, self._clock_of(rows.times), by_age, share, self.shed, self.keys)
+        return self.queue.best(alias, stacked, by_age, room, self.shed, self.keys)
 
     def _stacked(self, alias: str, codes: Mapping[Code, Codes], count: int) -> Codes:
         """Codes as a store has them."""
@@ -315,10 +321,11 @@ class SheddingJoin(WindowJoin):
     def _join_some(
         self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None, entering: Mask | None
     ) -> Iterator[pa.RecordBatch]:
+        if entering is not None and not entering.any():
+            return
         if entering is not None:
             rows, codes, deaths = _only(entering, rows, codes, deaths)
-        if len(rows):
-            yield from self._found(alias, rows, codes, deaths)
+        yield from self._found(alias, rows, codes, deaths)
 
     def _keep_some(
         self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None, entering: Mask | None
