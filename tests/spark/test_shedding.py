@@ -124,3 +124,49 @@ def eventually(look: Callable[[], Any], seconds: float = 20.0) -> Any:
         time.sleep(0.05)
     assert seen is not None
     return seen
+
+
+# ---- and in bounded time --------------------------------------------------------------------------------------------
+
+_wall = {"now": 0.0}
+
+
+def wall() -> float:
+    """A clock that warm copies can be saved with; the test lets it go on."""
+    return _wall["now"]
+
+
+@pytest.mark.parametrize("queue", ["integrated", "modular"])
+def test_buckets_that_are_behind_turn_rows_away_and_go_on_where_they_were(queue, monkeypatch):
+    """Batches of ten seconds of events, and thirty more on the clock after each."""
+    monkeypatch.setattr("watersmeet.shedding.join.wall_time", wall)
+    sources = sources_of("a common key", 200)
+    pieces = {source.name: cut(source.table, [50, 50, 50, 50]) for source in sources}
+    sql = bounded("a common key", rows=4000).replace("memory", f"max_lag = '30 seconds', queue = '{queue}', memory")
+    exact = Simulation(QUERIES["a common key"], sources, 2).run(pieces)
+
+    def run(between: Callable[[], None]) -> tuple[Any, Simulation]:
+        another_node()
+        _wall["now"] = 1000.0
+        simulation = Simulation(sql, sources, 2, between_batches=between)
+        return simulation.run(pieces), simulation
+
+    def slow() -> None:
+        _wall["now"] += 30.0
+
+    def slow_and_moved() -> None:
+        slow()
+        another_node()
+
+    timely, calm = run(lambda: None)
+    assert timely == exact
+    assert calm.counted("queue_shed_rows") == calm.counted("estimated_losses") == 0
+    found, late = run(slow)
+    assert found < exact
+    assert 100 <= late.counted("queue_shed_rows") <= late.counted("shed_rows")
+    assert late.counted("estimated_losses")
+    assert late.counted("unknown_losses") == 0
+    again, moved = run(slow_and_moved)
+    assert again == found
+    assert moved.counted("cache_hits") == 0
+    assert moved.counted("queue_shed_rows") == late.counted("queue_shed_rows")

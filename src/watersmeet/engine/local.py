@@ -144,6 +144,8 @@ class LocalRun:
         metrics.lost_results, metrics.shed_by_stream = counters.lost_results, dict(counters.shed_rows)
         metrics.lost_between = counters.lost_between
         metrics.incomplete_rows = counters.incomplete_rows
+        metrics.lost_between, metrics.queue_shed_rows = counters.lost_between, counters.queue_shed_rows
+        metrics.recall_is_estimate = counters.losses_are_estimated
         metrics.shed_rows = sum(counters.shed_rows.values())
         metrics.work = dict(counters.work)
         metrics.plan_switches = len(counters.switches)

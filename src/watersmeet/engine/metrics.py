@@ -7,7 +7,10 @@ from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
 
-_OPTIONAL = ("shed_by_stream", "archived_rows", "archived_bytes", "lost_between", "switches", "work", "delays")
+_OPTIONAL = (
+    "shed_by_stream", "queue_shed_rows", "archived_rows", "archived_bytes", "lost_between", "recall_is_estimate",
+    "switches", "work", "delays",
+)  # fmt: skip
 
 
 @dataclass
@@ -16,9 +19,10 @@ class Metrics:
 
     `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
     because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
-    given; all three are None if the losses are not known. `incomplete_rows` are rows that did not meet all their
-    partners (DGR03's ArM): what completion would have to read again. `archived_rows` were written down for
-    that.
+    given; all three are None if the losses are not known. `queue_shed_rows` are the rows among them that were shed
+    before they were joined, as processing was too far behind; the losses are estimated then, as `recall_is_estimate`
+    tells. `incomplete_rows` are rows that did not meet all their partners (DGR03's ArM): what completion would have to
+    read again; `archived_rows` were written down for that.
     `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process.
@@ -30,11 +34,13 @@ class Metrics:
     expired_rows: int = 0
     shed_rows: int = 0
     shed_by_stream: dict[str, int] = field(default_factory=dict)
+    queue_shed_rows: int = 0
     archived_rows: int = 0
     archived_bytes: int = 0
     results: int = 0
     lost_results: int | None = 0
     lost_between: tuple[int, int] | None = None
+    recall_is_estimate: bool = False
     incomplete_rows: int | None = 0
     kernel_seconds: float = 0.0
     cache_hits: int = 0

@@ -36,7 +36,8 @@ class Counters:
 
     `shed_rows` are those that lost their memory early, by stream, and `lost_results` what was not found because of it,
     None if that is not known; `lost_between` are its bounds where it is estimated, and `incomplete_rows` the members of
-    such results. `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
+    such results. `queue_shed_rows` are those of the shed rows that were never joined; what they themselves would have
+    found is estimated. `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
     `switches` are the changes of a join's routes.
     """
 
@@ -47,9 +48,14 @@ class Counters:
     lost_between: tuple[int, int] | None = None
     incomplete_rows: int | None = 0
     shed_rows: dict[str, int] = field(default_factory=dict)
+    queue_shed_rows: int = 0
     kernel_seconds: float = 0.0
     work: dict[str, int] = field(default_factory=dict)
     switches: list[Switch] = field(default_factory=list)
+
+    @property
+    def losses_are_estimated(self) -> bool:
+        return self.lost_between is not None or (self.queue_shed_rows > 0 and self.lost_results is not None)
 
 
 class Operator(Protocol):

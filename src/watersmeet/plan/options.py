@@ -21,10 +21,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "shed": ("auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
     "allocation": ("fixed", "variable"),
     "recall": ("exact", "panes", "none"),
+    "queue": ("integrated", "modular"),
 }  # fmt: skip
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
-_INTERVALS = {"refresh": "eager", "expire": "eager"}
+_INTERVALS = {"refresh": "eager", "expire": "eager", "max_lag": "unlimited"}
 _CHOSEN_BY_COST = {("expire", "auto")}
 # What the engine can run today; any other value of these parses and binds, and says so when it is to run.
 _RUNNABLE: dict[str, tuple[str, ...]] = {}
@@ -49,6 +50,8 @@ class Options:
     allocation: str = "fixed"
     shed_seed: str = "1"
     recall: str = "exact"
+    max_lag: str = "unlimited"
+    queue: str = "integrated"
     archive: str = "none"
 
     def __post_init__(self) -> None:

@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet.errors import OptionError
+from watersmeet.model.time import parse_interval
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import Options
 
-SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall", "archive")
+SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall", "max_lag", "queue", "archive")
 DEFAULT_POLICY = "prob"
+_WITHOUT_MEMORY = {
+    "archive": "is for what is forgotten",
+    "max_lag": "sheds rows of a join in bounded memory",
+}
 
 
 @dataclass(frozen=True)
 class Shedding:
     """What OPTIONS say about forgetting rows early. `recall` is how the losses are counted: `exact` keeps the time and
-    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing. `archive` is
+    the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing. With
+    `max_lag_us` rows are also shed before they are joined, when processing is so far behind; `queue` says by whose
+    knowledge: the join's (`integrated`) or the queue's own (`modular`). `archive` is
     where what completion needs is written."""
 
     memory: Memory
@@ -25,6 +32,8 @@ class Shedding:
     seed: int = 1
     recall: str = "exact"
     archive: str | None = None
+    max_lag_us: int | None = None
+    queue: str = "integrated"
 
     @classmethod
     def of(cls, options: Options, streams: Sequence[str]) -> Shedding | None:
@@ -33,7 +42,7 @@ class Shedding:
         if not options.has("memory"):
             for name in given:
                 if (name, getattr(options, name)) != ("shed", "none"):
-                    does = "is for what is forgotten" if name == "archive" else "says what to forget"
+                    does = _WITHOUT_MEMORY.get(name, "says what to forget")
                     raise _wrong(
                         options, name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'"
                     )
@@ -64,6 +73,20 @@ class Shedding:
                 f"is less than one row for each of {least} streams",
                 f"write memory = '{least} rows' or more",
             )
+        if options.has("queue") and not options.has("max_lag"):
+            raise _wrong(
+                options,
+                "queue",
+                "says by what rows are shed when processing is behind, but there is no bound on that",
+                "add max_lag = '5 seconds'",
+            )
+        if options.has("max_lag") and options.has("archive"):
+            raise _wrong(
+                options,
+                "archive",
+                "needs every row to be joined when it comes, but with max_lag some never are",
+                "leave archive out, or max_lag",
+            )
         archive = _archive(options) if options.has("archive") else None
         policy = DEFAULT_POLICY if options.shed == "auto" else options.shed
         if policy == "arm" and options.recall != "exact":
@@ -73,7 +96,17 @@ class Shedding:
                 "keeps no records of rows that are gone, by which shed = 'arm' knows incomplete rows",
                 "write recall = 'exact', or another policy",
             )
-        return cls(memory, policy, options.allocation, int(options.shed_seed), options.recall, archive)
+        max_lag_us = parse_interval(options.max_lag) if options.has("max_lag") else None
+        return cls(
+            memory,
+            policy,
+            options.allocation,
+            int(options.shed_seed),
+            options.recall,
+            archive,
+            max_lag_us,
+            options.queue,
+        )
 
     @classmethod
     def of_no_join(cls, options: Options, why: str) -> None:

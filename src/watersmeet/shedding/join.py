@@ -4,19 +4,25 @@ Every row is joined when it comes. Then the rows of the windows compete for memo
 lose their payload and keep a record of their time and codes, or nothing. Walks find records like rows; a combination
 with a member whose payload is gone is counted as lost instead of given. So what is given is a part of the exact
 answer, and given + lost is the exact answer's size, as far as kernels alone decide what matches.
+
+With a bound on the lag, rows may be turned away before they are joined (see input_queue). They too leave a record, so
+that what others lose with them is counted; what they would have found themselves can only be estimated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf, prod
+from time import perf_counter
+from time import time as wall_time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.combinations import payload_columns
 from watersmeet.operators.contract import Counters, Positions, Rows
@@ -28,6 +34,7 @@ from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
+from watersmeet.shedding.input_queue import InputQueue
 from watersmeet.shedding.kernels.queue import note_new_flaws, only_in_memory
 from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.payload import Slots
@@ -39,7 +46,7 @@ from watersmeet.shedding.store import Marks, SheddingStore, Worth
 # What rows and time change in a join.
 REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
-    "oldest_us", "settled_us", "counters", "recorder",
+    "oldest_us", "settled_us", "counters", "recorder", "queue",
 )  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
@@ -50,7 +57,16 @@ class SheddingJoin(WindowJoin):
 
     stores: dict[str, WindowStore]
 
-    def __init__(self, strategy: JoinStrategy, columns: tuple[tuple[str, Expression], ...], shedding: Shedding) -> None:
+    def __init__(
+        self,
+        strategy: JoinStrategy,
+        columns: tuple[tuple[str, Expression], ...],
+        shedding: Shedding,
+        *,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """clock: tells the time in seconds, by which the lag is measured; by default the clock on the wall."""
+        self.clock = clock or wall_time
         self.shedding = shedding
         self.policy = POLICIES[shedding.policy]
         self.on_shed: OnShed | None = None
@@ -63,20 +79,18 @@ class SheddingJoin(WindowJoin):
         self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed), beside)
         self._check_size()
         self.lives = {alias: self._life(alias) for alias in self.shed}
-        self.keys = KeyCounts(
-            tuple(self.shed),
-            strategy.equalities if self.policy.keys else (),
-            self.code_positions,
-            sum(self.allocation.rows_of(self.shed, alias) for alias in self.shed),
-            self._half_life() if self.policy.fades else None,
-            own_too=self.policy.completes,
-        )
+        half_life = self._half_life() if self.policy.fades else None
+        self.keys = self._key_counts(half_life, by_keys=self.policy.keys)
+        self.queue = None
+        if shedding.max_lag_us is not None:
+            self.queue = InputQueue(shedding, self.policy, tuple(self.shed), self._key_counts, half_life)
         self.panes = self._pane_counts()
         self.ages = {alias: AgeCurve() for alias in self.shed}
         self.factors = {alias: self.policy.by_age(self.ages[alias]) for alias in self.shed}
         self.scales = dict.fromkeys(self.shed, 1.0)
         self.unrefreshed = dict.fromkeys(self.shed, 0)
         self.arrived = 0
+        self.found = 0  # combinations, those with members without memory among them
         self.newest_us = BEGINNING_US
         self.oldest_us = FOREVER_US
         self.settled_us = BEGINNING_US
@@ -128,6 +142,16 @@ class SheddingJoin(WindowJoin):
         rows = max(self.allocation.rows_of(self.shed, alias) for alias in self.shed)
         return pane_counts(self.strategy, self.code_positions, rows)
 
+    def _key_counts(self, half_life: float | None, *, by_keys: bool = True) -> KeyCounts:
+        return KeyCounts(
+            tuple(self.shed),
+            self.strategy.equalities if by_keys else (),
+            self.code_positions,
+            sum(self.allocation.rows_of(self.shed, alias) for alias in self.shed),
+            half_life,
+            own_too=self.policy.completes,
+        )
+
     def _life(self, alias: str) -> tuple[float, bool]:
         """How long a row stays in its window, and whether that is in rows; infinite where it cannot be known."""
         window = self.row_windows.get(alias)
@@ -156,7 +180,8 @@ class SheddingJoin(WindowJoin):
 
     @property
     def state_bytes(self) -> int:
-        return super().state_bytes + self.keys.nbytes + sum(counts.nbytes for counts in self.panes.values())
+        beside = self.keys.nbytes + sum(counts.nbytes for counts in self.panes.values())
+        return super().state_bytes + beside + (self.queue.nbytes if self.queue is not None else 0)
 
     @property
     def piece_rows(self) -> int:
@@ -187,6 +212,7 @@ class SheddingJoin(WindowJoin):
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         store = self.shed.get(alias)
         size = len(rows) if store is None else self.allocation.fresh_rows(self.shed, alias)
+        self._expect([rows])
         for start in range(0, len(rows), max(size, 1)):
             yield from self._join_and_store(alias, slice_of(rows, start, start + size))
             if store is not None and store.fresh > size:
@@ -197,6 +223,8 @@ class SheddingJoin(WindowJoin):
     ) -> Iterator[pa.RecordBatch]:
         """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
         assert deaths is None
+        if not quietly:
+            self._expect(batch.values())
         for part, until_us in rounds(batch, self.piece_rows * max(len(self.shed), 1)):
             yield from super().push_together(part, self._deaths(part), quietly=quietly)
             self.settle(until_us)
@@ -224,23 +252,32 @@ class SheddingJoin(WindowJoin):
         first, last = store.head - len(rows), store.head
         if flawed is not None:
             store.store_flaws(flawed, demote=self.policy.completes)
-        self.newest_us = max(self.newest_us, int(rows.times.max()))
         self.oldest_us = min(self.oldest_us, int(rows.times.min()))
-        clock = store.times[first:last] if self._in_time else np.arange(self.arrived, self.arrived + len(rows))
-        self.arrived += len(rows)
         if self.recorder is not None:
             self.recorder.stored(alias, store, rows, first)
         for other, counts in self.panes.items():
             if other != alias:
                 counts.meet(store, first, last)
                 self._tell_losses()
-        if self.keys.add(alias, store, first, last, clock):
+        self._count(alias, store.codes, first, last, rows.times)
+
+    def _count(self, alias: str, codes: Codes, first: int, last: int, times: Times) -> None:
+        """Rows of a stream came, whose codes are at first..last-1."""
+        clock = self._clock_of(times)
+        self.newest_us = max(self.newest_us, int(times.max()))
+        self.arrived += times.size
+        if self.keys.add(alias, codes, first, last, clock):
             for other in self.shed:
                 self._refresh(other)
+
+    def _clock_of(self, times: Times) -> Times:
+        """When rows came, in what half-lives are measured in."""
+        return times if self._in_time else np.arange(self.arrived, self.arrived + times.size)
 
     def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
         if self.policy.learns_ages:
             self._learn_ages(program, numbers, rows)
+        self.found += numbers.shape[1]
         whole = np.ones(numbers.shape[1], np.bool_)
         for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
             if alias in self.shed:
@@ -283,6 +320,101 @@ class SheddingJoin(WindowJoin):
             bins = np.clip(ages / worth.per_bin, 0, AGE_BINS - 1).astype(np.int64)
             self.ages[alias].matched += np.bincount(bins, minlength=AGE_BINS)
 
+    # ---- or are turned away, for lack of time ------------------------------------------------------------------------
+
+    def _expect(self, batch: Iterable[Rows]) -> None:
+        if self.queue is not None:
+            self.queue.pace.expect(self.clock(), batch)
+
+    def _join_and_store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
+        if self.queue is None or alias not in self.shed:
+            yield from super()._join_and_store(alias, rows, deaths)
+            return
+        began, came = self.clock(), len(rows)
+        share = self.queue.pace.share(began, came)
+        rows, codes, deaths = self._admit(alias, rows, deaths)
+        if len(rows):
+            stacked, before = self._stacked(alias, codes, len(rows)), self.found
+            entering = self._entering(alias, rows, stacked, share)
+            yield from self._join_some(alias, rows, codes, deaths, entering)
+            if entering is not None or self.queue.pace.is_behind(began):
+                self._estimate_losses(alias, stacked, entering, self.found - before)
+            self._keep_some(alias, rows, codes, deaths, entering)
+            entered = len(rows) if entering is None else int(np.count_nonzero(entering))
+            self.queue.entered += entered
+            share = entered / len(rows)
+        self.queue.pace.worked(self.clock() - began, came, share)
+
+    def _entering(self, alias: str, rows: Rows, stacked: Codes, share: float) -> Mask | None:
+        """Which rows are let in; None: all of them."""
+        assert self.queue is not None
+        room = self.queue.room_for(alias, stacked, self._clock_of(rows.times), share)
+        if room == len(rows):
+            return None
+        if room == 0:
+            return np.zeros(len(rows), np.bool_)
+        worth = self._worth(alias)
+        ages = np.zeros(len(rows)) if worth.in_rows else np.maximum(self.newest_us - rows.times, 0)
+        by_age = worth.by_age[np.minimum(ages / worth.per_bin, AGE_BINS - 1).astype(np.int64)]
+        return self.queue.best(alias, stacked, by_age, room, self.shed, self.keys)
+
+    def _stacked(self, alias: str, codes: Mapping[Code, Codes], count: int) -> Codes:
+        """Codes as a store has them."""
+        columns = [codes[code] for code in self.code_positions[alias]]
+        return np.stack(columns) if columns else np.empty((0, count), np.int64)
+
+    def _join_some(
+        self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None, entering: Mask | None
+    ) -> Iterator[pa.RecordBatch]:
+        if entering is not None and not entering.any():
+            return
+        if entering is not None:
+            rows, codes, deaths = _only(entering, rows, codes, deaths)
+        yield from self._found(alias, rows, codes, deaths)
+
+    def _keep_some(
+        self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None, entering: Mask | None
+    ) -> None:
+        """Store the rows that are let in; of the others leave a record, if losses are to be known."""
+        started = perf_counter()
+        if entering is None:
+            self._store(alias, rows, codes, deaths)
+        else:
+            turned_away = int(np.count_nonzero(~entering))
+            self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + turned_away
+            self.counters.queue_shed_rows += turned_away
+            if self.shedding.recall == "exact" or self.on_shed is not None:
+                self._record(alias, rows, codes, deaths, entering)
+            else:
+                self._store(alias, *_only(entering, rows, codes, deaths))
+        self.counters.kernel_seconds += perf_counter() - started
+
+    def _record(
+        self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None, entering: Mask
+    ) -> None:
+        """Store rows in the order they came, and take the memory of those that are turned away."""
+        super()._store(alias, rows, codes, deaths)
+        store = self.shed[alias]
+        first = store.head - len(rows)
+        positions = first + np.flatnonzero(~entering)
+        slots = store.turn_away(positions)
+        if self.on_shed is not None:
+            self.on_shed(alias, positions, slots)
+        if entering.any():
+            inside = store.codes[:, first : store.head][:, entering]
+            self._count(alias, inside, 0, inside.shape[1], rows.times[entering])
+        if store.forgetful:
+            store.squeeze_records()
+
+    def _estimate_losses(self, alias: str, stacked: Codes, entering: Mask | None, found: int) -> None:
+        assert self.queue is not None
+        if self.counters.lost_results is None:
+            return
+        if self.shedding.recall == "exact":
+            self.counters.lost_results += self.queue.missed(alias, stacked, entering, found, self.shed)
+        elif entering is not None:
+            self.counters.lost_results = self.counters.lost_between = None
+
     # ---- and compete for memory -------------------------------------------------------------------------------------
 
     def settle(self, until_us: int) -> None:
@@ -314,6 +446,8 @@ class SheddingJoin(WindowJoin):
             store.squeeze_records()
 
     def _tell_losses(self) -> None:
+        if self.counters.queue_shed_rows:
+            return
         losses = [counts.losses for counts in self.panes.values()]
         self.counters.lost_results = sum(one.about for one in losses)
         self.counters.lost_between = sum(one.low for one in losses), sum(one.high for one in losses)
@@ -369,6 +503,15 @@ def slice_of(rows: Rows, start: int, stop: int) -> Rows:
     if start == 0 and stop >= len(rows):
         return rows
     return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
+
+
+def _only(
+    entering: Mask, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
+) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
+    positions = np.flatnonzero(entering)
+    if deaths is not None:
+        deaths = replace(deaths, serials=deaths.serials[positions], times=deaths.times[positions])
+    return rows.take(positions), {code: values[positions] for code, values in codes.items()}, deaths
 
 
 def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Rows], int]]:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.operators.state.window_store import WindowStore
 from watersmeet.plan.strategy import Code, Equality
-from watersmeet.shedding.kernels.queue import count_keys
+from watersmeet.shedding.kernels.queue import count_keys, weigh
 
 Table = npt.NDArray[np.int64]
 
@@ -36,6 +35,12 @@ class Factors:
     counts: npt.NDArray[np.float32]
     shift: np.uint64
     unseen: float = UNSEEN
+
+    def weights(self, codes: Table) -> npt.NDArray[np.float64]:
+        """How often partners of each row came, up to a constant of its stream."""
+        found = np.empty(codes.shape[1])
+        weigh(codes, *self.of_rows, found)
+        return found
 
     @property
     def of_rows(self) -> tuple[Table, Table, npt.NDArray[np.float32], np.uint64, float]:
@@ -95,9 +100,9 @@ class KeyCounts:
             found *= float(self.counts[which] @ self.counts[which]) / total if total else 1.0
         return found
 
-    def add(self, stream: str, store: WindowStore, first: int, last: int, clock: Table) -> bool:
-        """Count the rows of a stream at first..last-1, which came at the times in `clock`. True if all counters became
-        smaller at once, so that they do not compare with what was worked out before."""
+    def add(self, stream: str, codes: Table, first: int, last: int, clock: Table) -> bool:
+        """Count the rows of a stream at first..last-1 of its codes, which came at the times in `clock`. True if all
+        counters became smaller at once, so that they do not compare with what was worked out before."""
         own = self.own[stream]
         if not own.rows.shape[0]:
             return False
@@ -105,7 +110,7 @@ class KeyCounts:
         self.since = int(clock[0]) if self.since is None else self.since
         # Before they are counted: a row that comes long after the others would weigh more than a number can be.
         smaller = bool(half_life) and self._rescaled(int(clock.max()))
-        count_keys(store.codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
+        count_keys(codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
         return smaller
 
     def _rescaled(self, newest: int) -> bool:

@@ -159,6 +159,12 @@ class SheddingStore(WindowStore):
     def _release(self, positions: Positions) -> None:
         queue.release(self.slot_of, positions, self.nodes, self.lists, self.free, self.state)
 
+    def turn_away(self, positions: Positions) -> Slots:
+        """Take the memory of rows that have only just come; the slots they had."""
+        slots = self.slot_of[positions].copy()
+        self._release(positions)
+        return slots
+
     def _keep_only(self, positions: Positions) -> None:
         going = np.ones(len(self), np.bool_)
         going[positions - self.tail] = False

@@ -22,9 +22,9 @@ from watersmeet.spark.types import spark_layout, spark_schema
 from watersmeet.spark.unpack import unpacker
 
 COUNTED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "results", "lost_results", "unknown_losses",
-    "archived_rows", "archived_bytes", "cache_hits", "cache_misses", "plan_switches", "unpack_ns", "kernel_ns",
-    "state_ns",
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results", "lost_results",
+    "unknown_losses", "estimated_losses", "archived_rows", "archived_bytes", "cache_hits", "cache_misses",
+    "plan_switches", "unpack_ns", "kernel_ns", "state_ns",
 )  # fmt: skip
 GAUGES = ("window_rows", "state_bytes")
 NUMBERS = (*COUNTED, *GAUGES)

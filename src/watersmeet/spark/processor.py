@@ -122,6 +122,7 @@ class BucketProcessor(StatefulProcessor):
             hot.keep(_query(), bucket, version + 1, nonce, operator)
         counts = {name: now - before[name] for name, now in _counts(operator).items()}
         counts["unknown_losses"] = int(operator.counters.lost_results is None)
+        counts["estimated_losses"] = int(operator.counters.losses_are_estimated)
         counts |= {**archived, "late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
         yield self.output.report(counts, watermark_us)
@@ -284,6 +285,7 @@ def _counts(operator: Operator) -> dict[str, int]:
         "results": counters.results,
         "plan_switches": len(counters.switches),
         "shed_rows": sum(counters.shed_rows.values()),
+        "queue_shed_rows": counters.queue_shed_rows,
         "lost_results": counters.lost_results or 0,
         "kernel_ns": int(counters.kernel_seconds * 1e9),
     }

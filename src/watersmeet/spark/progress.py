@@ -12,8 +12,8 @@ from watersmeet.spark.dataframe import FIRST, OBSERVED
 
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 ADDED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "results", "cache_hits", "cache_misses",
-    "plan_switches", "archived_rows", "archived_bytes",
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results", "cache_hits",
+    "cache_misses", "plan_switches", "archived_rows", "archived_bytes",
 )  # fmt: skip
 
 
@@ -69,6 +69,7 @@ class Tally:
             setattr(total, name, getattr(total, name) + getattr(now, name))
         known = total.lost_results is not None and now.lost_results is not None
         total.lost_results = (total.lost_results or 0) + (now.lost_results or 0) if known else None
+        total.recall_is_estimate = known and (total.recall_is_estimate or now.recall_is_estimate)
         total.kernel_seconds += now.kernel_seconds
         if now.cache_hits + now.cache_misses:  # a bucket that did not take part tells nothing
             total.window_rows, total.state_bytes = now.window_rows, now.state_bytes
@@ -89,6 +90,8 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         shed_rows=counts.get("shed_rows", 0),
         archived_rows=counts.get("archived_rows", 0),
         archived_bytes=counts.get("archived_bytes", 0),
+        queue_shed_rows=counts.get("queue_shed_rows", 0),
+        recall_is_estimate=counts.get("estimated_losses", 0) > 0,
         lost_results=None if counts.get("unknown_losses", 0) else counts.get("lost_results", 0),
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
         watermark_us=_watermark_us(progress, watermark_us),

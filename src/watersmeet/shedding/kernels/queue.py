@@ -114,6 +114,26 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
 
 
 @njit(cache=True)
+def count_held(codes, first, last, slot_of, in_memory, tracked, key_columns, counts, shift):
+    """Count the keys of the rows that a store holds at first..last-1, or of those with memory alone."""
+    for p in range(first, last):
+        if in_memory and slot_of[p] < 0:
+            continue
+        for f in range(tracked.shape[0]):
+            h = np.uint64(0)
+            for k in range(tracked[f, 1], tracked[f, 2]):
+                h = combine(h, codes[key_columns[k], p])
+            counts[tracked[f, 0], np.int64(h >> shift)] += 1.0
+
+
+@njit(cache=True)
+def weigh(codes, factors, key_columns, counts, shift, unseen, found):
+    """The weight of every row that codes are given of."""
+    for p in range(found.size):
+        found[p] = weight(codes, p, factors, key_columns, counts, shift, unseen)
+
+
+@njit(cache=True)
 def take_slots(slot_of, first, last, shifted, position, nodes, free, state):
     """Give slots to the rows at first..last-1; there must be enough."""
     left = state[FREE]
