@@ -190,4 +190,4 @@ def test_a_streaming_query_that_is_too_slow_tells_so(spark, tmp_path):
     told = eventually(lambda: query.metrics() if query.metrics().get("queue_shed_rows", 0) >= 70 else None)
     assert told["queue_shed_rows"] <= told["shed_rows"]
     assert told["recall_is_estimate"]
-    assert 0 < told["recall"] < 1
+    assert 0 <= told["recall"] < 1

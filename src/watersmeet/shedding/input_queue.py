@@ -70,9 +70,10 @@ class Yield:
         self.found = REMEMBERED_YIELD * self.found + found
         self.weight = REMEMBERED_YIELD * self.weight + weight
 
-    def missed(self, weight: float) -> int:
-        """About how many results rows that were turned away would have completed, in whole numbers over time."""
-        self.left_over += weight * self.found / self.weight if self.weight else 0.0
+    def missed(self, weight: float, partners: float) -> int:
+        """About how many results rows that were turned away would have completed, in whole numbers over time. As long
+        as no row has found anything, as many as they have partners."""
+        self.left_over += weight * self.found / self.weight if self.found else partners
         whole = int(self.left_over)
         self.left_over -= whole
         return whole
@@ -169,4 +170,5 @@ class InputQueue:
         weights = self.records.weights(stream, codes)
         inside = float(weights[entered].sum() / weights.mean())
         yields.add(inside, found)
-        return yields.missed(came - inside)
+        keyed = self.records.counts.of_partners[stream].rows.size > 0
+        return yields.missed(came - inside, float(weights[~entered].sum()) if keyed else 0.0)
