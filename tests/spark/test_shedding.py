@@ -170,3 +170,24 @@ def test_buckets_that_are_behind_turn_rows_away_and_go_on_where_they_were(queue,
     assert again == found
     assert moved.counted("cache_hits") == 0
     assert moved.counted("queue_shed_rows") == late.counted("queue_shed_rows")
+
+
+def test_a_streaming_query_that_is_too_slow_tells_so(spark, tmp_path):
+    """All events lie within a second, and the second batch comes later than that."""
+    crowded = []
+    for source in sources_of("a common key"):
+        times = source.table["ts"].cast(pa.int64()).to_numpy() // 100
+        table = source.table.set_column(1, "ts", pa.array(times, pa.timestamp("us")))
+        crowded.append(Source(source.name, table, "ts", "0 seconds"))
+    pieces = {source.name: cut(source.table, [25, 35]) for source in crowded}
+    sql = bounded("a common key", rows=4000).replace("memory", "max_lag = '1 millisecond', memory")
+    exact = Simulation(QUERIES["a common key"], crowded, 2).run(pieces)
+    for name, parts in pieces.items():
+        write_arrivals(tmp_path / name, parts)
+    query = streaming_session(spark, crowded, tmp_path, 2).sql(sql)
+    found = bag_of(run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink"))
+    assert found < exact
+    told = eventually(lambda: query.metrics() if query.metrics().get("queue_shed_rows", 0) >= 70 else None)
+    assert told["queue_shed_rows"] <= told["shed_rows"]
+    assert told["recall_is_estimate"]
+    assert 0 <= told["recall"] < 1

@@ -237,3 +237,16 @@ def test_the_recall_told_is_close_to_the_true_one(policy):
     for times_too_slow in (2, 5):
         true, told = share_given(policy, "integrated", times_too_slow, 7)
         assert told == pytest.approx(true, rel=0.25)
+
+
+def test_losses_are_estimated_even_if_hardly_a_row_is_ever_let_in():
+    tables = zipf_tables(10, 1000)
+    run = made(two_way(200, options()), 2, 0.1)
+    taken = steps(tables, 16)
+    run.take(taken[:1])
+    run.machine.idle += 10_000
+    run.take(taken[1:])
+    assert not run.found
+    exact = one_per_tick(*(t["k"].to_numpy() for t in tables), 201).exact_results
+    assert run.operator.counters.lost_results == pytest.approx(exact, rel=0.3)
+    assert run.recall == 0.0

@@ -65,15 +65,15 @@ class Yield:
         self.weight = 0.0
         self.left_over = 0.0
 
-    def missed(self, weights: Weights, entered: Mask | None, found: int) -> int:
-        """About how many results the rows that were turned away would have completed, in whole numbers over time."""
-        shares = weights / weights.mean()
-        inside = float(shares.size if entered is None else shares[entered].sum())
+    def add(self, weight: float, found: int) -> None:
+        """Rows were let in. Weights are relative: those of all rows that came at a time are 1 on average."""
         self.found = REMEMBERED_YIELD * self.found + found
-        self.weight = REMEMBERED_YIELD * self.weight + inside
-        if entered is None or not self.weight:
-            return 0
-        self.left_over += (shares.size - inside) * self.found / self.weight
+        self.weight = REMEMBERED_YIELD * self.weight + weight
+
+    def missed(self, weight: float, partners: float) -> int:
+        """About how many results rows that were turned away would have completed, in whole numbers over time. As long
+        as no row has found anything, as many as they have partners."""
+        self.left_over += weight * self.found / self.weight if self.found else partners
         whole = int(self.left_over)
         self.left_over -= whole
         return whole
@@ -159,7 +159,16 @@ class InputQueue:
             self.to_come[stream] = float(np.prod(shares[known.of_partners[stream].rows[:, 0]]))
 
     def missed(self, stream: str, codes: Table, entered: Mask | None, found: int, stores: Stores) -> int:
-        """About how many results were lost because rows were turned away, where all that came left a record."""
+        """About how many results were lost because rows were turned away, where all that came left a record. `found`
+        is what the others found."""
+        came, yields = int(codes.shape[1]), self.yields[stream]
+        if entered is None:
+            yields.add(came, found)
+            return 0
         assert self.records is not None
         self.records.refresh(stores)
-        return self.yields[stream].missed(self.records.weights(stream, codes), entered, found)
+        weights = self.records.weights(stream, codes)
+        inside = float(weights[entered].sum() / weights.mean())
+        yields.add(inside, found)
+        keyed = self.records.counts.of_partners[stream].rows.size > 0
+        return yields.missed(came - inside, float(weights[~entered].sum()) if keyed else 0.0)

@@ -337,8 +337,7 @@ class SheddingJoin(WindowJoin):
             stacked, before = self._stacked(alias, codes, len(rows)), self.found
             entering = self._entering(alias, rows, stacked, share)
             yield from self._join_some(alias, rows, codes, deaths, entering)
-            if entering is not None or self.queue.pace.is_behind(began):
-                self._estimate_losses(alias, stacked, entering, self.found - before)
+            self._estimate_losses(alias, stacked, entering, self.found - before)
             self._keep_some(alias, rows, codes, deaths, entering)
             entered = len(rows) if entering is None else int(np.count_nonzero(entering))
             self.queue.entered += entered

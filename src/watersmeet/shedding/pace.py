@@ -22,8 +22,6 @@ from watersmeet.operators.contract import Rows
 PIECES = 15
 # The part of the lag allowed that is aimed at when there are too many rows; the rest is for pieces of uneven cost.
 AIM = 0.75
-# From which part of the lag allowed it is worth to prepare for turning rows away.
-NOTICED = 0.25
 # How far to look ahead: some part of the lag allowed, further if time comes in large steps.
 LEAST_AHEAD, STEPS_AHEAD = 1 / 8, 8
 SECOND_US = 1_000_000
@@ -65,10 +63,6 @@ class Pace:
             return 0.0
         wall, event_us = self.began
         return (now - wall) * SECOND_US - (self.newest_us - event_us)
-
-    def is_behind(self, now: float) -> bool:
-        """Whether rows may have to be turned away soon."""
-        return self.lag_us(now) > NOTICED * self.max_lag_us
 
     @property
     def ahead_us(self) -> float:
