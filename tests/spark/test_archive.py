@@ -88,7 +88,7 @@ def test_a_streaming_query_is_completed_as_a_batch_job(spark, tmp_path):
         assert ended.metrics.archived_rows > 0
         given = bag_of(pa_parquet.read_table(tmp_path / "out").cast(ended.job.plan.output_schema))
         uncommitted = _batch_that_crashed(tmp_path)
-        completion = Completion(Archive.open(tmp_path / "archive"), ended.job.plan, chunk_rows=60)
+        completion = Completion(Archive.open(tmp_path / "archive"), ended.job.plan)
         target = FolderTarget(tmp_path / "completed", "parquet", completion.schema, {})
         report = Completing(completion, target, OnSpark(spark)).run()
         assert report.total == given.total() + (report.lost or 0)
