@@ -382,6 +382,7 @@ class SheddingJoin(WindowJoin):
             turned_away = int(np.count_nonzero(~entering))
             self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + turned_away
             self.counters.queue_shed_rows += turned_away
+            self.counters.incomplete_rows = None  # what these would have met, nobody knows
             if self.shedding.recall == "exact" or self.on_shed is not None:
                 self._record(alias, rows, codes, deaths, entering)
             else:
@@ -393,7 +394,12 @@ class SheddingJoin(WindowJoin):
     ) -> None:
         """Store rows in the order they came, and take the memory of those that are turned away."""
         super()._store(alias, rows, codes, deaths)
-        store = self.shed[alias]
+        store, flawed = self.shed[alias], self.newly_flawed
+        self.newly_flawed = None
+        if flawed is not None:
+            of_all = np.zeros(len(rows), np.uint8)
+            of_all[entering] = flawed
+            store.store_flaws(of_all, demote=self.policy.completes)
         first = store.head - len(rows)
         positions = first + np.flatnonzero(~entering)
         slots = store.turn_away(positions)
