@@ -80,7 +80,8 @@ CARDS: dict[str, Card] = {
         cost="PROB: a priority queue, logarithmic per row. The optimum: one shortest path per row of memory, on a "
         "graph of at most three nodes per tick here.",
         files=(
-            "shedding/simulate.py", "shedding/optimum.py", "shedding/paper_graph.py", "shedding/static.py",
+            "shedding/join.py", "shedding/policies.py", "shedding/simulate.py", "shedding/optimum.py",
+            "shedding/paper_graph.py", "shedding/static.py",
             "shedding/measures.py",
         ),
     ),
