@@ -29,7 +29,7 @@ def flipping(name: str, rates: list[int], seed: int) -> list[pa.Table]:
 
 
 def test_a_bucket_follows_the_rates_and_the_answer_stays(spark, tmp_path):
-    rates = {"a": [5000] * 3 + [50] * 3, "b": [500] * 6, "c": [50] * 3 + [5000] * 3}
+    rates = {"a": [5000] * 2 + [50] * 3, "b": [500] * 5, "c": [50] * 2 + [5000] * 3}
     pieces = {name: flipping(name, each, seed) for seed, (name, each) in enumerate(rates.items())}
     for name, parts in pieces.items():
         write_arrivals(tmp_path / name, parts)

@@ -67,7 +67,11 @@ def kill_in_batch(driver: processes.Driver, checkpoint: Path, kind: str, batch: 
 
 @pytest.mark.parametrize(
     ("kind", "master"),
-    [("driver, state written", "local[2]"), ("worker", "local[2]"), ("executor", "local-cluster[2,1,1024]")],
+    [
+        ("driver, state written", "local[2]"),
+        ("worker", "local[2]"),
+        pytest.param("executor", "local-cluster[2,1,1024]", marks=pytest.mark.soak),
+    ],
 )
 def test_the_sink_holds_every_result_once_after_a_kill(spark, tmp_path, kind, master):
     sources = prepared(tmp_path, batches=4)
