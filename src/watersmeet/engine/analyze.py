@@ -121,7 +121,7 @@ def _steps(analysis: Analysis, estimate: JoinEstimate) -> list[list[str]]:
     rows = [["of", "visits", "go on, expected", "measured", "ratio"]]
     for route in estimate.routes:
         measured = analysis.carried.get(route.origin, ())
-        if [step.stream for step in route.steps][: len(measured)] and len(measured) == len(route.steps):
+        if len(measured) == len(route.steps):
             for i, (step, seen) in enumerate(zip(route.steps, measured, strict=True)):
                 origin = "" if i else route.origin
                 rows.append([origin, step.stream, short(step.carried), short(seen), _ratio(step.carried, seen)])

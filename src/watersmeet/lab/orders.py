@@ -15,17 +15,8 @@ NUMBERS = "NAME:λ,T,v or NAME:λ,T,v,b"
 def rank_orders(streams: Sequence[str], limit: int | None = None) -> str:
     """A table of all orders, cheapest first; the streams share one attribute, as in GO03.
 
-    >>> print(rank_orders(["a:1,100,50", "b:2,100,50", "c:9,100,50"], limit=1))
-    rank  order       cost  of best
+    >>> print(rank_orders(["a:1,100,50", "b:2,100,50", "c:9,100,50"]).splitlines()[1])
        1  a, b, c  12100.0     1.00  selectivity heuristic, augmented heuristic
-    …  4 orders more
-       6  c, b, a  15300.0     1.26
-    <BLANKLINE>
-    mean of all 6 orders: 13700.0
-    an order for each origin: 12100.0, 1.00 of the best global order
-      a, b, c
-      b, a, c
-      c, a, b
     """
     if not 2 <= len(streams) <= MOST_STREAMS:
         raise OptionError(f"{len(streams)} streams were given", hint=f"give 2 to {MOST_STREAMS}, each as {NUMBERS}")

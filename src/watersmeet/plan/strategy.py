@@ -18,7 +18,6 @@ from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 
 if TYPE_CHECKING:
-    from watersmeet.plan.estimate import JoinEstimate
     from watersmeet.plan.statistics import JoinStatistics
 
 Access = Literal["hash", "sorted", "scan"]
@@ -116,7 +115,7 @@ class JoinStrategy:
     """Everything the join operator is built from. `filters` run before a row is stored; `residuals` are tested
     on whole combinations; `verified` are equalities whose codes are hashes, tested on the real values.
 
-    `measured` is what was seen of the inputs so far, `estimate` what the join should cost."""
+    `measured` is what was seen of the inputs so far."""
 
     join: Join
     method: Method = field(default_factory=Method)
@@ -128,7 +127,6 @@ class JoinStrategy:
     rows_kept: Mapping[str, float | None] = field(default_factory=dict)
     routes: tuple[Route, ...] = ()
     measured: JoinStatistics | None = None
-    estimate: JoinEstimate | None = None
 
     @property
     def is_flexible(self) -> bool:
