@@ -18,7 +18,6 @@ from tests.unit.test_cli import call
 from watersmeet.engine.advice import Advice, Trial
 from watersmeet.engine.advice.text import advice_text, recommendation
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.shedding.allocation import FRESH_SHARE
 from watersmeet.shedding.expected import expected_recall, kept_shares, of_one_key
 
 TICK_US = 1_000_000
@@ -202,7 +201,7 @@ def test_without_measurements_keys_are_taken_to_be_even():
     sql = f"SELECT a.id {TWO} OPTIONS (memory = '40 rows')"
     memory, _ = memory_of(sql, analyze=False)
     assert memory["keys"] == "assumed"
-    assert memory["recall"] == pytest.approx(0.5 * 17 / 16, abs=0.01)
+    assert memory["recall"] == pytest.approx(0.5, abs=0.01)
     text = session().sql(sql).explain()
     assert "if all keys come equally often" in text
     assert max(map(len, text.splitlines())) <= 80
@@ -216,7 +215,7 @@ def test_closed_forms_give_the_papers_figures():
     streams = of_one_key([1.0, 1.0], [400.0, 400.0], [shares, shares])
 
     def recall(policy: str, memory: float, allocation: str = "fixed") -> float:
-        kept = kept_shares(streams, memory / (1 + FRESH_SHARE), policy, allocation)
+        kept = kept_shares(streams, memory, policy, allocation)
         return expected_recall(streams, kept, one_key=True)
 
     assert [recall("rand", memory) for memory in (80, 400, 800)] == pytest.approx([0.1, 0.5, 1.0])

@@ -11,7 +11,7 @@ from watersmeet.plan.estimate import MemoryEstimate
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import JoinStrategy
-from watersmeet.shedding.allocation import FRESH_SHARE
+from watersmeet.shedding.allocation import SLACK
 from watersmeet.shedding.expected import Shares, StreamKeys, expected_recall, kept_shares, of_one_key
 from watersmeet.shedding.join import SheddingJoin
 from watersmeet.shedding.store import expected_row_bytes
@@ -32,7 +32,7 @@ def expect_recall(strategy: JoinStrategy, columns: Columns, shedding: Shedding) 
     memory = float(shedding.memory.rows or 0)
     if shedding.memory.size is not None:
         # the bytes of fresh rows are within the bound
-        memory = shedding.memory.size / (1 + FRESH_SHARE)
+        memory = shedding.memory.size / (1 + SLACK)
         streams = [_with_room(stream, row_bytes[alias]) for alias, stream in zip(aliases, streams, strict=True)]
     kept = kept_shares(streams, memory, shedding.policy, shedding.allocation)
     rows_kept = {

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from watersmeet.plan.memory import Memory
-from watersmeet.shedding.kernels.queue import SIZE
 from watersmeet.shedding.store import SheddingStore
 
 Stores = Mapping[str, SheddingStore]
 
-# Rows that have just come and wait for the other streams may take this much of the memory beside the bound.
-FRESH_SHARE = 1 / 16
+# Rows go in numbers, when there is no more room for the next to come: then there are by this share more of them than
+# the bound says, and afterwards by as much fewer. In between there is room for as many fresh rows, which wait for the
+# other streams to come as far.
+SLACK = 1 / 16
 
 
 class Allocation:
@@ -31,7 +32,7 @@ class Allocation:
         share = 1 / len(self.streams) if self.fixed else 1.0
         if self.memory.size is not None:
             each = stores[stream].bytes_per_row + self.beside
-            return max(1, int(self.memory.size * share / (1 + FRESH_SHARE) / each))
+            return max(1, int(self.memory.size * share / (1 + SLACK) / each))
         assert self.memory.rows is not None
         if not self.fixed:
             return self.memory.rows
@@ -39,27 +40,46 @@ class Allocation:
         return each + (self.streams.index(stream) < left)
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
-        """How many rows of a stream may be fresh at a time."""
+        """How many rows of a stream may be fresh at a time, and how many may come at once."""
         share = 1 if self.fixed else len(self.streams)
-        return max(1, int(self.rows_of(stores, stream) * FRESH_SHARE) // share)
+        return max(1, int(self.rows_of(stores, stream) * 2 * SLACK) // share)
+
+    def fits(self, stores: Stores, coming: Mapping[str, int]) -> bool:
+        """Whether there is room for so many more rows of each stream."""
+        kept = {stream: stores[stream].kept + coming.get(stream, 0) for stream in self.streams}
+        if self.fixed:
+            return all(kept[stream] <= self._low(stores, stream) + self.fresh_rows(stores, stream) for stream in kept)
+        return self._part(stores, kept) <= self._low_part(stores) + self._part(
+            stores, {stream: self.fresh_rows(stores, stream) for stream in kept}
+        )
 
     def victims(self, stores: Stores) -> dict[str, int]:
-        """How many rows of each stream must go now."""
+        """How many rows of each stream must go to make room."""
         if self.fixed:
-            over = {stream: stores[stream].queued - self.rows_of(stores, stream) for stream in self.streams}
+            over = {stream: stores[stream].kept - self._low(stores, stream) for stream in self.streams}
             return {stream: count for stream, count in over.items() if count > 0}
         return self._from_one_pool(stores)
+
+    def _low(self, stores: Stores, stream: str) -> int:
+        """How many rows of a stream are left when some had to go."""
+        return self.rows_of(stores, stream) - self.fresh_rows(stores, stream) // 2
+
+    def _part(self, stores: Stores, rows: Mapping[str, int]) -> float:
+        """How much of the pool so many rows of each stream take."""
+        return sum(count / self.rows_of(stores, stream) for stream, count in rows.items())
+
+    def _low_part(self, stores: Stores) -> float:
+        return 1.0 - self._part(stores, {stream: self.fresh_rows(stores, stream) // 2 for stream in self.streams})
 
     def _from_one_pool(self, stores: Stores) -> dict[str, int]:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
         each = [1.0 / self.rows_of(stores, stream) for stream in self.streams]
-        queued = np.array([stores[stream].queued for stream in self.streams], np.float64)
-        over = float(queued @ each) - 1.0
+        over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - self._low_part(stores)
         if over <= 1e-9:
             return {}
-        sizes = np.stack([stores[stream].lists[:, SIZE] for stream in self.streams]).astype(np.float64)
+        sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)
         taken = np.cumsum(each @ sizes)
-        level = int(np.searchsorted(taken, over))
+        level = min(int(np.searchsorted(taken, over)), taken.size - 1)
         below = sizes[:, :level].sum(axis=1)
         before = float(taken[level - 1]) if level else 0.0
         share = min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.shedding.allocation import FRESH_SHARE
 from watersmeet.shedding.policies import POLICIES, AgeCurve
 
 Shares = npt.NDArray[np.float64]
@@ -47,14 +46,13 @@ def of_one_key(rates: Sequence[float], rows: Sequence[float], shares: Sequence[S
 
 def kept_shares(streams: Sequence[StreamKeys], memory: float, policy: str, allocation: str) -> list[Shares]:
     """For each stream the share of the rows of each class that has memory. `memory` is in the unit of `room`."""
-    whole = memory * (1 + FRESH_SHARE)
     if policy == "rand":
-        return _alike(streams, whole, allocation)
+        return _alike(streams, memory, allocation)
     by_age = POLICIES[policy].by_age(AgeCurve())
     if allocation == "fixed":
-        each = whole / len(streams)
+        each = memory / len(streams)
         return [_filled([stream], each, by_age)[0] for stream in streams]
-    return _filled(streams, whole, by_age)
+    return _filled(streams, memory, by_age)
 
 
 def expected_recall(streams: Sequence[StreamKeys], kept: Sequence[Shares], *, one_key: bool) -> float:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from watersmeet.operators.codes import Mask
 from watersmeet.plan.shedding import Shedding
-from watersmeet.shedding.kernels.queue import count_held
+from watersmeet.shedding.kernels.priorities import count_held
 from watersmeet.shedding.online_statistics import KeyCounts, Table
 from watersmeet.shedding.pace import Pace
 from watersmeet.shedding.policies import Policy

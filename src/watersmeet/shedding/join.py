@@ -35,7 +35,7 @@ from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
 from watersmeet.shedding.input_queue import InputQueue
-from watersmeet.shedding.kernels.queue import note_new_flaws, only_in_memory
+from watersmeet.shedding.kernels.losses import keep_whole, note_flaws, only_in_memory
 from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
@@ -185,8 +185,9 @@ class SheddingJoin(WindowJoin):
 
     @property
     def piece_rows(self) -> int:
-        """How many rows of a stream are best pushed at a time, so that those of one time meet."""
-        return min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1)
+        """How many rows of a stream are best pushed at a time, so that those of one time meet: half of what could be,
+        so that windows which are just as large as the memory lose nothing."""
+        return max(1, min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1) // 2)
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 
@@ -204,7 +205,7 @@ class SheddingJoin(WindowJoin):
         """Rows alone do not tell which of them were gone: they compete for memory again."""
         super().restore(log, complete_until)
         self.settled_us = max(self.settled_us, complete_until)
-        self.settle(self.settled_us)
+        self._make_room({})
         self.counters = self._fresh_counters()
 
     # ---- rows come --------------------------------------------------------------------------------------------------
@@ -214,9 +215,10 @@ class SheddingJoin(WindowJoin):
         size = len(rows) if store is None else self.allocation.fresh_rows(self.shed, alias)
         self._expect([rows])
         for start in range(0, len(rows), max(size, 1)):
-            yield from self._join_and_store(alias, slice_of(rows, start, start + size))
-            if store is not None and store.fresh > size:
-                self.settle(self.settled_us)
+            piece = slice_of(rows, start, start + size)
+            if store is not None:
+                self._make_room({alias: piece})
+            yield from self._join_and_store(alias, piece)
 
     def push_together(
         self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths] | None = None, *, quietly: bool = False
@@ -226,8 +228,9 @@ class SheddingJoin(WindowJoin):
         if not quietly:
             self._expect(batch.values())
         for part, until_us in rounds(batch, self.piece_rows * max(len(self.shed), 1)):
+            self._make_room(part)
             yield from super().push_together(part, self._deaths(part), quietly=quietly)
-            self.settle(until_us)
+            self.settled_us = max(self.settled_us, until_us)
 
     def _deaths(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
         deaths = {
@@ -241,7 +244,6 @@ class SheddingJoin(WindowJoin):
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from super().advance(watermarks)
         self.settled_us = max(self.settled_us, min(watermarks.values()))
-        self.settle(self.settled_us)
 
     def _store(self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None) -> None:
         super()._store(alias, rows, codes, deaths)
@@ -251,7 +253,7 @@ class SheddingJoin(WindowJoin):
             return
         first, last = store.head - len(rows), store.head
         if flawed is not None:
-            store.store_flaws(flawed, demote=self.policy.completes)
+            store.store_flaws(flawed)
         self.oldest_us = min(self.oldest_us, int(rows.times.min()))
         if self.recorder is not None:
             self.recorder.stored(alias, store, rows, first)
@@ -266,9 +268,7 @@ class SheddingJoin(WindowJoin):
         clock = self._clock_of(times)
         self.newest_us = max(self.newest_us, int(times.max()))
         self.arrived += times.size
-        if self.keys.add(alias, codes, first, last, clock):
-            for other in self.shed:
-                self._refresh(other)
+        self.keys.add(alias, codes, first, last, clock)
 
     def _clock_of(self, times: Times) -> Times:
         """When rows came, in what half-lives are measured in."""
@@ -290,7 +290,7 @@ class SheddingJoin(WindowJoin):
                 self._note_flaws(program, numbers, whole, rows)
             if self.recorder is not None:
                 self.recorder.lost(program.visits, numbers[:, ~whole], len(rows), self.shed)
-            numbers = numbers[:, whole]
+            numbers = numbers[:, : keep_whole(numbers, whole)]
         if kept:
             yield from super()._results(program, numbers, rows)
 
@@ -298,10 +298,10 @@ class SheddingJoin(WindowJoin):
         """Every member of a combination that was lost is incomplete; the new rows are not stored yet."""
         if self.newly_flawed is None:
             self.newly_flawed = np.zeros(len(rows), np.uint8)
-        noted = int(note_new_flaws(numbers[0], whole, self.newly_flawed))
+        noted = int(note_flaws(numbers[0], whole, self.newly_flawed))
         for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
             if alias in self.shed:
-                noted += self.shed[alias].note_flaws(members, whole, demote=self.policy.completes)
+                noted += self.shed[alias].note_flaws(members, whole)
         if self.counters.incomplete_rows is not None:
             self.counters.incomplete_rows += noted
 
@@ -399,7 +399,7 @@ class SheddingJoin(WindowJoin):
         if flawed is not None:
             of_all = np.zeros(len(rows), np.uint8)
             of_all[entering] = flawed
-            store.store_flaws(of_all, demote=self.policy.completes)
+            store.store_flaws(of_all)
         first = store.head - len(rows)
         positions = first + np.flatnonzero(~entering)
         slots = store.turn_away(positions)
@@ -422,16 +422,19 @@ class SheddingJoin(WindowJoin):
 
     # ---- and compete for memory -------------------------------------------------------------------------------------
 
-    def settle(self, until_us: int) -> None:
-        """Let rows up to a time compete for memory, and take it from those with the lowest priority."""
+    def _make_room(self, coming: Mapping[str, Rows]) -> None:
+        """If there is no room for more rows, let those that all streams have come up to compete for memory, and take it
+        from those with the lowest priority."""
+        if self.allocation.fits(self.shed, {alias: len(rows) for alias, rows in coming.items()}):
+            return
         for alias, store in self.shed.items():
             room = self.allocation.fresh_rows(self.shed, alias)
             seed = None if self.policy.keys else self._seed(alias)
             self.unrefreshed[alias] += store.mature(
-                until_us, room, self._worth(alias), self.keys.of_partners[alias], seed
+                self.settled_us, room, self._worth(alias), self.keys.of_partners[alias], seed
             )
             if self.policy.keys and self.unrefreshed[alias] > self.policy.new_rows_to_refresh(
-                store.queued, store.matured
+                store.competing, store.matured
             ):
                 self._refresh(alias)
         for alias, count in self.allocation.victims(self.shed).items():
@@ -439,7 +442,7 @@ class SheddingJoin(WindowJoin):
 
     def _shed(self, alias: str, count: int) -> None:
         store = self.shed[alias]
-        positions, slots = store.evict(count, self._worth(alias), self.keys.of_partners[alias], again=self.policy.keys)
+        positions, slots = store.evict(count)
         if alias in self.panes:
             self.panes[alias].add(store, positions)
         if self.on_shed is not None:
@@ -460,22 +463,27 @@ class SheddingJoin(WindowJoin):
     def _refresh(self, alias: str) -> None:
         """Look at all priorities of a stream again."""
         self.unrefreshed[alias] = 0
-        ages, exposed = self.ages[alias], np.zeros(AGE_BINS)
+        ages = self.ages[alias]
         if self.policy.learns_ages:
             ages.fade()
         self.factors[alias] = self.policy.by_age(ages)
         self.scales[alias] = self._scale(alias)
-        self.shed[alias].enqueue_anew(self._worth(alias), self.keys.of_partners[alias], exposed)
-        # With records of all rows every age is seen equally often, else only what is in memory is.
-        ages.exposed += exposed if self.shed[alias].forgetful else np.ones(AGE_BINS)
+        worth, store = self._worth(alias), self.shed[alias]
+        store.look_again(worth, self.keys.of_partners[alias])
+        if self.policy.learns_ages:
+            # With records of all rows every age is seen equally often, else only what is in memory is.
+            ages.exposed += store.ages_competing(worth, AGE_BINS) if store.forgetful else np.ones(AGE_BINS)
 
     def _worth(self, alias: str) -> Worth:
         life, in_rows = self.lives[alias]
         now = self.newest_us
         if in_rows:
             now = self.row_windows[alias].next_serial
-        per_count = self._per_count(life, in_rows) if self.policy.completes else 0.0
-        return Worth(self.scales[alias], self.factors[alias], life / AGE_BINS, now, in_rows, per_count)
+        per_bin = life / AGE_BINS if self.policy.ageing else inf
+        if self.policy.completes:
+            return Worth(self.scales[alias], self.factors[alias], per_bin, now, in_rows, self._per_count(life, in_rows))
+        scale = self.scales[alias] * self.keys.per_count(alias)
+        return Worth(scale, self.factors[alias], per_bin, now, in_rows)
 
     def _per_count(self, life: float, in_rows: bool) -> float:
         """What share of all rows that were counted a window holds."""

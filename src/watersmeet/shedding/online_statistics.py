@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.plan.strategy import Code, Equality
-from watersmeet.shedding.kernels.queue import count_keys, weigh
+from watersmeet.shedding.kernels.priorities import count_keys, weigh
 
 Table = npt.NDArray[np.int64]
 
@@ -38,8 +38,8 @@ class Factors:
 
     def weights(self, codes: Table) -> npt.NDArray[np.float64]:
         """How often partners of each row came, up to a constant of its stream."""
-        found = np.empty(codes.shape[1])
-        weigh(codes, *self.of_rows, found)
+        found = np.ones(codes.shape[1])
+        weigh(np.arange(found.size), codes, *self.of_rows, found)
         return found
 
     @property
@@ -63,6 +63,7 @@ class KeyCounts:
         """own_too: with the factors of a stream, as the last, how often a key comes in the stream itself."""
         self.half_life = half_life
         self.since: int | None = None
+        self.total = 0.0  # for how much all rows that came count together
         pairs = shared_keys(streams, equalities, positions)
         counted = list(dict.fromkeys((v, theirs) for (_, v), (_, theirs) in pairs.items()))
         bits = int(np.clip((COUNTERS_PER_ROW * max(memory_rows, 1)).bit_length(), MIN_BITS, MAX_BITS))
@@ -93,39 +94,38 @@ class KeyCounts:
         return int(self.counts.nbytes)
 
     def typical(self, stream: str) -> float:
-        """How often a key of the streams that this one shares none with came, as a match would find it."""
+        """How often a key of streams that this one shares none with comes, as a match would find it: of all rows."""
         found = 1.0
         for which in self._typical[stream]:
             total = float(self.counts[which].sum())
-            found *= float(self.counts[which] @ self.counts[which]) / total if total else 1.0
+            found *= float(self.counts[which] @ self.counts[which]) / total / self.total if total else 1.0
         return found
 
-    def add(self, stream: str, codes: Table, first: int, last: int, clock: Table) -> bool:
-        """Count the rows of a stream at first..last-1 of its codes, which came at the times in `clock`. True if all
-        counters became smaller at once, so that they do not compare with what was worked out before."""
+    def per_count(self, stream: str) -> float:
+        """What turns the weight of a stream's row into how often its partners come, of all rows: so what was worked out
+        before compares with what is now, although counts grow."""
+        return float(max(self.total, 1.0) ** -self.of_partners[stream].rows.shape[0])
+
+    def add(self, stream: str, codes: Table, first: int, last: int, clock: Table) -> None:
+        """Count the rows of a stream at first..last-1 of its codes, which came at the times in `clock`."""
         own = self.own[stream]
         if not own.rows.shape[0]:
-            return False
+            return
         half_life = self.half_life or 0.0
         self.since = int(clock[0]) if self.since is None else self.since
-        # Before they are counted: a row that comes long after the others would weigh more than a number can be.
-        smaller = bool(half_life) and self._rescaled(int(clock.max()))
-        count_keys(codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
-        return smaller
+        if half_life:
+            # Before they are counted: a row that comes long after the others would weigh more than a number can be.
+            self._rescale(int(clock.max()))
+        self.total += count_keys(codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
 
-    def _rescaled(self, newest: int) -> bool:
+    def _rescale(self, newest: int) -> None:
         assert self.half_life is not None
         assert self.since is not None
         half_lives = (newest - self.since) / self.half_life
-        if half_lives <= MOST_HALF_LIVES:
-            self._unseen_now(half_lives)
-            return False
-        self.counts *= np.float32(2.0**-half_lives)
-        self.since = newest
-        self._unseen_now(0.0)
-        return True
-
-    def _unseen_now(self, half_lives: float) -> None:
+        if half_lives > MOST_HALF_LIVES:
+            self.counts *= np.float32(2.0**-half_lives)
+            self.total *= 2.0**-half_lives
+            self.since, half_lives = newest, 0.0
         for factors in self.of_partners.values():
             factors.unseen = UNSEEN * 2.0**half_lives
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.state.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
+from watersmeet.shedding.kernels.slots import scatter
 
 Slots = npt.NDArray[np.int32]
 MIN_WASTE = 1024
@@ -38,7 +39,10 @@ class SlottedFixed:
         inner, count = self.inner, len(values)
         slots = self.slot_of()[at : at + count]
         data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
-        inner.values[slots] = data
+        if inner.values.dtype.kind == "u":
+            scatter(inner.values, slots, data)
+        else:
+            inner.values[slots] = data
         if values.null_count and inner.valid is None:
             inner.valid = np.ones(inner.values.size, np.bool_)
         if inner.valid is not None:

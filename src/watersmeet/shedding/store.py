@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,9 @@ from watersmeet.model.time import Times
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.state.payload import Positions, moved, picked
 from watersmeet.operators.state.window_store import WindowStore
-from watersmeet.shedding.kernels import queue
+from watersmeet.shedding.kernels import contest, losses
+from watersmeet.shedding.kernels.priorities import LEVELS
+from watersmeet.shedding.kernels.slots import GONE, give_back, give_back_between, take_slots
 from watersmeet.shedding.online_statistics import Factors
 from watersmeet.shedding.payload import Slots, SlottedChunks, slotted
 
@@ -31,12 +34,12 @@ MIN_SQUEEZED = 1024
 GROWTH = 1.25
 SPARE_RECORDS = 1.5
 COUNTER_BYTES = 8  # what is known of keys takes about so much for each row in memory
-SLOT_BYTES = 8 + 16 + 4  # position, place in the queues, and in the list of free slots
+SLOT_BYTES = 4 + 2 + 4  # place and level among those that compete, and place among the free slots
 
 
 @dataclass
 class Worth:
-    """What the priorities of a stream's rows are made of just now (see kernels.queue)."""
+    """What the priorities of a stream's rows are made of just now (see kernels.priorities)."""
 
     scale: float
     by_age: npt.NDArray[np.float64]
@@ -59,43 +62,39 @@ class SheddingStore(WindowStore):
     ) -> None:
         super().__init__(code_count, hash_keys, sorted_keys, None, counted=counted)
         self.forgetful = forgetful
-        self.slot_of: Slots = np.full(self.capacity, queue.GONE, np.int32)
+        self.slot_of: Slots = np.full(self.capacity, GONE, np.int32)
         self.flawed = np.zeros(self.capacity, np.uint8)  # rows of which a combination was lost
-        self.shifted = 0  # how far rows have moved down in all: a slot knows its row by position + shifted
         self.mature_until = 0  # rows at this position and after are fresh
         self.matured = 0  # how many rows ever were fresh and are no more
-        self._make_queues(MIN_SLOTS)
+        self.slot_count = self.free_count = MIN_SLOTS
+        self.free: Slots = np.append(np.arange(MIN_SLOTS - 1, -1, -1, dtype=np.int32), GONE)
+        self.held = np.empty(MIN_SLOTS, np.int32)
+        self.levels = np.empty(MIN_SLOTS, np.uint16)
+        self.sizes = np.zeros(LEVELS, np.int64)
+        self.contest = np.zeros(contest.STATE_FIELDS, np.int64)
         self.columns = {name: slotted(kind, self.slots, MIN_SLOTS) for name, kind in (payload or {}).items()}
         self.payload = dict(self.columns)
 
     def slots(self) -> Slots:
         return self.slot_of
 
-    def _make_queues(self, slots: int) -> None:
-        self.position = np.empty(slots, np.int64)
-        self.nodes = np.full((slots, queue.NODE_FIELDS), queue.NO_LEVEL, np.int32)
-        self.free = np.arange(slots - 1, -1, -1, dtype=np.int32)
-        self.lists = np.full((queue.LEVELS, queue.LIST_FIELDS), -1, np.int32)
-        self.lists[:, queue.SIZE] = 0
-        self.state = np.array([slots, 0, queue.LEVELS - 1], np.int64)
-
     @property
     def kept(self) -> int:
         """How many rows have memory."""
-        return int(self.free.size - self.state[queue.FREE])
+        return self.slot_count - self.free_count
 
     @property
-    def queued(self) -> int:
+    def competing(self) -> int:
         """How many of them compete for it."""
-        return int(self.state[queue.QUEUED])
+        return int(self.contest[contest.COMPETING])
 
     @property
     def fresh(self) -> int:
-        return self.kept - self.queued
+        return self.kept - self.competing
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.slot_of, self.flawed, self.position, self.nodes, self.free, self.lists)
+        arrays = (self.slot_of, self.flawed, self.free, self.held, self.levels, self.sizes)
         beside = sum(int(array.nbytes) for array in arrays)
         return super().nbytes + beside
 
@@ -127,40 +126,40 @@ class SheddingStore(WindowStore):
             super()._make_room(count)
             self.slot_of = moved(self.slot_of, by, live, self.capacity)
             self.flawed = moved(self.flawed, by, live, self.capacity)
-            self.shifted += by
+            self._competitors()[:] -= by
             self.mature_until -= by
         self.flawed[self.head : self.head + count] = 0
-        if self.state[queue.FREE] < count:
-            self._grow(self.free.size - int(self.state[queue.FREE]) + count)
-        queue.take_slots(
-            self.slot_of, self.head, self.head + count, self.shifted, self.position, self.nodes, self.free, self.state
-        )
+        if self.free_count < count:
+            self._grow(self.kept + count)
+        self.free_count = take_slots(self.slot_of, self.head, self.head + count, self.free, self.free_count)
+
+    def _competitors(self) -> npt.NDArray[np.int32]:
+        """The positions of the rows that compete, in place."""
+        return self.held[self.contest[contest.START] : self.contest[contest.END]]
 
     def _grow(self, needed: int) -> None:
-        old = self.free.size
-        slots = max(int(needed * GROWTH), MIN_SLOTS)
-        self.position, self.free = moved(self.position, 0, old, slots), moved(self.free, 0, old, slots)
-        nodes = np.full((slots, queue.NODE_FIELDS), queue.NO_LEVEL, np.int32)
-        nodes[:old] = self.nodes
-        self.nodes = nodes
-        free = int(self.state[queue.FREE])
-        self.free[free : free + slots - old] = np.arange(slots - 1, old - 1, -1, dtype=np.int32)
-        self.state[queue.FREE] = free + slots - old
+        old, slots = self.slot_count, max(int(needed * GROWTH), MIN_SLOTS)
+        self.free = moved(self.free, 0, self.free_count, slots + 1)
+        self.free[self.free_count : self.free_count + slots - old] = np.arange(slots - 1, old - 1, -1, dtype=np.int32)
+        self.free_count += slots - old
+        self.slot_count = slots
         for column in self.columns.values():
             column.resize(slots)
 
     def _drop(self, gone: int) -> int:
-        self._release(np.arange(self.tail, self.tail + gone))
+        last = self.tail + gone
+        self.free_count = give_back_between(self.slot_of, self.tail, last, self.free, self.free_count)
+        contest.leave(last, *self._contest())
         dropped = super()._drop(gone)
         self.mature_until = max(self.mature_until, self.tail)
         self._squeeze_payload()
         return dropped
 
     def _release(self, positions: Positions) -> None:
-        queue.release(self.slot_of, positions, self.nodes, self.lists, self.free, self.state)
+        self.free_count = give_back(self.slot_of, positions, self.free, self.free_count)
 
     def turn_away(self, positions: Positions) -> Slots:
-        """Take the memory of rows that have only just come; the slots they had."""
+        """Take the memory of rows that do not compete; the slots they had."""
         slots = self.slot_of[positions].copy()
         self._release(positions)
         return slots
@@ -171,15 +170,26 @@ class SheddingStore(WindowStore):
         self._release(self.tail + np.flatnonzero(going))
         slots, flawed = picked(self.slot_of, positions, positions.size), self.flawed[positions]
         self.mature_until = int(np.searchsorted(positions, self.mature_until))
+        self._renumber(positions)
         super()._keep_only(positions)
-        self.slot_of = np.full(self.capacity, queue.GONE, np.int32)
+        self.slot_of = np.full(self.capacity, GONE, np.int32)
         self.slot_of[: slots.size] = slots
         self.flawed = np.zeros(self.capacity, np.uint8)
         self.flawed[: flawed.size] = flawed
-        self.shifted = 0
-        kept = np.flatnonzero(slots >= 0)
-        self.position[slots[kept]] = kept
         self._squeeze_payload()
+
+    def _renumber(self, positions: Positions) -> None:
+        """Rows that compete and stay get new positions, the others compete no more."""
+        held = self._competitors()
+        levels = self.levels[self.contest[contest.START] : self.contest[contest.END]]
+        found = np.searchsorted(positions, held)
+        stays = found < positions.size
+        stays[stays] = positions[found[stays]] == held[stays]
+        stays &= levels != contest.GAP
+        count = int(np.count_nonzero(stays))
+        self.held[:count], self.levels[:count] = found[stays], levels[stays]
+        self.contest[:] = 0, count, count
+        self.sizes[:] = np.bincount(self.levels[:count], minlength=LEVELS)
 
     def _squeeze_payload(self) -> None:
         kept = self.kept
@@ -197,15 +207,13 @@ class SheddingStore(WindowStore):
         self._keep_only(self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0))
         return total - kept
 
-    def note_flaws(self, members: Positions, whole: Mask, *, demote: bool) -> int:
-        """Mark rows that are members of combinations which are not whole; returns how many are so for the first time.
-        With `demote` they are the first to lose their memory."""
-        state = self.slot_of, self.flawed, demote, self.nodes, self.lists, self.state
-        return int(queue.note_flaws(members, whole, *state))
+    def note_flaws(self, members: Positions, whole: Mask) -> int:
+        """Mark rows that are members of combinations which are not whole; returns how many were not before."""
+        return int(losses.note_flaws(members, whole, self.flawed))
 
-    def store_flaws(self, new: Marks, *, demote: bool) -> None:
+    def store_flaws(self, new: Marks) -> None:
         """Mark rows among those that were just stored."""
-        queue.store_flaws(new, self.head - new.size, self.slot_of, self.flawed, demote, self.nodes)
+        self.flawed[self.head - new.size : self.head] = new
 
     # ---- competing for memory ---------------------------------------------------------------------------------------
 
@@ -217,12 +225,11 @@ class SheddingStore(WindowStore):
         stop = int(young.argmax()) if young.any() else fresh.size
         last = first + max(stop, fresh.size - room)
         if last > first:
+            self._make_room_to_compete(last - first)
             if seed is None:
-                self._enqueue(first, last, worth, factors)
+                self._enter(first, last, worth, factors)
             else:
-                queue.enqueue_at_random(
-                    self.slot_of, first, last, self.matured, seed, self.nodes, self.lists, self.state
-                )
+                contest.enter_at_random(self.slot_of, first, last, self.matured, seed, *self._contest())
             self.mature_until = last
             self.matured += last - first
         return last - first
@@ -233,28 +240,41 @@ class SheddingStore(WindowStore):
         assert self.serials is not None
         return self.serials
 
-    def _enqueue(self, first: int, last: int, worth: Worth, factors: Factors) -> None:
-        queue.enqueue(
-            self.slot_of, first, last, self.codes, self._ages(worth), worth.now, worth.scale,
-            *factors.of_rows, worth.by_age, worth.per_bin, worth.per_count, self.nodes, self.lists, self.state,
-        )  # fmt: skip
+    def _make_room_to_compete(self, count: int) -> None:
+        if self.contest[contest.END] + count < self.held.size:
+            return
+        contest.close_gaps(self.held, self.levels, self.contest)
+        rows = self.competing
+        if (rows + count) * GROWTH > self.held.size:
+            room = int((rows + count) * GROWTH * GROWTH) + 1
+            self.held, self.levels = moved(self.held, 0, rows, room), moved(self.levels, 0, rows, room)
 
-    def evict(self, count: int, worth: Worth, factors: Factors, *, again: bool) -> tuple[Positions, Slots]:
+    def _enter(self, first: int, last: int, worth: Worth, factors: Factors) -> None:
+        contest.enter(self.slot_of, first, last, *self._what_ranks(worth, factors), *self._contest())
+
+    def evict(self, count: int) -> tuple[Positions, Slots]:
         """Take the memory of the rows with the lowest priority; their positions, and the slots they had."""
-        victims, slots = np.empty(count, np.int64), np.empty(count, np.int32)
-        gone = queue.evict(
-            count, again, self.slot_of, self.shifted, self.position, self.free, self.codes, self._ages(worth),
-            worth.now, worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, worth.per_count, self.nodes,
-            self.lists, self.state, victims, slots,
-        )  # fmt: skip
-        return victims[:gone], slots[:gone]
+        victims = np.empty(min(count, self.competing), np.int64)
+        contest.evict(*self._contest(), victims)
+        return victims, self.turn_away(victims)
 
-    def enqueue_anew(self, worth: Worth, factors: Factors, exposed: npt.NDArray[np.float64]) -> None:
-        queue.enqueue_anew(
-            np.empty(self.queued, np.int32), self.shifted, self.position, self.codes, self._ages(worth), worth.now,
-            worth.scale, *factors.of_rows, worth.by_age, worth.per_bin, worth.per_count, self.nodes, self.lists,
-            self.state, exposed,
+    def look_again(self, worth: Worth, factors: Factors) -> None:
+        """Give the rows that compete the priorities of now."""
+        contest.look_again(*self._what_ranks(worth, factors), *self._contest())
+
+    def ages_competing(self, worth: Worth, bins: int) -> npt.NDArray[np.float64]:
+        """How many of the rows that compete are of each age."""
+        ages = worth.now - self._ages(worth)[self._competitors()]
+        return np.bincount(np.clip(ages / worth.per_bin, 0, bins - 1).astype(np.int64), minlength=bins).astype(float)
+
+    def _what_ranks(self, worth: Worth, factors: Factors) -> tuple[Any, ...]:
+        return (
+            self.codes, self.flawed, self._ages(worth), worth.now, worth.scale, *factors.of_rows, worth.by_age,
+            worth.per_bin, worth.per_count,
         )  # fmt: skip
+
+    def _contest(self) -> tuple[Any, ...]:
+        return self.held, self.levels, self.sizes, self.contest
 
 
 def expected_row_bytes(store: SheddingStore, widths: Mapping[str, float]) -> float:

@@ -12,7 +12,7 @@ from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.window_join import WindowJoin
 from watersmeet.plan.strategy import JoinStrategy
-from watersmeet.shedding.allocation import FRESH_SHARE
+from watersmeet.shedding.allocation import SLACK
 from watersmeet.shedding.arrivals import Arrivals
 from watersmeet.shedding.optimum import optimum_curve
 
@@ -65,7 +65,7 @@ def ceilings(
 ) -> dict[int, float]:
     """The optimum for each memory in rows, and beside it the rows that may be fresh. Sizes that would take too long
     are left out."""
-    memory = {size: size + int(size * FRESH_SHARE) for size in sizes}
+    memory = {size: size + int(size * SLACK) for size in sizes}
     known = [size for size in sizes if memory[size] * len(arrivals) <= MOST_WORK]
     if not known:
         return {}

@@ -1,0 +1,126 @@
+"""The rows of one stream that compete for memory, in the order of their positions, each with its level of priority.
+
+`held[start:end]` are positions in the store, with levels beside them; the level of a row that competes no more is a
+GAP, until gaps are closed. `sizes` counts the rows of each level. The victims are those of the lowest levels, and of
+the last such level the oldest: how low that is `sizes` tells, and one pass over the levels finds them. As many rows
+come between two passes as are a fixed part of all, so a row costs a constant number of short, sequential steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from watersmeet.shedding.kernels.priorities import chance, level_of, rank
+
+GAP = np.uint16(0xFFFF)
+# state: where the rows in use begin and end, and how many of them compete
+START, END, COMPETING = range(3)
+STATE_FIELDS = 3
+
+
+@njit(cache=True)
+def enter(
+    slot_of, first, last, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
+    per_count, held, levels, sizes, state,
+):  # fmt: skip
+    """Let the rows at first..last-1 that have memory compete for it; there must be room for one row more."""
+    start, end = state[END], line_up(slot_of, first, last, held, state)
+    rank(
+        held[start:end], codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
+        per_count, levels[start:end],
+    )  # fmt: skip
+    for i in range(start, end):
+        sizes[levels[i]] += 1
+
+
+@njit(cache=True)
+def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, state):
+    """The same with a random priority for each row: `number` is how many rows came before the first."""
+    start, end = state[END], line_up(slot_of, first, last, held, state)
+    for i in range(start, end):
+        levels[i] = level_of(chance(seed, number + held[i] - first))
+        sizes[levels[i]] += 1
+
+
+@njit(cache=True)
+def line_up(slot_of, first, last, held, state):
+    """Put the rows that have memory at the end; returns where that is then."""
+    end = state[END]
+    for p in range(first, last):
+        held[end] = p
+        end += slot_of[p] >= 0
+    state[COMPETING] += end - state[END]
+    state[END] = end
+    return end
+
+
+@njit(cache=True)
+def lowest(count, sizes):
+    """The level below which there are fewer than `count` rows, and how many of that level make up the number."""
+    left = count
+    for level in range(sizes.size):
+        if sizes[level] >= left:
+            return level, left
+        left -= sizes[level]
+    return sizes.size - 1, sizes[sizes.size - 1]
+
+
+@njit(cache=True)
+def evict(held, levels, sizes, state, victims):
+    """Find the rows with the lowest priority, which compete no more; `victims` is filled with their positions."""
+    limit, of_limit = lowest(victims.size, sizes)
+    gone = 0
+    for i in range(state[START], state[END]):
+        level = levels[i]
+        if level <= limit:
+            if level == limit:
+                of_limit -= 1
+                if of_limit < 0:
+                    continue
+            sizes[level] -= 1
+            levels[i] = GAP
+            victims[gone] = held[i]
+            gone += 1
+    state[COMPETING] -= gone
+
+
+@njit(cache=True)
+def leave(tail, held, levels, sizes, state):
+    """Rows below `tail` have expired."""
+    start = state[START]
+    while start < state[END] and held[start] < tail:
+        if levels[start] != GAP:
+            sizes[levels[start]] -= 1
+            state[COMPETING] -= 1
+        start += 1
+    state[START] = start
+
+
+@njit(cache=True)
+def close_gaps(held, levels, state):
+    """Move the rows that compete to the front."""
+    kept = np.int64(0)
+    for i in range(state[START], state[END]):
+        held[kept] = held[i]
+        levels[kept] = levels[i]
+        kept += levels[i] != GAP
+    state[START] = 0
+    state[END] = kept
+
+
+@njit(cache=True)
+def look_again(
+    codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count, held,
+    levels, sizes, state,
+):  # fmt: skip
+    """Give every row the priority of now."""
+    close_gaps(held, levels, state)
+    end = state[END]
+    rank(
+        held[:end], codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
+        per_count, levels[:end],
+    )  # fmt: skip
+    sizes[:] = 0
+    for i in range(end):
+        sizes[levels[i]] += 1

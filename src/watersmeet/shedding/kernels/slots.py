@@ -1,0 +1,47 @@
+"""The memory of rows: `slot_of[position]` is the slot of a row of the store, or GONE; `free` is a stack of slots.
+
+Who has a slot and who has none is anyone's guess, so there are no branches on it: `free` has room for one more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+GONE = np.int32(-1)
+
+
+@njit(cache=True)
+def take_slots(slot_of, first, last, free, left):
+    """Give slots to the rows at first..last-1, of which there must be enough; returns how many are left."""
+    for p in range(first, last):
+        left -= 1
+        slot_of[p] = free[left]
+    return left
+
+
+@njit(cache=True)
+def give_back(slot_of, positions, free, left):
+    """Take the slots of rows back, from those that have one; returns how many are free now."""
+    for p in positions:
+        free[left] = slot_of[p]
+        left += slot_of[p] >= 0
+        slot_of[p] = GONE
+    return left
+
+
+@njit(cache=True)
+def give_back_between(slot_of, first, last, free, left):
+    """The same of the rows at first..last-1."""
+    for p in range(first, last):
+        free[left] = slot_of[p]
+        left += slot_of[p] >= 0
+        slot_of[p] = GONE
+    return left
+
+
+@njit(cache=True)
+def scatter(values, slots, data):
+    """Put values into their slots."""
+    for i in range(slots.size):
+        values[slots[i]] = data[i]
