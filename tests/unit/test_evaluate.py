@@ -277,7 +277,7 @@ def test_a_bare_null_fits_everywhere(function: str) -> None:
 def test_event_time_is_the_given_column() -> None:
     times = pa.array([5, 6], pa.timestamp("us"))
     moved = call("add", EventTime(), lit(1, pa.duration("us")))
-    result = evaluate(moved, lambda column: pa.nulls(2), 2, times)
+    result = evaluate(moved, lambda column: pa.nulls(2), 2, lambda: times)
     assert result.cast(pa.int64()).to_pylist() == [6, 7]
 
 

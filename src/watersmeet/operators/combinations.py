@@ -64,7 +64,7 @@ class Combinations:
 
     def where(self, predicate: Expression) -> Combinations:
         """Those that satisfy a predicate."""
-        kept = evaluate_predicate(predicate, self.column, len(self), self.event_times())
+        kept = evaluate_predicate(predicate, self.column, len(self), self.event_times)
         if bool(kept.all()):
             return self
         numbers = np.stack([self.numbers_of[alias][kept] for alias in self.visits])
@@ -73,7 +73,7 @@ class Combinations:
         )
 
     def select(self, columns: Sequence[tuple[str, Expression]], schema: pa.Schema) -> pa.RecordBatch:
-        arrays = [evaluate(e, self.column, len(self), self.event_times()) for _, e in columns]
+        arrays = [evaluate(e, self.column, len(self), self.event_times) for _, e in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def column(self, column: Column) -> pa.Array:

@@ -18,19 +18,20 @@ from watersmeet.operators.scalar.values import Function, Value, as_array, conver
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
 
 Columns = Callable[[Column], pa.Array]
+EventTimes = Callable[[], pa.Array]
 
 # NULL in any argument of these makes the result NULL.
 _STRICT: dict[str, Function] = {**arithmetic.FUNCTIONS, **text.FUNCTIONS, **instants.FUNCTIONS, **casts.FUNCTIONS}
 _LENIENT: dict[str, Function] = comparisons.FUNCTIONS
 
 
-def evaluate(expression: Expression, columns: Columns, length: int, event_times: pa.Array | None = None) -> pa.Array:
+def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:
     """The value of an expression for every row, in exactly the expression's type."""
     return _array(expression, Rows(columns, length, event_times))
 
 
 def evaluate_predicate(
-    predicate: Expression, columns: Columns, length: int, event_times: pa.Array | None = None
+    predicate: Expression, columns: Columns, length: int, event_times: EventTimes | None = None
 ) -> npt.NDArray[np.bool_]:
     """Which rows satisfy a predicate; false and NULL both reject."""
     return _mask(_array(predicate, Rows(columns, length, event_times)))
@@ -47,12 +48,16 @@ class Rows:
 
     columns: Columns
     length: int
-    event_times: pa.Array | None
+    event_times: EventTimes | None
 
     def where(self, kept: npt.NDArray[np.bool_]) -> Rows:
         mask = pa.array(kept)
-        times = None if self.event_times is None else self.event_times.filter(mask)
-        return Rows(cache(lambda column: self.columns(column).filter(mask)), int(kept.sum()), times)
+        times = self.event_times
+        return Rows(
+            cache(lambda column: self.columns(column).filter(mask)),
+            int(kept.sum()),
+            None if times is None else (lambda: times().filter(mask)),
+        )
 
 
 def _array(expression: Expression, rows: Rows) -> pa.Array:
@@ -68,7 +73,7 @@ def _value(expression: Expression, rows: Rows) -> Value:
         case EventTime():
             if rows.event_times is None:
                 raise TypeError("event_time() was asked for where rows have no event times")
-            return rows.event_times
+            return rows.event_times()
         case Call(function=function) if function in _LAZY:
             return _LAZY[function](expression, rows)
         case Call():

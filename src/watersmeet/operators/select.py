@@ -28,11 +28,11 @@ class Select:
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         data, times = rows.data, pa.array(rows.times, pa.timestamp("us"))
         for predicate in self.predicates:
-            kept = pa.array(evaluate_predicate(predicate, _lookup(data), data.num_rows, times))
+            kept = pa.array(evaluate_predicate(predicate, _lookup(data), data.num_rows, _always(times)))
             data, times = data.filter(kept), times.filter(kept)
         if data.num_rows:
             self.counters.results += data.num_rows
-            arrays = [evaluate(e, _lookup(data), data.num_rows, times) for _, e in self.columns]
+            arrays = [evaluate(e, _lookup(data), data.num_rows, _always(times)) for _, e in self.columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
@@ -43,6 +43,10 @@ class Select:
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from ()
+
+
+def _always(times: pa.Array) -> Callable[[], pa.Array]:
+    return lambda: times
 
 
 def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:

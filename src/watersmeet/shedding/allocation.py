@@ -22,22 +22,30 @@ class Allocation:
 
     def __init__(self, memory: Memory, kind: str, streams: Sequence[str], beside: float = 0.0) -> None:
         """beside: bytes that are taken for each row, outside its store."""
-        self.memory = memory
         self.beside = beside
         self.fixed = kind == "fixed"
         self.streams = tuple(streams)
+        self.bound_by(memory)
+
+    def bound_by(self, memory: Memory) -> None:
+        """From now on, keep to another bound."""
+        self.memory = memory
+        self._rows = self._shares_of(memory.rows or 0)
+
+    def _shares_of(self, rows: int) -> dict[str, int]:
+        """A bound in rows, for each stream."""
+        if not self.fixed:
+            return dict.fromkeys(self.streams, rows)
+        each, left = divmod(rows, max(len(self.streams), 1))
+        return {stream: each + (i < left) for i, stream in enumerate(self.streams)}
 
     def rows_of(self, stores: Stores, stream: str) -> int:
         """How many rows a stream may keep, if it were alone in its share or in the pool."""
+        if self.memory.size is None:
+            return self._rows[stream]
         share = 1 / len(self.streams) if self.fixed else 1.0
-        if self.memory.size is not None:
-            each = stores[stream].bytes_per_row + self.beside
-            return max(1, int(self.memory.size * share / (1 + SLACK) / each))
-        assert self.memory.rows is not None
-        if not self.fixed:
-            return self.memory.rows
-        each, left = divmod(self.memory.rows, len(self.streams))
-        return each + (self.streams.index(stream) < left)
+        each = stores[stream].bytes_per_row + self.beside
+        return max(1, int(self.memory.size * share / (1 + SLACK) / each))
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream may be fresh at a time, and how many may come at once."""

@@ -35,9 +35,9 @@ from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
 from watersmeet.shedding.input_queue import InputQueue
-from watersmeet.shedding.kernels.losses import keep_whole, note_flaws, only_in_memory
+from watersmeet.shedding.kernels.losses import look_up, note_flaws, take_apart
+from watersmeet.shedding.kernels.slots import Slots
 from watersmeet.shedding.online_statistics import KeyCounts
-from watersmeet.shedding.payload import Slots
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.recall import PaneCounts, pane_counts
 from watersmeet.shedding.recording import Recorder, columns_to_record
@@ -211,14 +211,35 @@ class SheddingJoin(WindowJoin):
     # ---- rows come --------------------------------------------------------------------------------------------------
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        store = self.shed.get(alias)
-        size = len(rows) if store is None else self.allocation.fresh_rows(self.shed, alias)
-        self._expect([rows])
-        for start in range(0, len(rows), max(size, 1)):
-            piece = slice_of(rows, start, start + size)
-            if store is not None:
+        if alias not in self.shed:
+            yield from super().push(alias, rows)
+        elif self.queue is None and self.recorder is None:
+            yield from self._join_then_store(alias, rows)
+        else:
+            self._expect([rows])
+            for piece in self._pieces(alias, rows):
                 self._make_room({alias: piece})
-            yield from self._join_and_store(alias, piece)
+                yield from self._join_and_store(alias, piece)
+
+    def _join_then_store(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Rows of one stream do not meet each other, so they are joined at once; stored they are in pieces."""
+        rows, codes, _ = self._admit(alias, rows)
+        if len(rows) == 0:
+            return
+        yield from self._found(alias, rows, codes, None)
+        started = perf_counter()
+        flawed, first = self.newly_flawed, 0
+        for piece in self._pieces(alias, rows):
+            last = first + len(piece)
+            self._make_room({alias: piece})
+            self.newly_flawed = None if flawed is None else flawed[first:last]
+            self._store(alias, piece, {code: values[first:last] for code, values in codes.items()}, None)
+            first = last
+        self.counters.kernel_seconds += perf_counter() - started
+
+    def _pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
+        size = self.allocation.fresh_rows(self.shed, alias)
+        return (slice_of(rows, start, start + size) for start in range(0, len(rows), size))
 
     def push_together(
         self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths] | None = None, *, quietly: bool = False
@@ -278,30 +299,39 @@ class SheddingJoin(WindowJoin):
         if self.policy.learns_ages:
             self._learn_ages(program, numbers, rows)
         self.found += numbers.shape[1]
-        whole = np.ones(numbers.shape[1], np.bool_)
+        kept, of_lost = self._parted(program, numbers)
+        if of_lost.shape[1]:
+            if self.shedding.recall == "exact" and self.counters.lost_results is not None:
+                self.counters.lost_results += of_lost.shape[1]
+            if self.shedding.recall == "exact":
+                self._note_flaws(program, of_lost, rows)
+            if self.recorder is not None:
+                self.recorder.lost(program.visits, of_lost, len(rows), self.shed)
+        if kept:
+            yield from super()._results(program, numbers[:, :kept], rows)
+
+    def _parted(self, program: Program, numbers: Codes) -> tuple[int, Codes]:
+        """Move the combinations whose members all have memory to the front; how many they are, and the others."""
+        count = numbers.shape[1]
+        lost = np.zeros(count, np.bool_)
         for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
             if alias in self.shed:
-                only_in_memory(members, self.shed[alias].slot_of, whole)
-        kept = int(np.count_nonzero(whole))
-        if kept < whole.size:
-            if self.shedding.recall == "exact" and self.counters.lost_results is not None:
-                self.counters.lost_results += whole.size - kept
-            if self.shedding.recall == "exact":
-                self._note_flaws(program, numbers, whole, rows)
-            if self.recorder is not None:
-                self.recorder.lost(program.visits, numbers[:, ~whole], len(rows), self.shed)
-            numbers = numbers[:, : keep_whole(numbers, whole)]
-        if kept:
-            yield from super()._results(program, numbers, rows)
+                look_up(members, self.shed[alias].slot_of, lost)
+        gone = int(np.count_nonzero(lost))
+        of_lost = np.empty((len(program.visits), gone and gone + 1), np.int64)
+        if gone:
+            for own, away in zip(numbers, of_lost, strict=True):
+                take_apart(own, lost, away)
+        return count - gone, of_lost[:, :gone]
 
-    def _note_flaws(self, program: Program, numbers: Codes, whole: Mask, rows: Rows) -> None:
+    def _note_flaws(self, program: Program, of_lost: Codes, rows: Rows) -> None:
         """Every member of a combination that was lost is incomplete; the new rows are not stored yet."""
         if self.newly_flawed is None:
             self.newly_flawed = np.zeros(len(rows), np.uint8)
-        noted = int(note_flaws(numbers[0], whole, self.newly_flawed))
-        for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
+        noted = int(note_flaws(of_lost[0], self.newly_flawed))
+        for alias, members in zip(program.visits[1:], of_lost[1:], strict=True):
             if alias in self.shed:
-                noted += self.shed[alias].note_flaws(members, whole)
+                noted += int(note_flaws(members, self.shed[alias].flawed))
         if self.counters.incomplete_rows is not None:
             self.counters.incomplete_rows += noted
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.state.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
-from watersmeet.shedding.kernels.slots import scatter
+from watersmeet.shedding.arena import SlottedBytes, is_text
+from watersmeet.shedding.kernels.slots import Slots, scatter, slots_at
 
-Slots = npt.NDArray[np.int32]
 MIN_WASTE = 1024
 MAX_WASTE = 0.5
 SPARE = 1.25  # arrays grow by a quarter
@@ -49,7 +48,9 @@ class SlottedFixed:
             inner.valid[slots] = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
 
     def gather(self, positions: Positions) -> pa.Array:
-        return self.inner.gather(self.slot_of()[positions])  # type: ignore[arg-type]
+        slots = np.empty(len(positions), np.int64)
+        slots_at(self.slot_of(), positions, slots)
+        return self.inner.gather(slots)
 
     def gather_slots(self, slots: Slots) -> pa.Array:
         return self.inner.gather(slots)  # type: ignore[arg-type]
@@ -124,10 +125,13 @@ class SlottedChunks:
         """Slots stay where they are."""
 
 
-Slotted = SlottedFixed | SlottedChunks
+Slotted = SlottedFixed | SlottedBytes | SlottedChunks
 
 
-def slotted(kind: pa.DataType, slot_of: Callable[[], Slots], slots: int) -> Slotted:
+def slotted(kind: pa.DataType, slot_of: Callable[[], Slots], slots: int, live: Callable[[int], Slots]) -> Slotted:
+    """live: the slots of the rows before a position that have one, in the order in which they came."""
+    if is_text(kind):
+        return SlottedBytes(kind, slot_of, slots, live)
     made: PayloadColumn = payload_column(kind, slots)
     if isinstance(made, FixedColumn):
         return SlottedFixed(made, slot_of)

@@ -27,7 +27,7 @@ from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.state.payload import moved
 from watersmeet.plan.expressions import Column, columns_of
 from watersmeet.plan.strategy import Code, JoinStrategy
-from watersmeet.shedding.payload import Slots
+from watersmeet.shedding.kernels.slots import Slots
 from watersmeet.shedding.store import SheddingStore
 
 INPUT, ROW, TIME, TURN, GONE, DEATH = "#input", "#row", "#time", "#turn", "#gone", "#death"

@@ -18,14 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
-from watersmeet.operators.codes import Mask
 from watersmeet.operators.state.payload import Positions, moved, picked
 from watersmeet.operators.state.window_store import WindowStore
-from watersmeet.shedding.kernels import contest, losses
+from watersmeet.shedding.kernels import contest
 from watersmeet.shedding.kernels.priorities import LEVELS
-from watersmeet.shedding.kernels.slots import GONE, give_back, give_back_between, take_slots
+from watersmeet.shedding.kernels.slots import GONE, Slots, give_back, give_back_between, take_slots
 from watersmeet.shedding.online_statistics import Factors
-from watersmeet.shedding.payload import Slots, SlottedChunks, slotted
+from watersmeet.shedding.payload import SlottedChunks, SlottedFixed, slotted
 
 Marks = npt.NDArray[np.uint8]
 
@@ -72,11 +71,18 @@ class SheddingStore(WindowStore):
         self.levels = np.empty(MIN_SLOTS, np.uint16)
         self.sizes = np.zeros(LEVELS, np.int64)
         self.contest = np.zeros(contest.STATE_FIELDS, np.int64)
-        self.columns = {name: slotted(kind, self.slots, MIN_SLOTS) for name, kind in (payload or {}).items()}
+        self.columns = {
+            name: slotted(kind, self.slots, MIN_SLOTS, self.live_slots) for name, kind in (payload or {}).items()
+        }
         self.payload = dict(self.columns)
 
     def slots(self) -> Slots:
         return self.slot_of
+
+    def live_slots(self, before: int) -> Slots:
+        """The slots of the rows before a position that have one, in the order in which they came."""
+        slots = self.slot_of[self.tail : before]
+        return slots[slots >= 0]
 
     @property
     def kept(self) -> int:
@@ -207,10 +213,6 @@ class SheddingStore(WindowStore):
         self._keep_only(self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0))
         return total - kept
 
-    def note_flaws(self, members: Positions, whole: Mask) -> int:
-        """Mark rows that are members of combinations which are not whole; returns how many were not before."""
-        return int(losses.note_flaws(members, whole, self.flawed))
-
     def store_flaws(self, new: Marks) -> None:
         """Mark rows among those that were just stored."""
         self.flawed[self.head - new.size : self.head] = new
@@ -221,8 +223,11 @@ class SheddingStore(WindowStore):
         """Let fresh rows up to a time compete, and the oldest of more than `room`; returns how many."""
         first = self.mature_until
         fresh = self.times[first : self.head]
-        young = fresh > until_us
-        stop = int(young.argmax()) if young.any() else fresh.size
+        if fresh.size and fresh[-1] <= until_us and not self.disorder_us:
+            stop = fresh.size
+        else:
+            young = fresh > until_us
+            stop = int(young.argmax()) if young.any() else fresh.size
         last = first + max(stop, fresh.size - room)
         if last > first:
             self._make_room_to_compete(last - first)
@@ -280,5 +285,5 @@ class SheddingStore(WindowStore):
 def expected_row_bytes(store: SheddingStore, widths: Mapping[str, float]) -> float:
     """What a row with memory will cost, before there are any: `widths` are the bytes of columns of any length."""
     columns = store.columns.items()
-    payload = [c.bytes_of(widths[name]) if isinstance(c, SlottedChunks) else c.bytes_per_row for name, c in columns]
+    payload = [c.bytes_per_row if isinstance(c, SlottedFixed) else c.bytes_of(widths[name]) for name, c in columns]
     return store.bytes_around(sum(payload))

@@ -112,13 +112,13 @@ class FromOne:
         data, times = delta.data, pa.array(births, pa.timestamp("us"))
         passed = np.ones(len(delta), np.bool_)
         for predicate in self.predicates:
-            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, times)
+            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, lambda: times)
         kept = None
         if not bool(passed.all()):
             kept = np.flatnonzero(passed)
             delta, times = delta.take(kept), times.take(pa.array(kept))
             data = delta.data
-        arrays = [evaluate(e, _lookup(data), data.num_rows, times) for _, e in self.columns]
+        arrays = [evaluate(e, _lookup(data), data.num_rows, lambda: times) for _, e in self.columns]
         return delta.with_data(pa.RecordBatch.from_arrays(arrays, schema=self.schema)), kept
 
 

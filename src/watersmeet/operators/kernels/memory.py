@@ -65,6 +65,19 @@ def move64(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
 
 
 @intrinsic
+def move8(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+    """Copy bytes from one address to another; the two may overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        to, since = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
+        cgutils.raw_memmove(builder, to, since, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
 def prefetch(typingctx: Any, where: Any) -> Any:
     """Ask the processor to fetch the cache line at an address that will be read soon."""
 

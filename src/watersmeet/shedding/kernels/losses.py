@@ -7,30 +7,30 @@ from numba import njit
 
 
 @njit(cache=True)
-def only_in_memory(members, slot_of, whole):
-    """Clear `whole[i]` where the member of a combination has no memory any more."""
+def look_up(members, slot_of, lost):
+    """Set `lost[i]` where the member of a combination has no memory any more."""
     for i in range(members.size):
-        whole[i] &= slot_of[members[i]] >= 0
+        lost[i] |= slot_of[np.uint64(members[i])] < 0
 
 
 @njit(cache=True)
-def keep_whole(numbers, whole):
-    """Move the combinations that are whole to the front; returns how many there are."""
-    kept = 0
-    for i in range(whole.size):
-        for k in range(numbers.shape[0]):
-            numbers[k, kept] = numbers[k, i]
-        kept += whole[i]
+def take_apart(numbers, lost, of_lost):
+    """Move the numbers of what is not lost to the front, and the others to `of_lost`; returns how many stay."""
+    kept = gone = np.int64(0)
+    for i in range(lost.size):
+        number, away = numbers[i], np.int64(lost[i])
+        numbers[kept] = number
+        of_lost[gone] = number
+        kept += 1 - away
+        gone += away
     return kept
 
 
 @njit(cache=True)
-def note_flaws(members, whole, flawed):
-    """Mark the members of combinations that are not whole as incomplete; returns how many were not before."""
-    noted = 0
-    for i in range(members.size):
-        before = flawed[members[i]]
-        lost = np.uint8(1) - np.uint8(whole[i])
-        noted += lost & (np.uint8(1) - before)
-        flawed[members[i]] = before | lost
+def note_flaws(rows, flawed):
+    """Mark rows as incomplete; returns how many were not before."""
+    noted = np.int64(0)
+    for i in range(rows.size):
+        noted += 1 - np.int64(flawed[rows[i]])
+        flawed[rows[i]] = 1
     return noted

@@ -129,9 +129,15 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
     if half_life > 0.0:
         return count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life)
     for f in range(tracked.shape[0]):
+        begin, end = tracked[f, 1], tracked[f, 2]
         of_key = counts[tracked[f, 0]]
+        if end - begin == 1:  # the same as below, several times as fast
+            values = codes[key_columns[begin]]
+            for p in range(first, last):
+                of_key[np.int64(combine(np.uint64(0), values[p]) >> shift)] += np.float32(1)
+            continue
         for p in range(first, last):
-            of_key[bucket_of(codes, p, tracked[f, 1], tracked[f, 2], key_columns, shift)] += np.float32(1)
+            of_key[bucket_of(codes, p, begin, end, key_columns, shift)] += np.float32(1)
     return np.float64(last - first)
 
 

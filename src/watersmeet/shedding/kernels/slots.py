@@ -6,8 +6,10 @@ Who has a slot and who has none is anyone's guess, so there are no branches on i
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
+Slots = npt.NDArray[np.int32]
 GONE = np.int32(-1)
 
 
@@ -38,6 +40,13 @@ def give_back_between(slot_of, first, last, free, left):
         left += slot_of[p] >= 0
         slot_of[p] = GONE
     return left
+
+
+@njit(cache=True)
+def slots_at(slot_of, positions, slots):
+    """The slots of rows that have one."""
+    for i in range(positions.size):
+        slots[i] = slot_of[np.uint64(positions[i])]
 
 
 @njit(cache=True)
