@@ -33,10 +33,12 @@ class Feed:
 
 def in_pieces(batches: Iterator[pa.RecordBatch], operator: Operator) -> Iterator[pa.RecordBatch]:
     """Batches no larger than the operator wants them, so that rows of several streams come side by side in time."""
-    size = getattr(operator, "piece_rows", None)
     for batch in batches:
-        for start in range(0, max(batch.num_rows, 1), size or max(batch.num_rows, 1)):
-            yield batch.slice(start, size) if size else batch
+        start = 0
+        while start == 0 or start < batch.num_rows:
+            size = getattr(operator, "piece_rows", None) or max(batch.num_rows, 1)
+            yield batch.slice(start, size) if size < batch.num_rows else batch
+            start += size
 
 
 class LocalRun:

@@ -185,9 +185,10 @@ class SheddingJoin(WindowJoin):
 
     @property
     def piece_rows(self) -> int:
-        """How many rows of a stream are best pushed at a time, so that those of one time meet: half of what could be,
-        so that windows which are just as large as the memory lose nothing."""
-        return max(1, min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1) // 2)
+        """How many rows of a stream are best pushed at a time, so that those of one time meet. As long as no row had to
+        go, half of what could be, so that windows which are just as large as the memory lose nothing."""
+        most = min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1)
+        return most if self.counters.shed_rows else max(1, most // 2)
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 
@@ -278,10 +279,6 @@ class SheddingJoin(WindowJoin):
         self.oldest_us = min(self.oldest_us, int(rows.times.min()))
         if self.recorder is not None:
             self.recorder.stored(alias, store, rows, first)
-        for other, counts in self.panes.items():
-            if other != alias:
-                counts.meet(store, first, last)
-                self._tell_losses()
         self._count(alias, store.codes, first, last, rows.times)
 
     def _count(self, alias: str, codes: Codes, first: int, last: int, times: Times) -> None:
@@ -294,6 +291,15 @@ class SheddingJoin(WindowJoin):
     def _clock_of(self, times: Times) -> Times:
         """When rows came, in what half-lives are measured in."""
         return times if self._in_time else np.arange(self.arrived, self.arrived + times.size)
+
+    def _found(
+        self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
+    ) -> Iterator[pa.RecordBatch]:
+        yield from super()._found(alias, rows, codes, deaths)
+        for other, counts in self.panes.items():
+            if other != alias:
+                counts.meet(self._stacked(alias, codes, len(rows)), rows.times)
+                self._tell_losses()
 
     def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
         if self.policy.learns_ages:

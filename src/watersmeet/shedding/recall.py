@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from watersmeet.errors import OptionError
-from watersmeet.model.time import FOREVER_US
+from watersmeet.model.time import FOREVER_US, Times
+from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.program import CodePositions
 from watersmeet.operators.state.window_store import WindowStore
@@ -48,20 +49,20 @@ class PaneCounts:
         self.pane_us = max(1, -(-life_us // PANES))
         size = 1 << int(np.clip(int(ENTRIES_PER_ROW * rows).bit_length(), MIN_BITS, MAX_BITS))
         self.keys = np.zeros(size, np.int64)
-        self.used = np.zeros(size, np.bool_)
+        self.seen = np.full(size, kernel.NEVER, np.int64)
         self.counts = np.zeros((size, PANES + 2), np.uint32)
         self.others = np.zeros(PANES + 2, np.int64)
-        self.state = np.array([-(1 << 60), 0], np.int64)
+        self.state = np.full(2, kernel.NEVER, np.int64)
         self.found = np.zeros(3)
 
     @property
     def nbytes(self) -> int:
-        return int(self.keys.nbytes + self.used.nbytes + self.counts.nbytes)
+        return int(self.keys.nbytes + self.seen.nbytes + self.counts.nbytes)
 
     @staticmethod
     def bytes_per_row() -> float:
         """What the counts take for each row of the stream that has memory."""
-        return 1.5 * ENTRIES_PER_ROW * (8 + 1 + 4 * (PANES + 2))
+        return 1.5 * ENTRIES_PER_ROW * (8 + 8 + 4 * (PANES + 2))
 
     @property
     def losses(self) -> Losses:
@@ -71,24 +72,15 @@ class PaneCounts:
 
     def add(self, store: WindowStore, positions: Positions) -> None:
         """Rows of the stream have gone."""
-        if self.state[kernel.TAKEN] * 4 >= self.keys.size * 2:
-            self._squeeze()
         kernel.add_rows(store.codes, self.own, store.times, positions, self.pane_us, *self._table)
 
-    def meet(self, other: WindowStore, first: int, last: int) -> None:
+    def meet(self, codes: Codes, times: Times) -> None:
         """New rows of the other stream have come."""
-        kernel.matches(
-            other.codes, self.theirs, other.times, first, last, *self.reach_us, self.pane_us, *self._table, self.found
-        )
+        kernel.matches(codes, self.theirs, times, *self.reach_us, self.pane_us, *self._table, self.found)
 
     @property
     def _table(self) -> tuple[np.ndarray, ...]:
-        return self.keys, self.used, self.counts, self.others, self.state
-
-    def _squeeze(self) -> None:
-        keys, used, counts = np.zeros_like(self.keys), np.zeros_like(self.used), np.zeros_like(self.counts)
-        kernel.squeeze(self.keys, self.used, self.counts, keys, used, counts, self.state)
-        self.keys, self.used, self.counts = keys, used, counts
+        return self.keys, self.seen, self.counts, self.others, self.state
 
 
 def pane_counts(strategy: JoinStrategy, positions: CodePositions, rows: int) -> dict[str, PaneCounts]:

@@ -73,7 +73,6 @@ class Replay:
         for one in join.streams:
             by_name.setdefault(one.relation.name, []).append(one.alias)
         self.feeds = [self._feed(tuple(aliases), sample, like) for aliases in by_name.values()]
-        self._pieces: dict[int, list[Step]] = {}
 
     def _feed(self, aliases: tuple[str, ...], sample: Sample, like: WindowJoin) -> _Feed:
         stream = self.join.input(aliases[0]).relation
@@ -105,27 +104,22 @@ class Replay:
     def rows_of(self, alias: str) -> Rows:
         return next(feed.rows[alias] for feed in self.feeds if alias in feed.aliases)
 
-    def run(self, joining: WindowJoin, piece: int, look: Callable[[], None] | None = None) -> None:
-        """Push everything through a join; only its counters tell what it found. `look` is called after each piece."""
+    def run(self, joining: WindowJoin, piece: Callable[[], int], look: Callable[[], None] | None = None) -> None:
+        """Push everything through a join; only its counters tell what it found. `piece` tells how many rows are best
+        pushed next. `look` is called after each piece."""
         aliases = [one.alias for one in self.join.streams]
         operator: Operator = InTimeOrder(joining, aliases) if self.counts_rows else joining
         for table, load in built_join(self.join, operator).tables:
             for batch in self._tables[table.name].to_batches():
                 load(batch)
-        for rows, watermarks in self._steps(max(1, min(piece, LARGEST_PIECE))):
+        for rows, watermarks in self._cut(lambda: max(1, min(piece(), LARGEST_PIECE))):
             for alias, part in rows.items():
                 _exhaust(operator.push(alias, part))
             _exhaust(operator.advance(watermarks))
             if look is not None:
                 look()
 
-    def _steps(self, piece: int) -> list[Step]:
-        """The same for all runs with pieces of one size, so they are kept."""
-        if piece not in self._pieces:
-            self._pieces = {piece: list(self._cut(piece))}
-        return self._pieces[piece]
-
-    def _cut(self, piece: int) -> Iterator[Step]:
+    def _cut(self, piece: Callable[[], int]) -> Iterator[Step]:
         """Always of the stream that is furthest behind."""
         at = [0] * len(self.feeds)
         reached = [BEGINNING_US] * len(self.feeds)
@@ -134,7 +128,7 @@ class Replay:
         while running:
             number = min(running, key=lambda i: reached[i])
             feed, start = self.feeds[number], at[number]
-            stop = min(start + piece, int(feed.newest.size))
+            stop = min(start + piece(), int(feed.newest.size))
             at[number] = stop
             if stop > start:
                 reached[number] = int(feed.newest[stop - 1])

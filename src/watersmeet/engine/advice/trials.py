@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Literal
 
@@ -152,7 +153,8 @@ class _Trials:
         """The most rows that the windows held, the number of results, and whether rows came out of order."""
         joining = WindowJoin(self.strategy, ())
         held, started = [len(self.join.streams)], perf_counter()
-        self.replay.run(joining, max(8, self.replay.rows // 1000), lambda: held.append(joining.window_rows))
+        piece = max(8, self.replay.rows // 1000)
+        self.replay.run(joining, lambda: piece, lambda: held.append(joining.window_rows))
         self.exact_s = perf_counter() - started
         return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
 
@@ -162,7 +164,7 @@ class _Trials:
         push_s = 0.0
         for _ in range(2):  # the first time kernels may have to be made
             joining, started = self._joining(self.ways[0]), perf_counter()
-            timed.run(joining, joining.piece_rows)
+            timed.run(joining, partial(getattr, joining, "piece_rows"))
             push_s = (perf_counter() - started) * joining.piece_rows / max(timed.rows, 1)
         pushes = sum(self.replay.rows / min(self._joining(way).piece_rows, LARGEST_PIECE) for way in self.ways)
         expected_s = pushes * push_s + len(self.ways) * self.exact_s
@@ -181,7 +183,7 @@ class _Trials:
     def run(self) -> Iterator[Trial]:
         for way in self.ways:
             joining = self._joining(way)
-            self.replay.run(joining, joining.piece_rows)
+            self.replay.run(joining, partial(getattr, joining, "piece_rows"))
             found = joining.counters.results
             yield Trial(way.policy, way.allocation, way.rows, found, found / self.exact if self.exact else 1.0)
 
