@@ -52,7 +52,7 @@ class PaneCounts:
         self.seen = np.full(size, kernel.NEVER, np.int64)
         self.counts = np.zeros((size, PANES + 2), np.uint32)
         self.others = np.zeros(PANES + 2, np.int64)
-        self.state = np.full(2, kernel.NEVER, np.int64)
+        self.state = np.full(1, kernel.NEVER, np.int64)
         self.found = np.zeros(3)
 
     @property

@@ -176,26 +176,13 @@ class SheddingStore(WindowStore):
         self._release(self.tail + np.flatnonzero(going))
         slots, flawed = picked(self.slot_of, positions, positions.size), self.flawed[positions]
         self.mature_until = int(np.searchsorted(positions, self.mature_until))
-        self._renumber(positions)
+        contest.renumber(positions, *self._contest())
         super()._keep_only(positions)
         self.slot_of = np.full(self.capacity, GONE, np.int32)
         self.slot_of[: slots.size] = slots
         self.flawed = np.zeros(self.capacity, np.uint8)
         self.flawed[: flawed.size] = flawed
         self._squeeze_payload()
-
-    def _renumber(self, positions: Positions) -> None:
-        """Rows that compete and stay get new positions, the others compete no more."""
-        held = self._competitors()
-        levels = self.levels[self.contest[contest.START] : self.contest[contest.END]]
-        found = np.searchsorted(positions, held)
-        stays = found < positions.size
-        stays[stays] = positions[found[stays]] == held[stays]
-        stays &= levels != contest.GAP
-        count = int(np.count_nonzero(stays))
-        self.held[:count], self.levels[:count] = found[stays], levels[stays]
-        self.contest[:] = 0, count, count
-        self.sizes[:] = np.bincount(self.levels[:count], minlength=LEVELS)
 
     def _squeeze_payload(self) -> None:
         kept = self.kept

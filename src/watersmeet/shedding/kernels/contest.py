@@ -110,6 +110,24 @@ def close_gaps(held, levels, state):
 
 
 @njit(cache=True)
+def renumber(positions, held, levels, sizes, state):
+    """The rows at some positions, in order, stay and are numbered from 0; the others compete no more."""
+    sizes[:] = 0
+    kept = at = np.int64(0)
+    for i in range(state[START], state[END]):
+        while at < positions.size and positions[at] < held[i]:
+            at += 1
+        if at < positions.size and positions[at] == held[i] and levels[i] != GAP:
+            held[kept] = at
+            levels[kept] = levels[i]
+            sizes[levels[i]] += 1
+            kept += 1
+    state[START] = 0
+    state[END] = kept
+    state[COMPETING] = kept
+
+
+@njit(cache=True)
 def look_again(
     codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count, held,
     levels, sizes, state,

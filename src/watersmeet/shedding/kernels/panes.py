@@ -15,9 +15,9 @@ from watersmeet.operators.kernels.hashing import combine, finish
 
 NO_ENTRY = -1
 NEVER = np.int64(-(1 << 60))
-PROBES = 32
-# state: the number of the newest pane, and that of the last one in which rows found no entry
-NEWEST, OTHERS = range(2)
+PROBES = 8
+# state: the number of the newest pane
+NEWEST = 0
 # found: at least, at most, about
 LOW, HIGH, ABOUT = range(3)
 
@@ -82,7 +82,6 @@ def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, othe
         at = claim(key, newest - ring + 1, keys, seen)
         if at == NO_ENTRY:
             others[pane % ring] += 1
-            state[OTHERS] = max(state[OTHERS], pane)
             continue
         before = seen[at]
         if keys[at] != key:
@@ -99,17 +98,25 @@ def matches(codes, columns, times, earlier, later, pane_us, keys, seen, counts, 
     """Add to `found` how many counted rows match rows of the other stream."""
     ring = counts.shape[1]
     newest = state[NEWEST]
-    alone = state[OTHERS] > newest - ring
+    oldest = newest - ring + 1
+    before = np.zeros(ring + 1)  # how many others there are before a pane
+    for i in range(ring):
+        before[i + 1] = before[i] + others[(oldest + i) % ring]
     for p in range(times.size):
         at = entry_of(key_of(codes, columns, p), keys, seen)
-        if at == NO_ENTRY and not alone:
+        if at == NO_ENTRY and before[ring] == 0:
             continue
-        until = seen[at] if at != NO_ENTRY else NEVER
         lo, hi = times[p] - earlier, times[p] + later
-        for pane in range(max(lo // pane_us, newest - ring + 1), min(hi // pane_us, newest) + 1):
-            count = np.float64(counts[at, pane % ring]) if pane <= until else 0.0
-            inside = min(hi, (pane + 1) * pane_us - 1) - max(lo, pane * pane_us) + 1
-            found[HIGH] += count + others[pane % ring]
-            found[ABOUT] += count * inside / pane_us
-            if inside == pane_us:
-                found[LOW] += count
+        start, stop = max(lo // pane_us, oldest), min(hi // pane_us, newest) + 1
+        if start < stop:
+            found[HIGH] += before[stop - oldest] - before[start - oldest]
+        if at == NO_ENTRY:
+            continue
+        for pane in range(start, min(stop, seen[at] + 1)):
+            count = np.float64(counts[at, pane % ring])
+            if count > 0:
+                inside = min(hi, (pane + 1) * pane_us - 1) - max(lo, pane * pane_us) + 1
+                found[HIGH] += count
+                found[ABOUT] += count * inside / pane_us
+                if inside == pane_us:
+                    found[LOW] += count
