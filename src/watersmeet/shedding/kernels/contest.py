@@ -4,6 +4,7 @@
 GAP, until gaps are closed. `sizes` counts the rows of each level. The victims are those of the lowest levels, and of
 the last such level the oldest: how low that is `sizes` tells, and one pass over the levels finds them. As many rows
 come between two passes as are a fixed part of all, so a row costs a constant number of short, sequential steps.
+Often a pass need not look at all rows, because the last one left none as low before a certain place.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from numba import njit
 from watersmeet.shedding.kernels.priorities import chance, level_of, rank
 
 GAP = np.uint16(0xFFFF)
-# state: where the rows in use begin and end, and how many of them compete
-START, END, COMPETING = range(3)
-STATE_FIELDS = 3
+# state: where the rows in use begin and end, and how many of them compete. The last pass went up to a level: rows
+# of that level are left only from a place on, and lower ones only from where that pass ended.
+START, END, COMPETING, LIMIT, LEFT_AT_LIMIT, PASSED = range(6)
+STATE_FIELDS = 6
 
 
 @njit(cache=True)
@@ -70,19 +72,29 @@ def lowest(count, sizes):
 def evict(held, levels, sizes, state, victims):
     """Find the rows with the lowest priority, which compete no more; `victims` is filled with their positions."""
     limit, of_limit = lowest(victims.size, sizes)
+    begin = state[START]
+    if limit < state[LIMIT]:
+        begin = max(begin, state[PASSED])
+    elif limit == state[LIMIT]:
+        begin = max(begin, min(state[LEFT_AT_LIMIT], state[PASSED]))
     gone = 0
-    for i in range(state[START], state[END]):
+    left = state[END]
+    for i in range(begin, state[END]):
         level = levels[i]
         if level <= limit:
             if level == limit:
                 of_limit -= 1
                 if of_limit < 0:
+                    left = min(left, i)
                     continue
             sizes[level] -= 1
             levels[i] = GAP
             victims[gone] = held[i]
             gone += 1
     state[COMPETING] -= gone
+    state[LIMIT] = limit
+    state[LEFT_AT_LIMIT] = left
+    state[PASSED] = state[END]
 
 
 @njit(cache=True)
@@ -101,12 +113,18 @@ def leave(tail, held, levels, sizes, state):
 def close_gaps(held, levels, state):
     """Move the rows that compete to the front."""
     kept = np.int64(0)
+    left = passed = np.int64(0)  # how many rows there are before each of these places
     for i in range(state[START], state[END]):
         held[kept] = held[i]
         levels[kept] = levels[i]
-        kept += levels[i] != GAP
+        competes = levels[i] != GAP
+        kept += competes
+        left += competes & (i < state[LEFT_AT_LIMIT])
+        passed += competes & (i < state[PASSED])
     state[START] = 0
     state[END] = kept
+    state[LEFT_AT_LIMIT] = left
+    state[PASSED] = passed
 
 
 @njit(cache=True)
@@ -125,6 +143,7 @@ def renumber(positions, held, levels, sizes, state):
     state[START] = 0
     state[END] = kept
     state[COMPETING] = kept
+    state[PASSED] = state[LEFT_AT_LIMIT] = 0
 
 
 @njit(cache=True)
@@ -142,3 +161,4 @@ def look_again(
     sizes[:] = 0
     for i in range(end):
         sizes[levels[i]] += 1
+    state[PASSED] = state[LEFT_AT_LIMIT] = 0
