@@ -14,8 +14,8 @@ demo: $(READY)
 
 # Spark uses all cores by itself, so its tests run after the others, in one process with one Spark session.
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/spark
-	$(BIN)/python -m pytest tests/spark
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak'
+	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -1,14 +1,57 @@
-"""Results that were tampered with, to see that verdicts notice."""
+"""Experiments in miniature, and results that were tampered with, to see that verdicts notice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from watersmeet.lab.experiment import Result
+from watersmeet.lab.experiment import Experiment, Panel, Result, Trial
 
 TIMED = ("processing time (s)", "maximum input rate (tuples/s)")
 Line = Sequence[float | None]
+
+
+class Miniatures:
+    """The experiments of a paper at their small scale, made quicker still; each is run once for all tests."""
+
+    def __init__(self, experiments: Iterable[Experiment], quicker: Mapping[str, Mapping[str, Any]], seed: int) -> None:
+        self.by_id = {one.id: one for one in experiments}
+        self._quicker = quicker
+        self._seed = seed
+        self._results: dict[str, Result] = {}
+
+    def result(self, name: str) -> Result:
+        if name not in self._results:
+            self._results[name] = self.again(name)
+        return self._results[name]
+
+    def again(self, name: str) -> Result:
+        settings = {**self.by_id[name].settings["small"], **self._quicker.get(name, {})}
+        return self.by_id[name].run(Trial(settings, self._seed))
+
+    def verdict(self, name: str, result: Result | None = None) -> str:
+        """By all checks but those of wall time; of the experiment's own result if no other is given."""
+        return untimed(self.by_id[name]).verdict(self.result(name) if result is None else result)
+
+
+def untimed(experiment: Experiment) -> Experiment:
+    """Without the checks that look at wall time, which a busy machine may change."""
+    return replace(experiment, checks=[check for check in experiment.checks if not check.timed])
+
+
+def with_lines(result: Result, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
+    """The result with the lines of every panel changed."""
+    return Result([replace(panel, lines=change(dict(panel.lines))) for panel in result.panels], result.numbers)
+
+
+def swapped(result: Result, one: str, other: str) -> Result:
+    names = {one: other, other: one}
+    return with_lines(result, lambda lines: {names.get(name, name): line for name, line in lines.items()})
+
+
+def without_times(result: Result) -> list[Panel]:
+    return [panel for panel in result.panels if "µs" not in panel.y_label]
 
 
 def with_line(result: Result, panel: int, name: str, change: Callable[[Line], Line]) -> Result:

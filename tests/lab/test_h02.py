@@ -4,21 +4,19 @@ seed gives the same numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.lab.experiment import Experiment, Panel, Result, Trial, Verdict
+from tests.lab.doctoring import Miniatures, swapped, with_lines, with_number, without_times
+from watersmeet.lab.experiment import Result, Verdict
 from watersmeet.lab.papers.h02 import EXPERIMENTS, HW, MW, NLW, RIPPLE, WITH_FLIGHTS, XJOIN
 from watersmeet.lab.papers.running import serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import stores
 
-BY_ID = {one.id: one for one in EXPERIMENTS if one is not WITH_FLIGHTS}
 QUICK: dict[str, dict[str, Any]] = {
     "H02-E7": {"per_hour": 1500, "items": 3000},
     "H02-E9a": {"seconds": 4, "backlog_seconds": 4},
@@ -41,29 +39,7 @@ VERDICTS: dict[str, Verdict] = {
 }
 
 
-def by_counts(experiment: Experiment) -> Experiment:
-    """Without the checks that look at wall time, which a busy machine may change."""
-    return replace(experiment, checks=[check for check in experiment.checks if not check.timed])
-
-
-def trial(name: str) -> Trial:
-    return Trial({**BY_ID[name].settings["small"], **QUICK.get(name, {})}, seed=3)
-
-
-@cache
-def result_of(name: str) -> Result:
-    return BY_ID[name].run(trial(name))
-
-
-def with_lines(result: Result, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
-    return Result([replace(panel, lines=change(dict(panel.lines))) for panel in result.panels], result.numbers)
-
-
-def swapped(result: Result, one: str, other: str) -> Result:
-    names = {one: other, other: one}
-    return with_lines(result, lambda lines: {names.get(name, name): line for name, line in lines.items()})
-
-
+H02 = Miniatures((one for one in EXPERIMENTS if one is not WITH_FLIGHTS), QUICK, seed=3)
 WRONG: dict[str, Callable[[Result], Result]] = {
     "H02-E7": lambda result: swapped(result, MW, RIPPLE),
     "H02-E8": lambda result: swapped(result, HW, XJOIN),
@@ -72,46 +48,42 @@ WRONG: dict[str, Callable[[Result], Result]] = {
     "H02-E9c": lambda result: swapped(result, MW, NLW),
     "H02-E13": lambda result: swapped(result, "GCA", "LCA"),
     "H02-E14": lambda result: swapped(result, "LCA", NLW),
-    **{f"H02-W{i}": lambda result: replace(result, numbers={**result.numbers, "named": 0}) for i in (1, 2, 3)},
+    **{f"H02-W{i}": lambda result: with_number(result, "named", 0) for i in (1, 2, 3)},
 }
 
 
-@pytest.mark.parametrize("name", BY_ID)
+@pytest.mark.parametrize("name", H02.by_id)
 def test_each_has_the_verdict_that_was_found(name: str) -> None:
-    assert by_counts(BY_ID[name]).verdict(result_of(name)) == VERDICTS[name]
+    assert H02.verdict(name) == VERDICTS[name]
 
 
-@pytest.mark.parametrize("name", BY_ID)
+@pytest.mark.parametrize("name", H02.by_id)
 def test_other_numbers_would_fail_it(name: str) -> None:
-    assert by_counts(BY_ID[name]).verdict(WRONG[name](result_of(name))) == "not reproduced"
+    assert H02.verdict(name, WRONG[name](H02.result(name))) == "not reproduced"
 
 
 def test_lines_that_do_not_meet_fail_figure_9b_and_that_always_meet_reproduce_it() -> None:
     def with_factors(*factors: float) -> Result:
         return with_lines(
-            result_of("H02-E9b"),
+            H02.result("H02-E9b"),
             lambda lines: lines | {NLW: [by * x for by, x in zip(factors, lines[MW], strict=True)]},
         )
 
-    assert by_counts(BY_ID["H02-E9b"]).verdict(with_factors(3, 2.9)) == "not reproduced"
-    assert by_counts(BY_ID["H02-E9b"]).verdict(with_factors(3, 1.1)) == "reproduced"
+    assert H02.verdict("H02-E9b", with_factors(3, 2.9)) == "not reproduced"
+    assert H02.verdict("H02-E9b", with_factors(3, 1.1)) == "reproduced"
 
 
 def test_a_baseline_that_grows_from_day_to_day_fails_figure_7() -> None:
-    found = result_of("H02-E7")
-    grown = replace(found, numbers={**found.numbers, f"last day / first day, {NLW}, 3": 2.0})
-    assert by_counts(BY_ID["H02-E7"]).verdict(grown) == "not reproduced"
+    grown = with_number(H02.result("H02-E7"), f"last day / first day, {NLW}, 3", 2.0)
+    assert H02.verdict("H02-E7", grown) == "not reproduced"
 
 
 @pytest.mark.parametrize("name", ["H02-E8", "H02-E9a", "H02-E14", "H02-W3"])
 def test_the_same_seed_gives_the_same_counts(name: str) -> None:
-    def counted(result: Result) -> list[Panel]:
-        return [panel for panel in result.panels if "µs" not in panel.y_label]
-
-    again = BY_ID[name].run(trial(name))
-    assert counted(again) == counted(result_of(name))
+    again = H02.again(name)
+    assert without_times(again) == without_times(H02.result(name))
     for number, value in again.numbers.items():
-        assert number.startswith("rows/s") or result_of(name).numbers[number] == value
+        assert number.startswith("rows/s") or H02.result(name).numbers[number] == value
 
 
 def test_blocks_add_up_to_what_the_session_counts() -> None:

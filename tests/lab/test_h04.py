@@ -3,21 +3,18 @@ seed gives the same waits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.lab.experiment import Experiment, Panel, Result, Trial, Verdict
+from tests.lab.doctoring import Miniatures, swapped, untimed, with_number, without_times
+from watersmeet.lab.experiment import Panel, Result, Trial, Verdict
 from watersmeet.lab.papers import h02, h04, running
 from watersmeet.lab.papers.h04 import EXPERIMENTS, ITA, NTA, QUERIES, TPA, asked, shop
 from watersmeet.lab.papers.running import replay, times_to, weigh
 
-BY_ID = {one.id: one for one in EXPERIMENTS if one is not h04.WITH_FLIGHTS}
 TIMED = ("H04-E13", "H04-E16")  # nothing but time decides these
 QUICK: dict[str, dict[str, Any]] = {
     "H04-E10": {"seconds": 15, "window": 3},
@@ -40,47 +37,27 @@ VERDICTS: dict[str, Verdict] = {
 }
 
 
-def by_waits(experiment: Experiment) -> Experiment:
-    """Without the checks that look at wall time, which a busy machine may change."""
-    return replace(experiment, checks=[check for check in experiment.checks if not check.timed])
-
-
-def trial(name: str) -> Trial:
-    return Trial({**BY_ID[name].settings["small"], **QUICK.get(name, {})}, seed=2)
-
-
-@cache
-def result_of(name: str) -> Result:
-    return BY_ID[name].run(trial(name))
-
-
-def with_lines(result: Result, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
-    return Result([replace(panel, lines=change(dict(panel.lines))) for panel in result.panels], result.numbers)
-
-
-def swapped(result: Result, one: str, other: str) -> Result:
-    names = {one: other, other: one}
-    return with_lines(result, lambda lines: {names.get(name, name): line for name, line in lines.items()})
+H04 = Miniatures((one for one in EXPERIMENTS if one is not h04.WITH_FLIGHTS), QUICK, seed=2)
 
 
 def test_every_experiment_is_tested() -> None:
-    assert set(BY_ID) == {*VERDICTS, *TIMED}
+    assert set(H04.by_id) == {*VERDICTS, *TIMED}
 
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_each_has_the_verdict_that_was_found(name: str) -> None:
-    assert by_waits(BY_ID[name]).verdict(result_of(name)) == VERDICTS[name]
+    assert H04.verdict(name) == VERDICTS[name]
 
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_other_numbers_would_fail_it(name: str) -> None:
-    wrong = swapped(result_of(name), ITA, NTA if name == "H04-M4" else TPA)
-    assert by_waits(BY_ID[name]).verdict(wrong) == "not reproduced"
+    wrong = swapped(H04.result(name), ITA, NTA if name == "H04-M4" else TPA)
+    assert H04.verdict(name, wrong) == "not reproduced"
 
 
 @pytest.mark.parametrize("name", TIMED)
 def test_throughput_is_measured_for_all_and_rises(name: str) -> None:
-    (panel,) = result_of(name).panels
+    (panel,) = H04.result(name).panels
     assert set(panel.lines) == {ITA, TPA, NTA}
     for line in panel.lines.values():
         assert 0 < line[0] <= line[1]  # type: ignore[operator]
@@ -91,7 +68,7 @@ def timed(ita: float, tpa: float, nta: float) -> Result:
 
 
 def test_throughput_decides_by_what_it_measured() -> None:
-    one, two = (BY_ID[name].verdict for name in TIMED)
+    one, two = (H04.by_id[name].verdict for name in TIMED)
     assert one(timed(1.0, 1.1, 1.5)) == "reproduced"
     assert one(timed(1.0, 1.1, 1.0)) == "reproduced with a difference"
     assert one(timed(2.0, 1.1, 1.5)) == "not reproduced"
@@ -100,19 +77,15 @@ def test_throughput_decides_by_what_it_measured() -> None:
 
 
 def test_aggregates_that_grow_with_the_window_fail_the_memory_claim() -> None:
-    found = result_of("H04-M4")
-    grown = replace(found, numbers={**found.numbers, "bytes of aggregates, long window": 1e9})
-    assert BY_ID["H04-M4"].verdict(grown) == "not reproduced"
+    grown = with_number(H04.result("H04-M4"), "bytes of aggregates, long window", 1e9)
+    assert H04.by_id["H04-M4"].verdict(grown) == "not reproduced"
 
 
 @pytest.mark.parametrize("name", ["H04-E11", "H04-M4", "H04-W1"])
 def test_the_same_seed_gives_the_same_waits(name: str) -> None:
-    def decided(result: Result) -> list[Panel]:
-        return [panel for panel in result.panels if "µs" not in panel.y_label]
-
-    again = BY_ID[name].run(trial(name))
-    assert decided(again) == decided(result_of(name))
-    assert again.numbers == result_of(name).numbers
+    again = H04.again(name)
+    assert without_times(again) == without_times(H04.result(name))
+    assert again.numbers == H04.result(name).numbers
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -163,7 +136,7 @@ def test_the_experiments_with_flights_run_on_tables_like_theirs(monkeypatch: pyt
     joined = h02.WITH_FLIGHTS.run(Trial({**h02.FLIGHTS["small"], "rows": 3000}))
     assert h02.WITH_FLIGHTS.verdict(joined) == "reproduced"
     selected = h04.WITH_FLIGHTS.run(Trial({**h04.FLIGHTS["small"], "rows": 600}))
-    assert by_waits(h04.WITH_FLIGHTS).verdict(selected) != "not reproduced"
+    assert untimed(h04.WITH_FLIGHTS).verdict(selected) != "not reproduced"
 
 
 def test_flights_are_left_out_where_there_are_none() -> None:

@@ -65,14 +65,19 @@ def kill_driver(driver: Driver) -> bool:
 
 def kill_worker(driver: Driver) -> bool:
     """One Python worker, not the daemon that forks them."""
-    below = descendants(driver.pid)
-    workers = [
-        pid
-        for pid, (parent, command) in below.items()
+    found = workers_below(driver.pid)
+    kill(*found[:1])
+    return bool(found)
+
+
+def workers_below(pid: int) -> list[int]:
+    """The Python workers that run tasks or wait for some; their parent, the daemon, is none."""
+    below = descendants(pid)
+    return [
+        worker
+        for worker, (parent, command) in below.items()
         if "pyspark.daemon" in command and parent in below and "pyspark.daemon" in below[parent][1]
     ]
-    kill(*workers[:1])
-    return bool(workers)
 
 
 def kill_executor(driver: Driver) -> bool:

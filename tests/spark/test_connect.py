@@ -11,7 +11,7 @@ import pytest
 from tests.spark import processes
 from tests.spark.harness import ROOT, worker_environment
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.soak]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 
 def test_batch_and_streaming_queries_run_on_spark_connect(tmp_path):

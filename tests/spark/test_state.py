@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,28 +10,31 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.test_run import SECOND, STREAMS, add, rows_of, run
+from tests.spark.test_run import SECOND, STREAMS, arrive, rows_of, run
 from watersmeet.errors import SourceError
 from watersmeet.spark.state import FORMAT, SUMMARY, read_state
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 
 
-@pytest.fixture(params=["1", pytest.param("2", marks=pytest.mark.soak)], ids=["format 1", "format 2"])
+@pytest.fixture(scope="module", params=["1", pytest.param("2", marks=pytest.mark.soak)], ids=["format 1", "format 2"])
 def checkpoint(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Path]:
     """A checkpoint in either format of Spark's, and a session that is set to the other one."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("state")
+    for number in range(2):
+        arrive(folder, number)
     before = spark.conf.get(FORMAT)
-    spark.conf.set(FORMAT, request.param)
-    for name in ("a", "b"):
-        for number in range(2):
-            add(tmp_path / name, number, rows_of(20 * number, 20))
-    run(spark, f"{STREAMS} CREATE SINK s WITH (sink='noop') AS {JOIN}", checkpoint="ck")
-    spark.conf.set(FORMAT, "2" if request.param == "1" else "1")
-    yield tmp_path / "ck"
-    spark.conf.set(FORMAT, before)
+    try:
+        spark.conf.set(FORMAT, request.param)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            run(spark, f"{STREAMS} CREATE SINK s WITH (sink='noop') AS {JOIN}", checkpoint="ck")
+        spark.conf.set(FORMAT, "2" if request.param == "1" else "1")
+        yield folder / "ck"
+    finally:
+        spark.conf.set(FORMAT, before)
 
 
 def test_the_rows_of_the_windows_are_there(spark: SparkSession, checkpoint: Path) -> None:
@@ -63,9 +67,10 @@ def test_a_folder_that_is_no_checkpoint_is_refused(spark: SparkSession, tmp_path
         read_state(spark, str(tmp_path))
 
 
-def test_a_damaged_checkpoint_is_told_in_a_sentence(spark: SparkSession, checkpoint: Path) -> None:
-    for file in (checkpoint / "state").glob("*/[0-9]*/[0-9]*"):
+def test_a_damaged_checkpoint_is_told_in_a_sentence(spark: SparkSession, checkpoint: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(checkpoint, tmp_path / "ck")
+    for file in (damaged / "state").glob("*/[0-9]*/[0-9]*"):
         file.write_bytes(b"damaged")
     with pytest.raises(SourceError, match="cannot be read: ") as failed:
-        read_state(spark, str(checkpoint))
+        read_state(spark, str(damaged))
     assert len(str(failed.value).splitlines()) == 1

@@ -97,6 +97,18 @@ def test_a_wrong_hint_is_named_with_what_would_do(hint):
     assert hint.split()[0] in str(refused.value)
 
 
+def test_rows_kept_are_measured_or_declared_and_only_costs_assume_any():
+    sql = "SELECT a.k FROM a [RANGE 10 SECONDS], b [ROWS 7], c [RANGE 10 SECONDS] WHERE a.k = b.k AND b.x = c.x"
+    given = catalog(a=20, b=5)
+    given.add(Stream("c", SCHEMA, "ts"))
+    told = strategy_of(bind(sql, given))
+    assert told is not None
+    assert told.rows_kept == {"a": 200.0, "b": 7, "c": None}
+    assert Description(told).rows == {"a": 200.0, "b": 7.0, "c": 125.0}  # as fast as the others in the mean
+    seen = optimize(told.join, told.method, measured(told, a=3, c=4))
+    assert seen.rows_kept == {"a": 30, "b": 7, "c": 40}
+
+
 # ---- orders ----
 
 

@@ -42,10 +42,10 @@ def code_version(paper: str) -> str:
 
 
 def _sources(paper: str) -> Iterator[Path]:
-    others = {f"{name}.py" for name in PAPERS if name != paper}
+    others = {name for name in PAPERS if name != paper}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
-        of_another_paper = parts[:2] == ("lab", "papers") and parts[2] in others
+        of_another_paper = parts[:2] == ("lab", "papers") and Path(parts[2]).stem in others
         around = parts[0] == "lab" and parts[1] in AROUND
         if parts[0] not in APART and not of_another_paper and not around:
             yield path

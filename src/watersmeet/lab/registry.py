@@ -10,7 +10,7 @@ from importlib import import_module
 from watersmeet.errors import CatalogError
 from watersmeet.lab.experiment import Experiment
 
-PAPERS: tuple[str, ...] = ("k05", "go03", "h02", "h04", "dgr03")  # modules of lab/papers, each with its EXPERIMENTS
+PAPERS: tuple[str, ...] = ("k05", "go03", "h02", "h04", "dgr03")  # in lab/papers, each with its EXPERIMENTS
 ALL = "all"
 
 

@@ -18,10 +18,9 @@ from watersmeet.model.time import FOREVER_US, UNITS_US
 from watersmeet.model.windows import Rows
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
-from watersmeet.optimizer.estimate import kept_us
 from watersmeet.plan.estimate import Known
 from watersmeet.plan.expressions import Call, Column, Expression
-from watersmeet.plan.nodes import Input
+from watersmeet.plan.nodes import Input, Join
 from watersmeet.plan.statistics import InputStatistics, Values
 from watersmeet.plan.strategy import Code, Comparison, JoinStrategy
 
@@ -81,7 +80,13 @@ class Description:
     @cached_property
     def rows(self) -> dict[str, float]:
         """Rows kept of each input."""
-        return {one.alias: max(self._rows(one), 0.0) for one in self.strategy.join.inputs}
+        found = {one.alias: self._rows(one, self.rates.get(one.alias)) for one in self.strategy.join.inputs}
+        return {alias: ASSUMED_TABLE_ROWS if rows is None else max(rows, 0.0) for alias, rows in found.items()}
+
+    @cached_property
+    def known_rows(self) -> dict[str, float | None]:
+        """The same without assumptions: None where neither a rate nor a count is known."""
+        return {one.alias: self._rows(one, self._known_rate(one)) for one in self.strategy.join.inputs}
 
     def distinct(self, code: Code) -> float:
         """How many values a key has."""
@@ -108,18 +113,21 @@ class Description:
             return self._measured[one.alias].rate
         return self._declared(one).rows_per_second
 
-    def _rows(self, one: Input) -> float:
+    def _rows(self, one: Input, rate: float | None) -> float | None:
+        """Rate times retention, or a count: of a ROWS window, or of all the rows there are."""
         if one.alias in self._measured:
             return self._measured[one.alias].rows
         said = self._declared(one).rows
         if one.is_table:
-            return ASSUMED_TABLE_ROWS if said is None else said
+            return said
         if isinstance(one.window, Rows) and not one.window.partition_by:
             return one.window.count
-        span_us = kept_us(self.strategy.join, one)
+        span_us = _kept_us(self.strategy.join, one)
         if span_us >= FOREVER_US:
-            return ASSUMED_TABLE_ROWS if said is None else said
-        expected = self.rates[one.alias] * span_us / UNITS_US["second"]
+            return said
+        if rate is None:
+            return None
+        expected = rate * span_us / UNITS_US["second"]
         return expected if said is None else min(expected, said)
 
     def _span_s(self, alias: str) -> float:
@@ -127,7 +135,7 @@ class Description:
         one = self._input(alias)
         if one.is_table:
             return 1.0
-        span_us = kept_us(self.strategy.join, one)
+        span_us = _kept_us(self.strategy.join, one)
         if span_us < FOREVER_US and not isinstance(one.window, Rows):
             return max(span_us, 1) / UNITS_US["second"]
         return max(self.rows[alias] / self.rates[alias], 1e-6) if self.rates[alias] else 1.0
@@ -237,6 +245,18 @@ class Description:
 
 
 COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "ne": np.not_equal}
+
+
+def _kept_us(join: Join, one: Input) -> int:
+    """Until the watermark of every other stream, which trails by that stream's lateness, is out of reach."""
+    windows = join.windows
+    reach = zip(windows.streams, windows.limits[windows.streams.index(one.alias)], strict=True)
+    kept = [limit + _lateness_us(join.input(other)) for other, limit in reach if other != one.alias]
+    return max(0, *kept) if kept else 0
+
+
+def _lateness_us(one: Input) -> int:
+    return one.relation.lateness_us if isinstance(one.relation, Stream) else 0
 
 
 def _is_even(shares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
