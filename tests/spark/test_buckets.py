@@ -67,7 +67,8 @@ def timed_rows(source: Source, one: Input, job: SparkJob) -> Rows:
 def whereabouts(source: Source, one: Input, job: SparkJob) -> dict[int, list[int]]:
     """The buckets in which each row takes part in joins, by its id."""
     found: dict[int, list[int]] = {}
-    for part in Placing(job, one).parts(timed_rows(source, one, job)):
+    placing = Placing(job, one)
+    for part in placing.parts(placing.placed(timed_rows(source, one, job))):
         own = part.rows.column(OWN).to_pylist() if OWN in part.rows.schema.names else [True] * part.rows.num_rows
         for i, mine in zip(part.rows.column("id").to_pylist(), own, strict=True):
             if mine:

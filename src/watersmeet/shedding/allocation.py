@@ -22,20 +22,22 @@ class Allocation:
     def __init__(self, memory: Memory, kind: str, streams: Sequence[str], beside: float = 0.0) -> None:
         """beside: bytes that are taken for each row, outside its store."""
         self.memory = memory
+        self.own: Mapping[str, Memory] = {}  # what single streams may keep, where that is not the same for all
         self.beside = beside
         self.fixed = kind == "fixed"
         self.streams = tuple(streams)
 
     def rows_of(self, stores: Stores, stream: str) -> int:
         """How many rows a stream may keep, if it were alone in its share or in the pool."""
-        share = 1 / len(self.streams) if self.fixed else 1.0
-        if self.memory.size is not None:
+        own = self.own.get(stream, self.memory)
+        share = 1 / len(self.streams) if self.fixed and stream not in self.own else 1.0
+        if own.size is not None:
             each = stores[stream].bytes_per_row + self.beside
-            return max(1, int(self.memory.size * share / (1 + FRESH_SHARE) / each))
-        assert self.memory.rows is not None
-        if not self.fixed:
-            return self.memory.rows
-        each, left = divmod(self.memory.rows, len(self.streams))
+            return max(1, int(own.size * share / (1 + FRESH_SHARE) / each))
+        assert own.rows is not None
+        if share == 1.0:
+            return own.rows
+        each, left = divmod(own.rows, len(self.streams))
         return each + (self.streams.index(stream) < left)
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
