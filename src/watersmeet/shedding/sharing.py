@@ -192,11 +192,12 @@ def _shared_out(total: int, least: int, wanted: Amounts) -> Counts:
     """Whole numbers in proportion to what is wanted, none below the least, that add up to the total if it is enough.
 
     >>> _shared_out(10, 1, np.array([3.0, 1.0, 0.0])).tolist(), _shared_out(10, 1, np.zeros(3)).tolist()
-    ([6, 3, 1], [4, 3, 3])
+    ([7, 2, 1], [4, 3, 3])
     """
     free = max(total - least * wanted.size, 0)
     sum_wanted = float(wanted.sum())
-    parts = wanted * (free / sum_wanted) if sum_wanted > 1e-100 else np.full(wanted.size, free / wanted.size)
+    parts = np.maximum(wanted * (total / sum_wanted) - least, 0.0) if sum_wanted > 1e-100 else np.ones(wanted.size)
+    parts *= free / max(float(parts.sum()), 1.0)
     shares = np.floor(parts).astype(np.int64)
     # What rounding left over goes where it cut off most.
     most_cut = np.argsort(shares - parts, kind="stable")[: max(free - int(shares.sum()), 0)]
