@@ -20,6 +20,7 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.spark import hot
 from watersmeet.spark.dataframe import OBSERVED
+from watersmeet.spark.host import partitioning_text
 from watersmeet.spark.join_job import JoinJob
 from watersmeet.spark.output import PREFIX, TOLD
 from watersmeet.spark.pack import packer
@@ -233,6 +234,16 @@ def test_there_are_no_more_buckets_than_memory_has_rows_for():
     sources = sources_of("a common key")
     assert Simulation(bounded("a common key", rows=7), sources, 8).job.partitioning.buckets == 3
     assert Simulation(bounded("a common key", rows=64), sources, 8).job.partitioning.buckets == 8
+
+
+def test_the_plan_says_how_the_memory_is_shared():
+    def told(name: str, buckets: int = 4) -> str:
+        return partitioning_text(Simulation(bounded(name), sources_of(name), buckets).job)
+
+    assert "the memory, 24 rows, is shared among the buckets by what their rows are worth" in told("a common key")
+    assert "by how many rows they have" in told("a key per pair")
+    assert "by how many rows they have" in told("rows")  # by chance
+    assert "memory" not in told("a common key", 1)
 
 
 def test_a_batch_of_many_windows_loses_no_more_than_many_batches():
