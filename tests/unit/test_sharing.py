@@ -73,6 +73,19 @@ def test_what_came_long_ago_fades():
     assert rows_of(needs)[1] > 980
 
 
+def test_where_keys_come_and_go_worth_is_what_came_of_late():
+    """Half a window ago the keys of bucket 0 came, now those of bucket 1."""
+    shares = []
+    for recent in (1.0, 0.1):
+        sharing = Sharing(Memory(rows=62), True, ("a", "b"), 2, 2)
+        needs = Needs(sharing, [(100.0 * SECOND, False)] * 2, [1.0, 1.0], recent)
+        needs.add([came(stream, [60, 0, 0, 0], (0, 20)) for stream in range(2)])
+        needs.add([came(stream, [0, 30, 0, 0], (20, 50)) for stream in range(2)])
+        shares.append(rows_of(needs))
+    assert shares[0] == [60, 2]
+    assert shares[1][1] > 40
+
+
 def test_a_window_in_rows_fades_by_rows():
     sharing = Sharing(Memory(rows=1002), False, ("a", "b"), 2)
     needs = Needs(sharing, [(100, True), (inf, False)], [1.0, 1.0])

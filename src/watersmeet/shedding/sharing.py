@@ -67,13 +67,22 @@ class Needs:
     """How many rows there are in the windows, by stream and cell, as far as counts tell: rows that came long ago fade
     away. The same counts in the same batches make the same needs, in every bucket and after every restart."""
 
-    def __init__(self, sharing: Sharing, lives: Sequence[tuple[float, bool]], row_bytes: Sequence[float]) -> None:
+    def __init__(
+        self,
+        sharing: Sharing,
+        lives: Sequence[tuple[float, bool]],
+        row_bytes: Sequence[float],
+        recent: float = 1.0,
+    ) -> None:
         """lives: how long rows of each stream stay in its window, and whether that is in rows, not in microseconds.
-        row_bytes: what a row of each stream takes, without values of any length."""
+        row_bytes: what a row of each stream takes, without values of any length. recent: of how much of a window the
+        counts are that tell what rows are worth; less than all of it where keys come and go."""
         self.sharing = sharing
         self.lives = tuple(lives)
         self.row_bytes = np.array(row_bytes, np.float64)
         self.rows: Amounts = np.zeros((len(sharing.streams), sharing.cells))
+        self.recent_share = recent
+        self.recent: Amounts | None = self.rows.copy() if recent < 1 and sharing.finer > 1 else None
         self.arrived: Amounts = np.zeros(len(sharing.streams))  # rows without copies, faded alike
         self.bytes: Amounts = np.zeros(len(sharing.streams))  # what those took on their way
         self.passed: Amounts = np.zeros(len(sharing.streams))  # since the first row, in lifetimes
@@ -89,14 +98,13 @@ class Needs:
         for stream, (life, in_rows) in enumerate(self.lives):
             mine = [came for came in batch if came.stream == stream]
             passed = sum(came.rows for came in mine) if in_rows else self.newest_us - since_us
-            faded, fresh = _fading(passed / life)
+            counts = np.sum([came.counts for came in mine], axis=0, dtype=np.float64) if mine else 0
             self.passed[stream] += passed / life
-            for amounts, new in (
-                (self.rows, sum(came.counts for came in mine)),
-                (self.arrived, sum(came.rows for came in mine)),
-                (self.bytes, sum(came.size for came in mine)),
-            ):
-                amounts[stream] = amounts[stream] * faded + fresh * new
+            _count(self.rows, stream, counts, passed / life)
+            _count(self.arrived, stream, sum(came.rows for came in mine), passed / life)
+            _count(self.bytes, stream, sum(came.size for came in mine), passed / life)
+            if self.recent is not None:
+                _count(self.recent, stream, counts, passed / life / self.recent_share)
 
     def share_of(self, bucket: int) -> Share:
         """What a bucket may keep now; the shares of all buckets together are the whole memory."""
@@ -131,7 +139,7 @@ class Needs:
         """For each stream, or the pool of all, how much of its memory should go to each bucket."""
         rows = self._in_windows()
         room = HELD * rows * self._row_sizes()[:, None]
-        worth = self._worth(rows) if self.sharing.finer > 1 else None
+        worth = self._worth(rows if self.recent is None else self.recent) if self.sharing.finer > 1 else None
         if not self.sharing.fixed:
             room = room.reshape(1, -1)
             if worth is not None:
@@ -163,6 +171,11 @@ class Needs:
             )
             worth[stream] = rate * np.prod(rows[others], axis=0)
         return worth
+
+
+def _count(amounts: Amounts, stream: int, new: Amounts | float, lives: float) -> None:
+    faded, fresh = _fading(lives)
+    amounts[stream] = amounts[stream] * faded + fresh * new
 
 
 def _fading(lives: float) -> tuple[float, float]:

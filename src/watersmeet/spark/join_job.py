@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from watersmeet.plan.options import Options
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.strategy import JoinStrategy
 from watersmeet.shedding.durable import shedding_join_of
-from watersmeet.shedding.policies import POLICIES
+from watersmeet.shedding.policies import HALF_LIFE, POLICIES
 from watersmeet.shedding.sharing import Needs, Sharing
 from watersmeet.spark.job import SparkJob, stream_of
 
@@ -132,7 +133,8 @@ class JoinJob(SparkJob):
         if joining is not None and self.sharing is not None:
             stores = [joining.shed[alias] for alias in self.aliases]
             lives = [joining.lives[alias] for alias in self.aliases]
-            joining.needs = Needs(self.sharing, lives, [store.bytes_per_row for store in stores])
+            recent = HALF_LIFE / log(2) if joining.policy.fades else 1.0
+            joining.needs = Needs(self.sharing, lives, [store.bytes_per_row for store in stores], recent)
         return operator
 
     @property
