@@ -114,9 +114,8 @@ class Needs:
         own = [self._memory(int(part[bucket])) for part in parts]
         if not self.sharing.fixed:
             return Share(own[0])
-        return Share(
-            self._memory(int(sum(part[bucket] for part in parts))), dict(zip(self.sharing.streams, own, strict=True))
-        )
+        together = int(sum(part[bucket] for part in parts))
+        return Share(self._memory(together), dict(zip(self.sharing.streams, own, strict=True)))
 
     def _memory(self, amount: int) -> Memory:
         return Memory(rows=amount) if self.sharing.memory.size is None else Memory(size=amount)
@@ -137,16 +136,12 @@ class Needs:
 
     def _wanted(self, whole: Sequence[int]) -> list[Amounts]:
         """For each stream, or the pool of all, how much of its memory should go to each bucket."""
-        rows = self._in_windows()
-        room = HELD * rows * self._row_sizes()[:, None]
-        worth = self._worth(rows if self.recent is None else self.recent) if self.sharing.finer > 1 else None
-        if not self.sharing.fixed:
-            room = room.reshape(1, -1)
-            if worth is not None:
-                worth = (worth / self._row_sizes()[:, None]).reshape(1, -1)
-        kept = (
-            room if worth is None else np.stack([_filled(*of_one) for of_one in zip(room, worth, whole, strict=True)])
-        )
+        rows, sizes = self._in_windows(), self._row_sizes()[:, None]
+        kept = (HELD * rows * sizes).reshape(len(whole), -1)
+        if self.sharing.finer > 1:
+            worth = self._worth(rows if self.recent is None else self.recent) / sizes
+            competing = zip(kept, worth.reshape(len(whole), -1), whole, strict=True)
+            kept = np.stack([_filled(room, of_cells, memory) for room, of_cells, memory in competing])
         return list(kept.reshape(len(whole), -1, self.sharing.buckets).sum(axis=1))
 
     def _in_windows(self) -> Amounts:
@@ -166,10 +161,8 @@ class Needs:
         worth = np.zeros_like(rows)
         for stream in range(streams):
             others = [other for other in range(streams) if other != stream]
-            rate = sum(
-                1.0 if in_rows or life == inf else 1.0 / life for life, in_rows in (self.lives[o] for o in others)
-            )
-            worth[stream] = rate * np.prod(rows[others], axis=0)
+            lengths = [1.0 if in_rows or life == inf else life for life, in_rows in (self.lives[o] for o in others)]
+            worth[stream] = sum(1 / length for length in lengths) * np.prod(rows[others], axis=0)
         return worth
 
 
