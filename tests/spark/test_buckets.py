@@ -22,6 +22,8 @@ from watersmeet.plan.nodes import Input
 from watersmeet.spark.buckets import balanced_ids, murmur3_of_int
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.join_job import OWN
+from watersmeet.spark.needs import NEEDS, from_bytes
+from watersmeet.spark.pack import packets
 from watersmeet.spark.placing import Placing
 from watersmeet.sql import bind
 
@@ -67,7 +69,8 @@ def timed_rows(source: Source, one: Input, job: SparkJob) -> Rows:
 def whereabouts(source: Source, one: Input, job: SparkJob) -> dict[int, list[int]]:
     """The buckets in which each row takes part in joins, by its id."""
     found: dict[int, list[int]] = {}
-    for part in Placing(job, one).parts(timed_rows(source, one, job)):
+    placing = Placing(job, one)
+    for part in placing.parts(placing.placed(timed_rows(source, one, job))):
         own = part.rows.column(OWN).to_pylist() if OWN in part.rows.schema.names else [True] * part.rows.num_rows
         for i, mine in zip(part.rows.column("id").to_pylist(), own, strict=True):
             if mine:
@@ -146,6 +149,34 @@ def test_count_windows_keep_every_combination_in_one_bucket(window):
     sql = f"""SELECT a.id AS a, b.id AS b, c.id AS c FROM a {window}, b [RANGE 3 SECONDS], c [RANGE 3 SECONDS]
               WHERE a.x = b.x AND b.y = c.y"""
     assert_each_combination_has_one_bucket(sql, keyed_streams(5), 4)
+
+
+COUNTS = {
+    "weighed by key": ("", "a.x = b.x AND b.x = c.x", 4),
+    "a grid": ("", "a.x = b.x AND b.y = c.y", 8),
+    "fragments": ("", "a.x < b.x AND b.y <> c.y", 6),
+    "rows that every bucket counts": ("[ROWS 3]", "a.x = b.x AND b.x = c.x", 4),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
+    window, condition, buckets = COUNTS[name]
+    sql = f"""SELECT a.id AS a, b.id AS b, c.id AS c FROM a {window or "[RANGE 3 SECONDS]"}, b [RANGE 3 SECONDS],
+              c [RANGE 3 SECONDS] WHERE {condition} OPTIONS (memory = '100 rows')"""
+    sources = keyed_streams(6, rows=40)
+    job = SparkJob.of(bound_plan(sql, sources), {}, buckets)
+    assert job.sharing is not None
+    for number, (one, source) in enumerate(zip(job.streams, sources, strict=True)):
+        at = Counter(bucket for places in whereabouts(source, one, job).values() for bucket in places)
+        batch = packets(job, [one], [Placing(job, one)], source.table.to_batches(), 0).to_pandas()
+        told = batch[batch["input"] == NEEDS]
+        assert sorted(told["bucket"]) == sorted(job.bucket_ids)
+        for payload in told["payload"]:
+            came = from_bytes(payload)
+            by_bucket = came.counts.reshape(-1, buckets).sum(axis=0)
+            assert (came.stream, came.rows) == (number, 40)
+            assert by_bucket.tolist() == [at[bucket] for bucket in range(buckets)]
 
 
 @settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +20,13 @@ from tests.runners import Source, bag_of, bound_plan, by_reference
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_processor import disordered, few, splits
+from watersmeet.operators.classic.contract import Work
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.spark import hot
 from watersmeet.spark.batch import stateless_answer
 from watersmeet.spark.host import partitioning_text
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.output import PREFIX, TOLD
 from watersmeet.spark.packets import to_packet
 
 TIMED = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
@@ -63,6 +66,18 @@ def test_micro_batches_add_up_to_the_answer(query: str, options: str) -> None:
     assert Simulation(sql, sources, 2, between_batches=another_node).run(ended) == expected
     for lost in LOSSES.values():
         assert Simulation(sql, sources, 2, range(5, 400, 31), after_crash=lost).run(ended) == expected
+
+
+def test_the_work_of_all_buckets_is_told() -> None:
+    sources, pieces, _ = six_batches()
+    run = Simulation(TIMED.format("join = 'hash', buckets = 3"), sources, 2, between_batches=another_node)
+    found = run.run(pieces)
+    texts = [text for frame in run.frames for text in frame[PREFIX + TOLD] if text is not None]
+    work = [json.loads(text)["work"] for text in texts]
+    assert sum(one["results"] for one in work) == found.total() > 0
+    assert sum(one["inserted"] for one in work) == run.counted("stored_rows") > 0
+    assert sum(one["attribute_comparisons"] for one in work) > 0
+    assert all(set(one) == set(Work().as_dict()) for one in work)
 
 
 def test_a_refresh_on_spark_is_the_trigger_and_the_plan_says_so() -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import Row
 
 from tests.runners import Source, bag_of
 from tests.spark.harness import cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.spark import hot
+from watersmeet.spark.dataframe import OBSERVED
+from watersmeet.spark.host import partitioning_text
+from watersmeet.spark.join_job import JoinJob
+from watersmeet.spark.output import PREFIX, TOLD
+from watersmeet.spark.pack import packer
+from watersmeet.spark.progress import Tally
 
 QUERIES = {
     "a common key": "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 20 SECONDS",
@@ -94,11 +104,208 @@ def test_every_batch_crashing_at_each_of_its_state_calls_changes_nothing(name, l
     assert run.crashes >= 50
 
 
-def test_the_memory_of_a_query_is_shared_by_its_buckets():
+# ---- the memory is shared by need -----------------------------------------------------------------------------------
+
+
+def skewed(rows: int = 1500) -> list[Source]:
+    """Two streams, a row of each a second; the keys by Zipf's law."""
+    random = np.random.default_rng(9)
+    chances = 1 / np.arange(1, 201)
+    times = pa.array(np.arange(1, rows + 1) * 1_000_000, pa.timestamp("us"))
+    return [
+        Source(name, pa.table({"id": np.arange(rows), "ts": times, "x": keys}), "ts", "0 seconds")
+        for name in "ab"
+        for keys in [random.choice(200, rows, p=chances / chances.sum())]
+    ]
+
+
+def skewed_query(shed: str = "prob", rows: int = 150, more: str = "") -> str:
+    asked = f"memory = '{rows} rows', shed = '{shed}'{more}"
+    return f"SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 300 SECONDS OPTIONS ({asked})"
+
+
+def told_by_batch(run: Simulation, pieces: Pieces) -> list[dict[int, dict[str, Any]]]:
+    """What every bucket told in each batch."""
+    told = []
+    for i in range(max(map(len, pieces.values()))):
+        before = len(run.frames)
+        run.batch({name: parts[i] for name, parts in pieces.items()})
+        texts = [text for frame in run.frames[before:] for text in frame[PREFIX + TOLD] if text is not None]
+        told.append({one["bucket"]: one for one in map(json.loads, texts)})
+    return told
+
+
+def recall_of(run: Simulation) -> float:
+    found = run.counted("results")
+    return found / (found + run.counted("lost_results"))
+
+
+@pytest.mark.parametrize("allocation", ["fixed", "variable"])
+def test_shares_by_need_find_more_than_equal_shares_within_the_same_bound(allocation, monkeypatch):
+    sources = skewed()
+    pieces = {source.name: cut(source.table, [150]) for source in sources}
+    sql = skewed_query(more=f", allocation = '{allocation}'")
+    recalls = {}
+    for name, cells in {"by worth": 2048, "by rows": 0, "equal": None}.items():
+        another_node()
+        with monkeypatch.context() as patch:
+            if cells is None:
+                patch.setattr(JoinJob, "sharing", None)
+            else:
+                patch.setattr(JoinJob, "_keys_tell_worth", cells > 0)
+            run = Simulation(sql, sources, 8)
+            for told in told_by_batch(run, pieces):
+                assert len(told) == 8
+                assert sum(one["memory_rows"] for one in told.values()) in ((150,) if cells is not None else (144,))
+                assert sum(one["window_rows"] for one in told.values()) <= 150
+        recalls[name] = recall_of(run)
+    whole = Simulation(sql, sources, 1)
+    whole.run(pieces)
+    assert recalls["by rows"] > 1.2 * recalls["equal"]
+    assert recalls["by worth"] > 1.5 * recalls["by rows"]
+    assert recalls["by worth"] > 0.85 * recall_of(whole)
+
+
+def test_rand_keeps_as_large_a_part_of_every_bucket():
+    sources = skewed()
+    pieces = {source.name: cut(source.table, [150]) for source in sources}
+    run = Simulation(skewed_query("rand"), sources, 4)
+    last = list(told_by_batch(run, pieces)[-1].values())
+    arrived = [0] * 4
+    for source in sources:
+        keys = source.table["x"].combine_chunks().slice(1200).to_numpy()
+        for bucket in coordinates(keys, 4).tolist():
+            arrived[bucket] += 1
+    shares = {run.job.bucket_ids.index(one["bucket"]): one["memory_rows"] for one in last}
+    for bucket, rows in enumerate(arrived):
+        assert shares[bucket] == pytest.approx(150 * rows / 600, rel=0.15)
+    assert max(arrived) > 1.5 * min(arrived)
+
+
+def test_a_bucket_without_new_rows_gives_up_memory_that_others_need():
+    """The keys of one bucket come first and never again."""
+    sources = skewed(600)
+    by_bucket = [int(bucket) for bucket in coordinates(np.arange(200), 2)]
+    only = [[key for key in range(200) if by_bucket[key] == bucket][:10] for bucket in range(2)]
+    random = np.random.default_rng(2)
+    moved = []
+    for source in sources:
+        keys = np.concatenate([random.choice(only[0], 200), random.choice(only[1], 400)])
+        moved.append(replace(source, table=source.table.set_column(2, "x", pa.array(keys))))
+    run = Simulation(skewed_query(), moved, 2)
+    told = told_by_batch(run, {source.name: cut(source.table, [100]) for source in moved})
+    first, second = run.job.bucket_ids
+    kept = [(batch[first]["window_rows"], batch[second]["window_rows"]) for batch in told]
+    assert kept[1][0] > 140
+    assert kept[1][1] == 0
+    assert kept[4][1] > 100  # the first keys are still in their windows, but bring nothing
+    assert all(sum(pair) <= 150 for pair in kept)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_shares_are_the_same_when_every_batch_runs_on_a_new_node(name):
+    sources = sources_of(name)
+    calm = told_by_batch(Simulation(bounded(name), sources, 4), pieces_of(sources))
+    another_node()
+    moved = Simulation(bounded(name), sources, 4, between_batches=another_node)
+    assert told_by_batch(moved, pieces_of(sources)) == calm
+    assert all(sum(one["memory_rows"] for one in batch.values()) == 24 for batch in calm)
+
+
+def test_shares_do_not_depend_on_how_rows_are_cut_into_tasks(monkeypatch):
+    sources = skewed(600)
+    pieces = {source.name: cut(source.table, [150]) for source in sources}
+    calm = told_by_batch(Simulation(skewed_query(), sources, 4), pieces)
+    another_node()
+
+    def many_tasks(job: Any, name: str) -> Any:
+        def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for start in range(0, batch.num_rows, 40):
+                    yield from packer(job, name)(iter([batch.slice(start, 40)]))
+
+        return pack
+
+    monkeypatch.setattr("tests.spark.simulation.packer", many_tasks)
+    assert told_by_batch(Simulation(skewed_query(), sources, 4), pieces) == calm
+
+
+def test_there_are_no_more_buckets_than_memory_has_rows_for():
     sources = sources_of("a common key")
-    run = Simulation(bounded("a common key", rows=64), sources, 4)
-    run.run(pieces_of(sources))
-    assert run.job.bucket_plan.options.memory == "16 rows"
+    assert Simulation(bounded("a common key", rows=7), sources, 8).job.partitioning.buckets == 3
+    assert Simulation(bounded("a common key", rows=64), sources, 8).job.partitioning.buckets == 8
+
+
+def test_the_plan_says_how_the_memory_is_shared():
+    def told(name: str, buckets: int = 4) -> str:
+        return partitioning_text(Simulation(bounded(name), sources_of(name), buckets).job)
+
+    assert "the memory, 24 rows, is shared among the buckets by what their rows are worth" in told("a common key")
+    assert "by how many rows they have" in told("a key per pair")
+    assert "by how many rows they have" in told("rows")  # by chance
+    assert "memory" not in told("a common key", 1)
+
+
+def test_a_batch_of_many_windows_loses_no_more_than_many_batches():
+    """Rows leave their windows inside a batch, too."""
+    sources = skewed()
+    recalls = []
+    for size in (75, 1500):
+        another_node()
+        run = Simulation(skewed_query(), sources, 1)
+        run.run({source.name: cut(source.table, [size]) for source in sources})
+        recalls.append(recall_of(run))
+    assert recalls[1] > 0.95 * recalls[0]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_with_memory_enough_for_all_the_answer_is_exact_for_rows_in_any_order(name, seed):
+    random = np.random.default_rng(seed)
+    late = []
+    for source in sources_of(name):
+        order = np.argsort(source.table["ts"].cast(pa.int64()).to_numpy() + random.integers(0, 3_000_000, 60))
+        late.append(replace(source, table=source.table.take(order), lateness="3 seconds"))
+    pieces = {source.name: cut(source.table, [7, 31, 9]) for source in late}
+    found = Simulation(bounded(name, rows=4000), late, 2).run(pieces)
+    another_node()
+    assert found == Simulation(QUERIES[name], late, 2).run(pieces)
+
+
+# ---- and what was lost is told --------------------------------------------------------------------------------------
+
+
+def test_streams_and_buckets_tell_their_losses():
+    sources = skewed(600)
+    pieces = {source.name: cut(source.table, [150]) for source in sources}
+    run = Simulation(skewed_query(), sources, 4)
+    tally = Tally()
+    for number, batch in enumerate(told_by_batch(run, pieces)):
+        row = Row(**{TOLD: [json.dumps(one) for one in batch.values()]}, cache_hits=4)
+        tally.add(
+            Row(batchId=number, timestamp="", durationMs={"addBatch": 1}, observedMetrics={OBSERVED: row}, eventTime={})
+        )
+    total = tally.total.as_dict()
+    assert sum(total["shed_by_stream"].values()) == run.counted("shed_rows") > 0
+    assert set(total["shed_by_stream"]) == {"a", "b"}
+    buckets = list(total["buckets"].values())
+    assert sorted(total["buckets"]) == sorted(run.job.bucket_ids)
+    assert sum(one["results"] for one in buckets) == run.counted("results")
+    assert sum(one["lost_results"] for one in buckets) == run.counted("lost_results")
+    assert sum(one["window_rows"] for one in buckets) == total["window_rows"] <= 150
+    assert sum(one["memory_rows"] for one in buckets) == 150
+    assert all(one["recall"] == one["results"] / one["exact_results"] for one in buckets)
+    assert 0 < total["incomplete_rows"] == sum(one["incomplete_rows"] for one in buckets) <= 1200
+
+
+def test_bytes_of_memory_are_shared_too():
+    sources = skewed(600)
+    pieces = {source.name: cut(source.table, [150]) for source in sources}
+    run = Simulation(skewed_query().replace("150 rows", "16 kB"), sources, 4)
+    for told in told_by_batch(run, pieces):
+        assert sum(one["memory_bytes"] for one in told.values()) == 16_000
+    assert max(one["memory_bytes"] for one in told.values()) > 2 * min(one["memory_bytes"] for one in told.values())
+    assert run.counted("lost_results")
 
 
 def test_a_streaming_query_tells_its_recall(spark, tmp_path):
@@ -114,7 +321,11 @@ def test_a_streaming_query_tells_its_recall(spark, tmp_path):
     told = eventually(lambda: query.metrics() if query.metrics()["exact_results"] == exact.total() else None)
     assert told["results"] == wanted.total()
     assert told["recall"] == wanted.total() / exact.total()
-    assert told["shed_rows"] > 0
+    assert told["shed_rows"] == sum(told["shed_by_stream"].values()) > 0
+    assert told["incomplete_rows"] > 0
+    buckets = told["buckets"].values()
+    assert sum(one["results"] for one in buckets) == wanted.total()
+    assert sum(one["memory_rows"] for one in buckets) == 24
 
 
 def eventually(look: Callable[[], Any], seconds: float = 20.0) -> Any:

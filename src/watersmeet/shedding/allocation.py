@@ -27,25 +27,30 @@ class Allocation:
         self.streams = tuple(streams)
         self.bound_by(memory)
 
-    def bound_by(self, memory: Memory) -> None:
-        """From now on, keep to another bound."""
-        self.memory = memory
-        self._rows = self._shares_of(memory.rows or 0)
+    def bound_by(self, memory: Memory, own: Mapping[str, Memory] | None = None) -> None:
+        """From now on, keep to another bound; `own` is what single streams may keep, where that is not the same for
+        all."""
+        self.memory, self.own = memory, own or {}
+        self._rows = {stream: self._share_of(i, stream) for i, stream in enumerate(self.streams)}
 
-    def _shares_of(self, rows: int) -> dict[str, int]:
-        """A bound in rows, for each stream."""
+    def _share_of(self, number: int, stream: str) -> int:
+        """A bound in rows, for one stream."""
+        if stream in self.own:
+            return self.own[stream].rows or 0
+        rows = self.memory.rows or 0
         if not self.fixed:
-            return dict.fromkeys(self.streams, rows)
-        each, left = divmod(rows, max(len(self.streams), 1))
-        return {stream: each + (i < left) for i, stream in enumerate(self.streams)}
+            return rows
+        each, left = divmod(rows, len(self.streams))
+        return each + (number < left)
 
     def rows_of(self, stores: Stores, stream: str) -> int:
         """How many rows a stream may keep, if it were alone in its share or in the pool."""
-        if self.memory.size is None:
+        own = self.own.get(stream, self.memory)
+        if own.size is None:
             return self._rows[stream]
-        share = 1 / len(self.streams) if self.fixed else 1.0
+        share = 1 / len(self.streams) if self.fixed and stream not in self.own else 1.0
         each = stores[stream].bytes_per_row + self.beside
-        return max(1, int(self.memory.size * share / (1 + SLACK) / each))
+        return max(1, int(own.size * share / (1 + SLACK) / each))
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream may be fresh at a time, and how many may come at once."""

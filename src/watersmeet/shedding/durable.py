@@ -7,11 +7,8 @@ state is bounded. So it is written down whole, without the static tables, which 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
 
-import pyarrow as pa
-
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Operator
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.shedding.join import SheddingJoin
 
@@ -37,12 +34,3 @@ def resume(operator: Operator, state: bytes) -> None:
     joining.remember(memory)
     if isinstance(operator, InTimeOrder):
         operator.waiting = waiting
-
-
-def push_side_by_side(operator: Operator, batch: Mapping[str, Rows]) -> Iterator[pa.RecordBatch]:
-    """Rows of several streams that came together, each in time order: they meet before they compete for memory."""
-    if isinstance(operator, SheddingJoin):
-        yield from operator.push_together(batch)
-        return
-    for alias, rows in batch.items():
-        yield from operator.push(alias, rows)

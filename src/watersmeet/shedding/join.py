@@ -41,12 +41,13 @@ from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.recall import PaneCounts, pane_counts
 from watersmeet.shedding.recording import Recorder, columns_to_record
+from watersmeet.shedding.sharing import Needs, Share
 from watersmeet.shedding.store import Marks, SheddingStore, Worth
 
 # What rows and time change in a join.
 REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
-    "oldest_us", "settled_us", "counters", "recorder", "queue",
+    "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
 )  # fmt: skip
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
@@ -97,6 +98,7 @@ class SheddingJoin(WindowJoin):
         self.counters = self._fresh_counters()
         self.newly_flawed: Marks | None = None
         self.recorder: Recorder | None = None
+        self.needs: Needs | None = None  # of all buckets, where several share the memory
 
     # ---- what it is made of -----------------------------------------------------------------------------------------
 
@@ -118,6 +120,10 @@ class SheddingJoin(WindowJoin):
     def start_recording(self) -> None:
         """From now on, write down what completion needs; whoever asks for it takes the records away."""
         self.recorder = Recorder(self.recorded, self.code_positions, everything=self.shedding.recall != "exact")
+
+    def bound_by(self, share: Share) -> None:
+        """Keep no more than this from now on; rows that are too many go when rows compete next."""
+        self.allocation.bound_by(share.memory, share.streams)
 
     def _check_size(self) -> None:
         """A bound in bytes must hold a row of each stream; how large one is only this operator knows."""

@@ -11,9 +11,10 @@ from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.conform import conform
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
-from watersmeet.shedding.durable import push_side_by_side
+from watersmeet.shedding.batches import push_in_steps
 from watersmeet.spark.archive import write_page_into
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.needs import NEEDS, share_out
 from watersmeet.spark.pack import GUARD, in_time_order, timed
 from watersmeet.spark.packets import from_packet
 from watersmeet.spark.types import spark_layout
@@ -27,6 +28,9 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
         if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
             return layout.empty_table()
         operator = job.make_operator()
+        bucket = packets["bucket"][0].as_py()
+        needs = packets.filter(pc.equal(packets["input"], NEEDS))["payload"]
+        share_out(job, operator, bucket, needs.to_pylist())
         results: list[pa.RecordBatch] = []
         arrived: dict[str, Rows] = {}
         for stream, one in enumerate(job.streams):
@@ -35,10 +39,10 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
             if parts:
                 rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
                 arrived[one.alias] = in_time_order(rows)
-        results += push_side_by_side(operator, arrived)
+        results += push_in_steps(operator, arrived, FOREVER_US)
         results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
         if run is not None:
-            write_page_into(run, operator, packets["bucket"][0].as_py(), 0)
+            write_page_into(run, operator, bucket, 0)
         return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
 
     return answer

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from watersmeet.engine.interrupt import Interrupts
 from watersmeet.engine.progress import NoProgress, describe, progress_on
 from watersmeet.engine.script import CONSOLE
-from watersmeet.spark.progress import Batch
+from watersmeet.spark.progress import Batch, sharing_text
 from watersmeet.spark.run import Choices, Running, SparkRun
 
 
@@ -44,7 +44,8 @@ def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> s
     where = "before its first batch" if last is None else f"after batch {last.number}"
     if stopped and choices.checkpoint is not None:
         where += f"; the next start goes on from {one.checkpoint}"
-    return f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+    told = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+    return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told
 
 
 def _tell(text: str) -> None:

@@ -135,6 +135,9 @@ def partitioning_text(job: SparkJob) -> str:
             lines.append(f"  copies: {', '.join(copied)}")
     if chosen.announced:
         lines.append(f"  every row is announced to every bucket, for counting: {', '.join(chosen.announced)}")
+    if job.sharing is not None:
+        by = "what their rows are worth" if job.sharing.finer > 1 else "how many rows they have"
+        lines.append(f"  the memory, {job.sharing.memory}, is shared among the buckets by {by}")
     if job.plan.method.is_lazy:
         lines.append("  new rows are joined at every trigger, which takes the place of the refresh interval")
     return "\n".join(lines) + "\n"

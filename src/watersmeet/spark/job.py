@@ -18,10 +18,11 @@ from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.plan.strategy import Code
+from watersmeet.shedding.sharing import Sharing
 from watersmeet.spark.buckets import balanced_ids
 from watersmeet.spark.packets import from_packet
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class SparkJob(ABC):
     def sheds(self) -> bool:
         """Whether memory is bounded, so that rows may go before they expire."""
         return False
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How buckets share a memory, if they do."""
+        return None
 
     @property
     def follows(self) -> bool:

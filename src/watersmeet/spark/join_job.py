@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 
 import pyarrow as pa
 
@@ -20,11 +21,15 @@ from watersmeet.plan.options import Options
 from watersmeet.plan.partitioning import Partitioning
 from watersmeet.plan.strategy import JoinStrategy
 from watersmeet.shedding.durable import shedding_join_of
+from watersmeet.shedding.policies import HALF_LIFE, POLICIES
+from watersmeet.shedding.sharing import Needs, Sharing
 from watersmeet.spark.job import SparkJob, stream_of
 
 # Of an announced row: whether it belongs to this bucket.
 OWN = "__own"
 OWN_FIELD = pa.field(OWN, pa.bool_())
+# Cells by which needs are told apart, in all buckets together, and at least in each.
+CELLS, MIN_CELLS = 2048, 8
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,13 @@ class JoinJob(SparkJob):
 
     @cached_property
     def partitioning(self) -> Partitioning:
-        return choose_partitioning(self.strategy, self.buckets)
+        return choose_partitioning(self.strategy, min(self.buckets, self._most_buckets))
+
+    @property
+    def _most_buckets(self) -> int:
+        """Each must have room for a row of every stream."""
+        memory = self.plan.shedding.memory if self.plan.shedding is not None else None
+        return self.buckets if memory is None or memory.rows is None else max(memory.rows // len(self.join.streams), 1)
 
     @cached_property
     def counts_rows(self) -> bool:
@@ -82,8 +93,8 @@ class JoinJob(SparkJob):
 
     @cached_property
     def bucket_plan(self) -> Plan:
-        """Rows of announced inputs count everywhere but join where they belong; and each bucket has its share of the
-        memory."""
+        """Rows of announced inputs count everywhere but join where they belong; and each bucket begins with the same
+        share of the memory."""
         announced = self.partitioning.announced
         plan = replace(self.plan, options=self._bucket_options)
         if not announced:
@@ -97,11 +108,33 @@ class JoinJob(SparkJob):
     def sheds(self) -> bool:
         return self.plan.shedding is not None
 
+    @cached_property
+    def sharing(self) -> Sharing | None:
+        shedding, buckets = self.plan.shedding, self.partitioning.buckets
+        if shedding is None or buckets == 1:
+            return None
+        finer = max(CELLS // buckets, MIN_CELLS) if self._keys_tell_worth else 1
+        return Sharing(shedding.memory, shedding.allocation == "fixed", tuple(self.aliases), buckets, finer)
+
+    @property
+    def _keys_tell_worth(self) -> bool:
+        """Whether rows are kept for how often their partners come, and all partners of a row are found by the key that
+        the buckets are cut by."""
+        assert self.plan.shedding is not None
+        policy, dimensions = POLICIES[self.plan.shedding.policy], self.partitioning.dimensions
+        one_key = len(dimensions) == 1 and all(alias in dimensions[0].keys for alias in self.aliases)
+        return one_key and policy.keys and not policy.completes
+
     def make_operator(self) -> Operator:
         operator = super().make_operator()
         joining = shedding_join_of(operator)
         if joining is not None and joining.shedding.archive is not None:
             joining.start_recording()
+        if joining is not None and self.sharing is not None:
+            stores = [joining.shed[alias] for alias in self.aliases]
+            lives = [joining.lives[alias] for alias in self.aliases]
+            recent = HALF_LIFE / log(2) if joining.policy.fades else 1.0
+            joining.needs = Needs(self.sharing, lives, [store.bytes_per_row for store in stores], recent)
         return operator
 
     @property

@@ -28,6 +28,7 @@ COUNTED = (
 )  # fmt: skip
 GAUGES = ("window_rows", "state_bytes")
 NUMBERS = (*COUNTED, *GAUGES)
+TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
 
 
@@ -41,7 +42,7 @@ class Output(Protocol):
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame: ...
 
-    def report(self, numbers: dict[str, int], watermark_us: int) -> pd.DataFrame: ...
+    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame: ...
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame: ...
 
@@ -52,15 +53,17 @@ def output_of(job: SparkJob) -> Output:
 
 
 def _number_fields() -> list[spark.StructField]:
-    return [spark.StructField(PREFIX + name, spark.LongType()) for name in NUMBERS]
+    numbers = [spark.StructField(PREFIX + name, spark.LongType()) for name in NUMBERS]
+    return [*numbers, spark.StructField(PREFIX + TOLD, spark.StringType())]
 
 
 def _zeros(rows: int) -> dict[str, Any]:
-    return {PREFIX + name: [0] * rows for name in NUMBERS}
+    return {**{PREFIX + name: [0] * rows for name in NUMBERS}, PREFIX + TOLD: [None] * rows}
 
 
 def _observe(frames: DataFrame, observed: str) -> DataFrame:
-    return frames.observe(observed, *(F.sum(PREFIX + name).alias(name) for name in NUMBERS))
+    sums = [F.sum(PREFIX + name).alias(name) for name in NUMBERS]
+    return frames.observe(observed, *sums, F.collect_list(PREFIX + TOLD).alias(TOLD))
 
 
 class PackedOutput:
@@ -78,8 +81,9 @@ class PackedOutput:
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
         return pd.DataFrame({"payload": [to_packet(results, self.results)], **_zeros(1)})
 
-    def report(self, numbers: dict[str, int], watermark_us: int) -> pd.DataFrame:
-        return pd.DataFrame({"payload": [None], **{PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}})
+    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
+        counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
+        return pd.DataFrame({"payload": [None], **counts, PREFIX + TOLD: [told]})
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         out = spark_schema(self.results)
@@ -103,9 +107,9 @@ class TypedOutput:
         table = pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
         frame: pd.DataFrame = table.to_pandas(types_mapper=_keeping_nulls, maps_as_pydicts="strict")
         frame[PREFIX + "report"] = False
-        return frame.assign(**{PREFIX + name: 0 for name in NUMBERS})
+        return frame.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None})
 
-    def report(self, numbers: dict[str, int], watermark_us: int) -> pd.DataFrame:
+    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
         """Its event time is the watermark, because Spark refuses rows that lie before it."""
         layout = spark_layout(self.results)
         columns = [pa.nulls(1, column.type) for column in layout]
@@ -113,7 +117,8 @@ class TypedOutput:
         columns[at] = pa.array([max(watermark_us, 1000)]).cast(layout.field(at).type)
         frame: pd.DataFrame = pa.table(columns, schema=layout).to_pandas(types_mapper=_keeping_nulls)
         frame[PREFIX + "report"] = True
-        return frame.assign(**{PREFIX + name: numbers.get(name, 0) for name in NUMBERS})
+        counts = {PREFIX + name: numbers.get(name, 0) for name in NUMBERS}
+        return frame.assign(**counts, **{PREFIX + TOLD: told})
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         kept = _observe(frames, observed).filter(f"NOT `{PREFIX}report`")

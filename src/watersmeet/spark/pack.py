@@ -14,6 +14,7 @@ from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 from watersmeet.spark.job import SparkJob, stream_of
+from watersmeet.spark.needs import NEEDS, to_bytes
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.placing import Placing
 
@@ -69,7 +70,8 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 def packets(
     job: SparkJob, inputs: Sequence[Input], placings: Sequence[Placing], group: Sequence[pa.RecordBatch], part: int
 ) -> pa.RecordBatch:
-    """The packets of some rows of one source, and one for the GUARD that says how many rows came in.
+    """The packets of some rows of one source, and one for the GUARD that says how many rows came in. Buckets that
+    share a memory are all told what each of them gets.
 
     `part` orders packets the same way in every bucket.
     """
@@ -79,9 +81,13 @@ def packets(
         schema = job.row_schema(one)
         data = pa.concat_batches([conform(batch.select(schema.names), schema) for batch in group])
         number = job.aliases.index(one.alias)
-        for piece in placing.parts(timed(data, one)):
+        placed = placing.placed(timed(data, one))
+        for piece in placing.parts(placed):
             packet = to_packet([piece.rows], piece.rows.schema)
             made.append((job.bucket_ids[piece.bucket], number, part, 0, piece.primary, packet))
+        if job.sharing is not None and len(placed.rows):
+            told = to_bytes(placing.counted(placed, number, job.sharing))
+            made += [(bucket, NEEDS, part, 0, False, told) for bucket in job.bucket_ids]
     made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
     columns = zip(*made, strict=True)
     return pa.RecordBatch.from_arrays(

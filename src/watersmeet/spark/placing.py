@@ -16,6 +16,7 @@ from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.strategy import Code
+from watersmeet.shedding.sharing import Came, Sharing
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.join_job import OWN
 
@@ -31,6 +32,16 @@ class Part:
     rows: pa.RecordBatch
 
 
+@dataclass(frozen=True)
+class Placed:
+    """Rows with the first bucket of each, and how far from it its other copies are."""
+
+    rows: Rows
+    codes: dict[Code, Codes]
+    cells: Cells
+    copies: list[int]
+
+
 class Placing:
     """The placing of one input in the grid of a job."""
 
@@ -43,17 +54,23 @@ class Placing:
         self.keys = Admission((), job.keys_of(one))
         self.nulls_count = job.nulls_count
 
-    def parts(self, rows: Rows) -> Iterator[Part]:
-        """The rows of every bucket that gets any, in their order."""
+    def placed(self, rows: Rows) -> Placed:
+        """The rows that go anywhere, and where."""
         rows, codes, _ = self.admission.admit(rows)
-        if len(rows) == 0:
-            return
         if self.nulls_count:
             codes = self.keys.codes_of(rows, at_null=0)
-        if self.announced:
-            yield from self._announced(rows)
+        elif self.announced:
+            codes = self.keys.codes_of(rows)
+        return Placed(rows, codes, *self._cells(rows, codes))
+
+    def parts(self, placed: Placed) -> Iterator[Part]:
+        """The rows of every bucket that gets any, in their order."""
+        rows, cells, copies = placed.rows, placed.cells, placed.copies
+        if len(rows) == 0:
             return
-        cells, copies = self._cells(rows, codes)
+        if self.announced:
+            yield from self._announced(placed)
+            return
         order, starts = grouped(cells, self.buckets)
         data = rows.data if bool((starts[1:] == len(rows)).all()) else rows.data.take(pa.array(order))
         for cell in np.flatnonzero(np.diff(starts)).tolist():
@@ -61,13 +78,24 @@ class Placing:
             for k, offset in enumerate(copies):
                 yield Part(cell + offset, k == 0, data.slice(start, end - start))
 
-    def _announced(self, rows: Rows) -> Iterator[Part]:
+    def counted(self, placed: Placed, stream: int, sharing: Sharing) -> Came:
+        """How many of the rows each cell of a memory that is shared gets."""
+        if sharing.finer == 1:
+            firsts = np.bincount(placed.cells, minlength=sharing.cells)
+            counts = np.sum([np.roll(firsts, offset) for offset in placed.copies], axis=0)
+        else:
+            (dimension,) = self.dimensions
+            finer = coordinates(placed.codes[dimension.keys[self.one.alias]], sharing.cells)
+            counts = np.bincount(finer, minlength=sharing.cells)
+        times = placed.rows.times
+        oldest_us, newest_us = int(times.min()), int(times.max())
+        return Came(stream, len(times), placed.rows.data.nbytes, oldest_us, newest_us, counts.astype(np.int64))
+
+    def _announced(self, placed: Placed) -> Iterator[Part]:
         """Every row to every bucket, because every bucket counts; only where a row belongs it has its values."""
-        codes = self.keys.codes_of(rows)
-        cells, copies = self._cells(rows, codes)
         for bucket in range(self.buckets):
-            own = pa.array(np.isin(cells, [bucket - offset for offset in copies]))
-            yield Part(bucket, bucket == 0, self._with_own(rows.data, own))
+            own = pa.array(np.isin(placed.cells, [bucket - offset for offset in placed.copies]))
+            yield Part(bucket, bucket == 0, self._with_own(placed.rows.data, own))
 
     def _with_own(self, data: pa.RecordBatch, own: pa.Array) -> pa.RecordBatch:
         counting = {self.one.time, *getattr(self.one.window, "partition_by", ())}

@@ -19,11 +19,14 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_colum
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.time_order import InTimeOrder
-from watersmeet.shedding.durable import push_side_by_side, resume, saved
+from watersmeet.shedding.batches import push_in_steps
+from watersmeet.shedding.durable import resume, saved
 from watersmeet.spark import hot
+from watersmeet.spark.account import Account
 from watersmeet.spark.archive import write_page
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.log import BucketLog, Manifest
+from watersmeet.spark.needs import NEEDS, share_out
 from watersmeet.spark.output import Output
 from watersmeet.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.spark.packets import from_packet
@@ -99,7 +102,8 @@ class BucketProcessor(StatefulProcessor):
             operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
-        before = _counts(operator)
+            memory = share_out(self.job, operator, bucket, _told(packets))
+        account = Account(operator)
         late = 0
         arrived: list[Rows] = []
         for stream, alias in enumerate(self.job.aliases):
@@ -109,9 +113,10 @@ class BucketProcessor(StatefulProcessor):
             arrived.append(rows)
             if not self.job.sheds:
                 yield from self._frames(operator.push(alias, rows))
-        if self.job.sheds:
-            yield from self._frames(push_side_by_side(operator, dict(zip(self.job.aliases, arrived, strict=True))))
         manifest.complete_until = self._complete_until(manifest, arrived, watermark_us)
+        if self.job.sheds:
+            batch = dict(zip(self.job.aliases, arrived, strict=True))
+            yield from self._frames(push_in_steps(operator, batch, manifest.complete_until))
         yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
         with spent.on("state_ns"):
             archived = write_page(self.job, operator, bucket, version)
@@ -120,12 +125,10 @@ class BucketProcessor(StatefulProcessor):
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
             hot.keep(_query(), bucket, version + 1, nonce, operator)
-        counts = {name: now - before[name] for name, now in _counts(operator).items()}
-        counts["unknown_losses"] = int(operator.counters.lost_results is None)
-        counts["estimated_losses"] = int(operator.counters.losses_are_estimated)
+        counts = account.numbers(operator)
         counts |= {**archived, "late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
-        yield self.output.report(counts, watermark_us)
+        yield self.output.report(counts, watermark_us, account.told(operator, bucket, memory))
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
@@ -273,19 +276,10 @@ def _query() -> str:
     return query or "batch"
 
 
+def _told(packets: pd.DataFrame | None) -> list[bytes]:
+    """What the packets of a batch tell of the needs of all buckets."""
+    return [] if packets is None else packets[packets["input"] == NEEDS]["payload"].to_list()
+
+
 def _layouts(job: SparkJob) -> tuple[list[pa.Schema], list[str]]:
     return [job.packet_schema(one) for one in job.streams], [one.time or "" for one in job.streams]
-
-
-def _counts(operator: Operator) -> dict[str, int]:
-    counters = operator.counters
-    return {
-        "stored_rows": counters.stored_rows,
-        "expired_rows": counters.expired_rows,
-        "results": counters.results,
-        "plan_switches": len(counters.switches),
-        "shed_rows": sum(counters.shed_rows.values()),
-        "queue_shed_rows": counters.queue_shed_rows,
-        "lost_results": counters.lost_results or 0,
-        "kernel_ns": int(counters.kernel_seconds * 1e9),
-    }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from watersmeet.engine.metrics import Metrics
+from watersmeet.engine.metrics import BucketMetrics, Metrics, sum_by_name, sum_if_known
 from watersmeet.engine.progress import clock_time, losses, short
+from watersmeet.spark.account import NOW
 from watersmeet.spark.dataframe import FIRST, OBSERVED
+from watersmeet.spark.output import TOLD
 
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 ADDED = (
@@ -67,12 +70,21 @@ class Tally:
         now, total = batch.metrics, self.total
         for name in ADDED:
             setattr(total, name, getattr(total, name) + getattr(now, name))
-        known = total.lost_results is not None and now.lost_results is not None
-        total.lost_results = (total.lost_results or 0) + (now.lost_results or 0) if known else None
-        total.recall_is_estimate = known and (total.recall_is_estimate or now.recall_is_estimate)
+        total.lost_results = sum_if_known(total.lost_results, now.lost_results)
+        total.incomplete_rows = sum_if_known(total.incomplete_rows, now.incomplete_rows)
+        total.recall_is_estimate = total.lost_results is not None and (
+            total.recall_is_estimate or now.recall_is_estimate
+        )
         total.kernel_seconds += now.kernel_seconds
         if now.cache_hits + now.cache_misses:  # a bucket that did not take part tells nothing
             total.window_rows, total.state_bytes = now.window_rows, now.state_bytes
+        total.shed_by_stream = sum_by_name(total.shed_by_stream, now.shed_by_stream)
+        held = {name: value for name, value in now.work.items() if name.endswith(NOW)}
+        total.work = sum_by_name(total.work, now.work) | held
+        for number, bucket in now.buckets.items():
+            total.buckets.setdefault(number, BucketMetrics()).add(bucket)
+        if now.buckets:
+            total.window_rows = sum(bucket.window_rows for bucket in total.buckets.values())
         total.watermark_us = now.watermark_us
         self.batches += 1
         self.seconds += batch.seconds
@@ -80,14 +92,37 @@ class Tally:
         self.peak_bytes = max(self.peak_bytes, now.state_bytes)
 
 
+def sharing_text(metrics: Metrics) -> str:
+    """Which streams bounded memory took rows from, and how buckets shared it.
+
+    >>> two = {0: BucketMetrics(memory_rows=90, results=3, lost_results=1), 2: BucketMetrics(memory_rows=10)}
+    >>> sharing_text(Metrics(shed_by_stream={"a": 1200, "b": 7}, buckets=two))
+    'shed: a 1,200, b 7; buckets: 2, with 10 to 90 rows of memory and a recall of 75.0% to 100.0%'
+    """
+    shed = ", ".join(f"{stream} {rows:,}" for stream, rows in sorted(metrics.shed_by_stream.items()))
+    buckets = list(metrics.buckets.values())
+    unit = "rows" if all(bucket.memory_bytes is None for bucket in buckets) else "bytes"
+    sizes = [bucket.memory_bytes or bucket.memory_rows or 0 for bucket in buckets]
+    recalls = [bucket.recall for bucket in buckets if bucket.recall is not None]
+    text = f"shed: {shed or 'nothing'}; buckets: {len(buckets)}, with {min(sizes):,} to {max(sizes):,} {unit} of memory"
+    return f"{text} and a recall of {min(recalls):.1%} to {max(recalls):.1%}" if recalls else text
+
+
 def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batch:
     rows = progress.observedMetrics or {}
     counts = _with_first_stages(rows, observed)
     answer = _counts(rows.get(ANSWER))
+    told = _told(rows, observed)
+    work = sum_by_name(*(one.pop("work", {}) for one in told))
+    bounded = {one.pop("bucket"): BucketMetrics(**one) for one in told if "results" in one}
     metrics = Metrics(
         rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
         results=answer.get("results", counts.get("results", 0)),
         shed_rows=counts.get("shed_rows", 0),
+        shed_by_stream=sum_by_name(*(bucket.shed_by_stream for bucket in bounded.values())),
+        incomplete_rows=sum_if_known(*(bucket.incomplete_rows for bucket in bounded.values())),
+        buckets=bounded,
+        work=work,
         archived_rows=counts.get("archived_rows", 0),
         archived_bytes=counts.get("archived_bytes", 0),
         queue_shed_rows=counts.get("queue_shed_rows", 0),
@@ -107,6 +142,12 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     return Batch(int(progress.batchId), (progress.durationMs or {}).get("triggerExecution", 0) / 1000, metrics)
 
 
+def _told(rows: Any, observed: str) -> list[dict[str, Any]]:
+    """What buckets told, of all stages of a query."""
+    stages = [row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)]
+    return [json.loads(text) for row in stages for text in row.asDict().get(TOLD) or ()]
+
+
 def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
     """The numbers of a query. Where joins run in stages of their own, rows come in there."""
     counts = _counts(rows.get(observed))
@@ -120,7 +161,7 @@ def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
 
 def _counts(row: Any) -> dict[str, int]:
     """The values of an observed row; a batch without rows has no sums."""
-    return {} if row is None else {name: int(value or 0) for name, value in row.asDict().items()}
+    return {} if row is None else {name: int(value or 0) for name, value in row.asDict().items() if name != TOLD}
 
 
 def _watermark_us(progress: Any, before: int) -> int:

@@ -125,7 +125,7 @@ class ClassicJoin:
                 raise AssertionError("a restore gives no results")
         if self._lazy is not None:
             self._lazy.resume(complete_until, self.shelf.table())
-        self.counters = Counters()
+        self.counters = Counters(work=self.counters.work)  # what it took to come back is where counting goes on
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         until = dict.fromkeys(self.windows.streams, complete_until - self.lag_us)

@@ -1,0 +1,211 @@
+"""How the memory of a query is shared out among buckets that work apart: by need.
+
+Buckets cannot ask each other what their rows are worth. But whoever spreads rows over them sees rows for all of them,
+and tells every bucket the same: how many rows of each stream fell into each *cell*, which is a part of a bucket by the
+hash of the key. So all buckets know the same needs and work out the same shares, each for itself.
+
+The rows of a cell are worth what their partners in the cell are. Cells are given room in the order of that, until the
+memory is full, which is what a single join does with its rows. Where keys do not say what rows are worth, a bucket has
+one cell, and its need is the number of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, expm1, inf
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.plan.memory import Memory
+
+Counts = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+
+# Rows leave a window a sixteenth of it at a time (see batches), so there are more than it holds.
+HELD = 1 + 1 / 16
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """A memory, and among how many buckets it is shared; `fixed` gives every stream the same part of it. A bucket has
+    `finer` cells: cell c belongs to bucket c modulo `buckets`."""
+
+    memory: Memory
+    fixed: bool
+    streams: tuple[str, ...]
+    buckets: int
+    finer: int = 1
+
+    @property
+    def cells(self) -> int:
+        return self.buckets * self.finer
+
+
+@dataclass(frozen=True)
+class Came:
+    """Rows of a stream that came: how many, their bytes and times, and how many are in each cell, copies included."""
+
+    stream: int
+    rows: int
+    size: int
+    oldest_us: int
+    newest_us: int
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one bucket may keep: all of it, and of that each stream, if no stream may use another's."""
+
+    memory: Memory
+    streams: Mapping[str, Memory] = field(default_factory=dict)
+
+
+class Needs:
+    """How many rows there are in the windows, by stream and cell, as far as counts tell: rows that came long ago fade
+    away. The same counts in the same batches make the same needs, in every bucket and after every restart."""
+
+    def __init__(
+        self,
+        sharing: Sharing,
+        lives: Sequence[tuple[float, bool]],
+        row_bytes: Sequence[float],
+        recent: float = 1.0,
+    ) -> None:
+        """lives: how long rows of each stream stay in its window, and whether that is in rows, not in microseconds.
+        row_bytes: what a row of each stream takes, without values of any length. recent: of how much of a window the
+        counts are that tell what rows are worth; less than all of it where keys come and go."""
+        self.sharing = sharing
+        self.lives = tuple(lives)
+        self.row_bytes = np.array(row_bytes, np.float64)
+        self.rows: Amounts = np.zeros((len(sharing.streams), sharing.cells))
+        self.recent_share = recent
+        self.recent: Amounts | None = self.rows.copy() if recent < 1 and sharing.finer > 1 else None
+        self.arrived: Amounts = np.zeros(len(sharing.streams))  # rows without copies, faded alike
+        self.bytes: Amounts = np.zeros(len(sharing.streams))  # what those took on their way
+        self.passed: Amounts = np.zeros(len(sharing.streams))  # since the first row, in lifetimes
+        self.newest_us: int | None = None
+
+    def add(self, batch: Sequence[Came]) -> None:
+        """Rows came. All that is told of a batch must be given at once."""
+        if not batch:
+            return
+        newest_us = max(came.newest_us for came in batch)
+        since_us = min(came.oldest_us for came in batch) if self.newest_us is None else self.newest_us
+        self.newest_us = max(newest_us, since_us)
+        for stream, (life, in_rows) in enumerate(self.lives):
+            mine = [came for came in batch if came.stream == stream]
+            passed = sum(came.rows for came in mine) if in_rows else self.newest_us - since_us
+            counts = np.sum([came.counts for came in mine], axis=0, dtype=np.float64) if mine else 0
+            self.passed[stream] += passed / life
+            _count(self.rows, stream, counts, passed / life)
+            _count(self.arrived, stream, sum(came.rows for came in mine), passed / life)
+            _count(self.bytes, stream, sum(came.size for came in mine), passed / life)
+            if self.recent is not None:
+                _count(self.recent, stream, counts, passed / life / self.recent_share)
+
+    def share_of(self, bucket: int) -> Share:
+        """What a bucket may keep now; the shares of all buckets together are the whole memory."""
+        whole, least = self._parts()
+        wanted = self._wanted(whole)
+        parts = [_shared_out(total, each, need) for total, each, need in zip(whole, least, wanted, strict=True)]
+        own = [self._memory(int(part[bucket])) for part in parts]
+        if not self.sharing.fixed:
+            return Share(own[0])
+        together = int(sum(part[bucket] for part in parts))
+        return Share(self._memory(together), dict(zip(self.sharing.streams, own, strict=True)))
+
+    def _memory(self, amount: int) -> Memory:
+        return Memory(rows=amount) if self.sharing.memory.size is None else Memory(size=amount)
+
+    def _parts(self) -> tuple[list[int], list[int]]:
+        """The memory of each stream, or of all in one pool, and the least that any bucket gets of it: a row of each
+        stream."""
+        memory, streams = self.sharing.memory, len(self.sharing.streams)
+        if memory.size is not None:
+            most = memory.size // (streams * self.sharing.buckets)
+            rows = [min(2 * (int(size) + 1), most) for size in self.row_bytes]
+            return ([memory.size // streams] * streams, rows) if self.sharing.fixed else ([memory.size], [sum(rows)])
+        assert memory.rows is not None
+        if not self.sharing.fixed:
+            return [memory.rows], [streams]
+        each, left = divmod(memory.rows, streams)
+        return [each + (stream < left) for stream in range(streams)], [1] * streams
+
+    def _wanted(self, whole: Sequence[int]) -> list[Amounts]:
+        """For each stream, or the pool of all, how much of its memory should go to each bucket."""
+        rows, sizes = self._in_windows(), self._row_sizes()[:, None]
+        kept = (HELD * rows * sizes).reshape(len(whole), -1)
+        if self.sharing.finer > 1:
+            worth = self._worth(rows if self.recent is None else self.recent) / sizes
+            competing = zip(kept, worth.reshape(len(whole), -1), whole, strict=True)
+            kept = np.stack([_filled(room, of_cells, memory) for room, of_cells, memory in competing])
+        return list(kept.reshape(len(whole), -1, self.sharing.buckets).sum(axis=1))
+
+    def _in_windows(self) -> Amounts:
+        """The rows that the windows hold. While a window fills, rows fade that have not left it; that is put right."""
+        full = [min(passed, 1.0) / -expm1(-passed) if passed > 0 else 1.0 for passed in self.passed.tolist()]
+        rows: Amounts = self.rows * np.array(full)[:, None]
+        return rows
+
+    def _row_sizes(self) -> Amounts:
+        if self.sharing.memory.size is None:
+            return np.ones(len(self.row_bytes))
+        return self.row_bytes + self.bytes / np.maximum(self.arrived, 1e-9)
+
+    def _worth(self, rows: Amounts) -> Amounts:
+        """How many results a row brings a second, by stream and cell: one of the others comes, the rest are there."""
+        streams = len(self.lives)
+        worth = np.zeros_like(rows)
+        for stream in range(streams):
+            others = [other for other in range(streams) if other != stream]
+            lengths = [1.0 if in_rows or life == inf else life for life, in_rows in (self.lives[o] for o in others)]
+            worth[stream] = sum(1 / length for length in lengths) * np.prod(rows[others], axis=0)
+        return worth
+
+
+def _count(amounts: Amounts, stream: int, new: Amounts | float, lives: float) -> None:
+    faded, fresh = _fading(lives)
+    amounts[stream] = amounts[stream] * faded + fresh * new
+
+
+def _fading(lives: float) -> tuple[float, float]:
+    """What is left of earlier rows after so many lifetimes, and of those that came steadily meanwhile.
+
+    >>> _fading(0.0), _fading(1.0)
+    ((1.0, 1.0), (0.36787944117144233, 0.6321205588285577))
+    """
+    return exp(-lives), -expm1(-lives) / lives if lives > 0 else 1.0
+
+
+def _filled(room: Amounts, worth: Amounts, memory: float) -> Amounts:
+    """How much of the room each cell needs it gets, those first that are worth most.
+
+    >>> _filled(np.array([5.0, 4.0, 3.0]), np.array([1.0, 3.0, 2.0]), 6).tolist()
+    [0.0, 4.0, 2.0]
+    """
+    order = np.argsort(-worth, kind="stable")
+    wanted = room[order]
+    before = np.cumsum(wanted) - wanted
+    kept = np.empty_like(room)
+    kept[order] = np.clip(memory - before, 0.0, wanted)
+    return kept
+
+
+def _shared_out(total: int, least: int, wanted: Amounts) -> Counts:
+    """Whole numbers in proportion to what is wanted, none below the least, that add up to the total if it is enough.
+
+    >>> _shared_out(10, 1, np.array([3.0, 1.0, 0.0])).tolist(), _shared_out(10, 1, np.zeros(3)).tolist()
+    ([7, 2, 1], [4, 3, 3])
+    """
+    free = max(total - least * wanted.size, 0)
+    sum_wanted = float(wanted.sum())
+    parts = np.maximum(wanted * (total / sum_wanted) - least, 0.0) if sum_wanted > 1e-100 else np.ones(wanted.size)
+    parts *= free / max(float(parts.sum()), 1.0)
+    shares = np.floor(parts).astype(np.int64)
+    # What rounding left over goes where it cut off most.
+    most_cut = np.argsort(shares - parts, kind="stable")[: max(free - int(shares.sum()), 0)]
+    shares[most_cut] += 1
+    return shares + least
