@@ -66,12 +66,13 @@ class Allocation:
             stores, {stream: self.fresh_rows(stores, stream) for stream in kept}
         )
 
-    def victims(self, stores: Stores) -> dict[str, int]:
-        """How many rows of each stream must go to make room."""
-        if self.fixed:
-            over = {stream: stores[stream].kept - self._low(stores, stream) for stream in self.streams}
-            return {stream: count for stream, count in over.items() if count > 0}
-        return self._from_one_pool(stores)
+    def victims(self, stores: Stores, *, make_room: bool = True) -> dict[str, int]:
+        """How many rows of each stream must go to make room for others, or else to be no more than the bound says."""
+        if not self.fixed:
+            return self._from_one_pool(stores, self._low_part(stores) if make_room else 1.0)
+        allowed = {stream: (self._low if make_room else self.rows_of)(stores, stream) for stream in self.streams}
+        over = {stream: stores[stream].kept - allowed[stream] for stream in self.streams}
+        return {stream: count for stream, count in over.items() if count > 0}
 
     def _low(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream are left when some had to go."""
@@ -84,10 +85,10 @@ class Allocation:
     def _low_part(self, stores: Stores) -> float:
         return 1.0 - self._part(stores, {stream: self.fresh_rows(stores, stream) // 2 for stream in self.streams})
 
-    def _from_one_pool(self, stores: Stores) -> dict[str, int]:
+    def _from_one_pool(self, stores: Stores, allowed: float) -> dict[str, int]:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
         each = [1.0 / self.rows_of(stores, stream) for stream in self.streams]
-        over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - self._low_part(stores)
+        over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - allowed
         if over <= 1e-9:
             return {}
         sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)

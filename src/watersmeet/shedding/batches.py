@@ -34,6 +34,7 @@ def push_in_steps(operator: Operator, batch: Mapping[str, Rows], until_us: int) 
         if operator is joining:
             yield from operator.push_together(part)
         yield from operator.advance(dict.fromkeys(batch, min(done_us, until_us)))
+    joining.shed_to_bound()
 
 
 def _pushed(operator: Operator, batch: Mapping[str, Rows]) -> Iterator[pa.RecordBatch]:

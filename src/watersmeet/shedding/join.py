@@ -467,20 +467,28 @@ class SheddingJoin(WindowJoin):
     def _make_room(self, coming: Mapping[str, Rows]) -> None:
         """If there is no room for more rows, let those that all streams have come up to compete for memory, and take it
         from those with the lowest priority."""
-        if self.allocation.fits(self.shed, {alias: len(rows) for alias, rows in coming.items()}):
-            return
+        if not self.allocation.fits(self.shed, {alias: len(rows) for alias, rows in coming.items()}):
+            self._compete()
+            for alias, count in self.allocation.victims(self.shed).items():
+                self._shed(alias, count)
+
+    def shed_to_bound(self) -> None:
+        """Keep no more rows than the bound says, although there may be more while rows come."""
+        if self.allocation.victims(self.shed, make_room=False):
+            self._compete()
+            for alias, count in self.allocation.victims(self.shed, make_room=False).items():
+                self._shed(alias, count)
+
+    def _compete(self) -> None:
         for alias, store in self.shed.items():
             room = self.allocation.fresh_rows(self.shed, alias)
             seed = None if self.policy.keys else self._seed(alias)
             self.unrefreshed[alias] += store.mature(
                 self.settled_us, room, self._worth(alias), self.keys.of_partners[alias], seed
             )
-            if self.policy.keys and self.unrefreshed[alias] > self.policy.new_rows_to_refresh(
-                store.competing, store.matured
-            ):
+            enough = self.policy.new_rows_to_refresh(store.competing, store.matured)
+            if self.policy.keys and self.unrefreshed[alias] > enough:
                 self._refresh(alias)
-        for alias, count in self.allocation.victims(self.shed).items():
-            self._shed(alias, count)
 
     def _shed(self, alias: str, count: int) -> None:
         store = self.shed[alias]
