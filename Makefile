@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 EFFORT ?= 20
-BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches memory shedding spark_joins spark_batches
+BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches memory shedding spark_joins spark_batches spark_shedding
 
 .PHONY: demo test check format bench lab soak golden clean
 

@@ -1,8 +1,9 @@
 """Joins in bounded memory against the same join that keeps everything, and what bounded memory really takes.
 
-Throughput is that of the whole operator, window full, one core; both joins get the same batches. Resident memory is
-measured in a process of its own, whose window would need ten times the bound; it is what the process takes above what
-it took before the join was made, with its batches made one at a time.
+Throughput is that of whole queries, from Parquet files to results, and that of the bare operator, window full, one
+core, both joins given the same batches. Resident memory is measured in a process of its own, whose window would need
+ten times the bound; it is what the process takes above what it took before the join was made, with its batches made
+one at a time.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+import watersmeet as wm
 from benchmarks.harness import Figure, alternate, figure, report
 from watersmeet.engine.build import build
 from watersmeet.model.catalog import Catalog, Stream
@@ -24,19 +28,26 @@ from watersmeet.operators.window_join import WindowJoin
 from watersmeet.sql import bind
 
 BATCH = 16_384
-WINDOW = 100_000
+WAYS = (("rand", "exact"), ("prob", "exact"), ("prob", "none"), ("prob", "panes"), ("drift", "exact"))
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("note", pa.string()), ("ts", pa.timestamp("us"))])
-PLAIN = f"SELECT s0.k, s0.x, s1.x FROM s0 [RANGE {WINDOW} US], s1 [RANGE {WINDOW} US] WHERE s0.k = s1.k"
 NOTES = pa.array(["n" * length for length in range(64)])
 
 
-def batch(number: int, rng: np.random.Generator, keys: int, skewed: bool) -> Rows:
-    times = np.arange(number * BATCH, (number + 1) * BATCH, dtype=np.int64)
-    drawn = (rng.pareto(1.0, BATCH) * 3).astype(np.int64) % keys if skewed else rng.integers(0, keys, BATCH)
+def plain(window: int, columns: str = "s0.k, s0.x, s1.x") -> str:
+    return f"SELECT {columns} FROM s0 [RANGE {window} US], s1 [RANGE {window} US] WHERE s0.k = s1.k"
+
+
+def bounded(window: int, policy: str, recall: str, columns: str = "s0.k, s0.x, s1.x") -> str:
+    """Memory for half of the rows in the two windows."""
+    return f"{plain(window, columns)} OPTIONS (memory = '{window} rows', shed = '{policy}', recall = '{recall}')"
+
+
+def batch(number: int, rng: np.random.Generator, keys: int, size: int = BATCH) -> Rows:
+    times = np.arange(number * size, (number + 1) * size, dtype=np.int64)
     columns = [
-        pa.array(drawn),
-        pa.array(rng.integers(0, 10**9, BATCH)),
-        NOTES.take(pa.array(rng.integers(0, 64, BATCH))),
+        pa.array(rng.integers(0, keys, size)),
+        pa.array(rng.integers(0, 10**9, size)),
+        NOTES.take(pa.array(rng.integers(0, 64, size))),
         pa.array(times, pa.timestamp("us")),
     ]
     return Rows(pa.RecordBatch.from_arrays(columns, schema=SCHEMA), times)
@@ -51,48 +62,75 @@ def make(sql: str) -> WindowJoin:
     return operator
 
 
-def pushed(join: WindowJoin, number: int, pair: tuple[Rows, Rows]) -> int:
+def pushed(join: WindowJoin, pair: tuple[Rows, Rows]) -> int:
     """Push a batch of each stream; how many results came."""
     found = sum(b.num_rows for alias, rows in zip(("s0", "s1"), pair, strict=True) for b in join.push(alias, rows))
-    now = (number + 1) * BATCH - 1
+    now = int(pair[0].times[-1])
     return found + sum(b.num_rows for b in join.advance({"s0": now, "s1": now}))
 
 
-def bounded(policy: str, recall: str) -> str:
-    return f"{PLAIN} OPTIONS (memory = '{WINDOW} rows', shed = '{policy}', recall = '{recall}')"
-
-
-def throughput() -> list[Figure]:
-    figures = []
-    fill, count = -(-WINDOW // BATCH) + 1, 24
-    for name, keys, skewed in (("1 match a row", WINDOW, False), ("10 matches a row", WINDOW // 10, False)):
-        rng = np.random.default_rng(1)
-        pairs = [(batch(i, rng, keys, skewed), batch(i, rng, keys, skewed)) for i in range(fill + count)]
-
-        def run(sql: str, pairs=pairs) -> float:
-            join = make(sql)
-            for i in range(fill):
-                pushed(join, i, pairs[i])
-            started = time.perf_counter()
-            for i in range(fill, fill + count):
-                pushed(join, i, pairs[i])
-            return time.perf_counter() - started
-
-        ways = {
-            f"{policy}, recall {recall}": bounded(policy, recall)
-            for policy, recall in (("rand", "exact"), ("prob", "exact"), ("prob", "panes"), ("drift", "exact"))
-        }
-        samples = alternate(
-            {"off": lambda run=run: run(PLAIN), **{way: lambda run=run, sql=sql: run(sql) for way, sql in ways.items()}}
-        )
-        rows = 2 * count * BATCH
-        off = samples["off"]
-        figures.append(figure(f"{name}, everything kept", "M rows/s", [rows / s / 1e6 for s in off]))
-        for way in ways:
-            ratios = [a / b for a, b in zip(off, samples[way], strict=True)]
-            rate = round(rows / min(samples[way]) / 1e6, 2)
-            figures.append(figure(f"{name}, half the window kept, {way}", "x", ratios, ">= 0.8", m_rows_per_s=rate))
+def ratios(name: str, rows: int, samples: dict[str, list[float]]) -> list[Figure]:
+    """How fast each way is against keeping everything, run by run."""
+    off = samples["off"]
+    figures = [figure(f"{name}, everything kept", "M rows/s", [rows / s / 1e6 for s in off])]
+    for way, taken in samples.items():
+        if way != "off":
+            each = [a / b for a, b in zip(off, taken, strict=True)]
+            rate = round(rows / min(taken) / 1e6, 2)
+            figures.append(figure(f"{name}, half of it kept, {way}", "x", each, ">= 0.8", m_rows_per_s=rate))
     return figures
+
+
+# ---- whole queries --------------------------------------------------------------------------------------------------
+
+
+def whole_queries(window: int, rows: int) -> list[Figure]:
+    """From Parquet files to results in Arrow, a string among their columns."""
+    columns = "s0.k, s0.x, s0.note, s1.x AS y"
+    with tempfile.TemporaryDirectory() as folder:
+        session = wm.Session()
+        for seed, name in enumerate(("s0", "s1")):
+            made = batch(0, np.random.default_rng(seed), window, rows).data
+            pq.write_table(pa.Table.from_batches([made]), f"{folder}/{name}.parquet", row_group_size=1 << 17)
+            session.stream(name, f"{folder}/{name}.parquet", time="ts")
+        found: dict[str, int] = {}
+
+        def run(way: str, sql: str) -> float:
+            query, started = session.sql(sql), time.perf_counter()
+            found[way] = sum(b.num_rows for b in query.batches())
+            taken = time.perf_counter() - started
+            told = query.metrics()
+            assert way == "off" or told["exact_results"] in (None, found["off"]) or "panes" in way
+            return taken
+
+        ways = {"off": plain(window, columns)}
+        ways |= {f"{p}, recall {r}": bounded(window, p, r, columns) for p, r in WAYS}
+        samples = alternate({way: lambda way=way, sql=sql: run(way, sql) for way, sql in ways.items()})
+    return ratios(f"whole query, windows of {window:,} rows", 2 * rows, samples)
+
+
+# ---- the bare operator ----------------------------------------------------------------------------------------------
+
+
+def operators(window: int, matches: int, size: int, count: int) -> list[Figure]:
+    rng = np.random.default_rng(1)
+    fill = -(-window // size) + 1
+    pairs = [
+        (batch(i, rng, window // matches, size), batch(i, rng, window // matches, size)) for i in range(fill + count)
+    ]
+
+    def run(sql: str) -> float:
+        join = make(sql)
+        for pair in pairs[:fill]:
+            pushed(join, pair)
+        started = time.perf_counter()
+        for pair in pairs[fill:]:
+            pushed(join, pair)
+        return time.perf_counter() - started
+
+    ways = {"off": plain(window), **{f"{p}, recall {r}": bounded(window, p, r) for p, r in WAYS}}
+    samples = alternate({way: lambda sql=sql: run(sql) for way, sql in ways.items()})
+    return ratios(f"operator, windows of {window:,} rows, {matches} matches a row", 2 * count * size, samples)
 
 
 # ---- resident memory ------------------------------------------------------------------------------------------------
@@ -108,12 +146,12 @@ def resident(recall: str, bound_mb: int, window: int) -> dict[str, float]:
     sql = f"SELECT s0.k, s0.x, s0.note, s1.note FROM s0 [RANGE {window} US], s1 [RANGE {window} US] WHERE s0.k = s1.k"
     rng = np.random.default_rng(2)
     warm = make(f"{sql} OPTIONS (memory = '{bound_mb} MB', recall = '{recall}')")
-    pushed(warm, 0, (batch(0, rng, window, False), batch(0, rng, window, False)))
+    pushed(warm, (batch(0, rng, window), batch(0, rng, window)))
     del warm
     start, highest = resident_mb(), 0.0
     join = make(f"{sql} OPTIONS (memory = '{bound_mb} MB', recall = '{recall}')")
     for i in batches_in(2 * window):
-        pushed(join, i, (batch(i, rng, window, False), batch(i, rng, window, False)))
+        pushed(join, (batch(i, rng, window), batch(i, rng, window)))
         highest = max(highest, resident_mb() - start)
     stores = list(join.shed.values())  # type: ignore[attr-defined]
     each = sum(store.bytes_per_row for store in stores) / len(stores)
@@ -146,4 +184,8 @@ def memory() -> list[Figure]:
 
 
 if __name__ == "__main__":
-    report("shedding", [*throughput(), *memory()])
+    figures = [*whole_queries(100_000, 2_000_000), *whole_queries(1_000_000, 4_000_000)]
+    for window, size, count in ((100_000, BATCH, 24), (1_000_000, 4 * BATCH, 12)):
+        for matches in (1, 10):
+            figures += operators(window, matches, size, count)
+    report("shedding", [*figures, *memory()])

@@ -115,6 +115,7 @@ class Outcome:
         self.rows = 0
         self.checksum = 0
         self.state_bytes = 0
+        self.lost = 0
         self.phases: dict[str, list[float]] = {}
 
 
@@ -130,6 +131,7 @@ def replay(df: DataFrame, ways: int, warm_up: int) -> Outcome:
         seen = progress.observedMetrics.get("check")
         outcome.rows += seen.n if seen else 0
         outcome.checksum += (seen.s or 0) if seen else 0
+        outcome.lost += lost_results(progress)
         if progress.numInputRows and progress.batchId >= warm_up:
             outcome.batch_seconds.append(progress.durationMs["triggerExecution"] / 1000)
             for phase, ms in progress.durationMs.items():
@@ -145,6 +147,12 @@ def state_bytes(progress: StreamingQueryProgress) -> int:
         if name.startswith("watersmeet"):
             return int(held.state_bytes or 0)
     return sum(operator.memoryUsedBytes for operator in progress.stateOperators)
+
+
+def lost_results(progress: StreamingQueryProgress) -> int:
+    """What a join in bounded memory says it lost in a batch."""
+    held = [held for name, held in progress.observedMetrics.items() if name.startswith("watersmeet")]
+    return sum(int(one.lost_results or 0) for one in held)
 
 
 def compare(spark: SparkSession, ways: int, rows: int, batches: int, runs: int) -> list[Figure]:
