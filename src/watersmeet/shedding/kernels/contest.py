@@ -77,20 +77,26 @@ def evict(held, levels, sizes, state, victims):
         begin = max(begin, state[PASSED])
     elif limit == state[LIMIT]:
         begin = max(begin, min(state[LEFT_AT_LIMIT], state[PASSED]))
+    # Which rows are low is anyone's guess, so they are picked out without a branch.
+    found = np.empty(state[END] - begin + 1, np.int32)
+    many, low = np.uint64(0), np.uint16(limit)
+    for i in range(begin, state[END]):
+        found[many] = i
+        many += np.uint64(levels[i] <= low)
     gone = 0
     left = state[END]
-    for i in range(begin, state[END]):
+    for k in range(many):
+        i = found[k]
         level = levels[i]
-        if level <= limit:
-            if level == limit:
-                of_limit -= 1
-                if of_limit < 0:
-                    left = min(left, i)
-                    continue
-            sizes[level] -= 1
-            levels[i] = GAP
-            victims[gone] = held[i]
-            gone += 1
+        if level == low:
+            of_limit -= 1
+            if of_limit < 0:
+                left = min(left, np.int64(i))
+                continue
+        sizes[level] -= 1
+        levels[i] = GAP
+        victims[gone] = held[i]
+        gone += 1
     state[COMPETING] -= gone
     state[LIMIT] = limit
     state[LEFT_AT_LIMIT] = left
