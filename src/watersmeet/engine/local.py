@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import cast
 
 import pyarrow as pa
@@ -20,6 +21,10 @@ from watersmeet.operators.contract import Operator
 from watersmeet.plan.nodes import Plan
 
 BATCH_ROWS = 1 << 16
+
+
+# Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
+REPORT_S = 0.005
 
 
 @dataclass
@@ -58,6 +63,7 @@ class LocalRun:
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         self.metrics = Metrics()
+        self._reported = 0.0
         self._built = built or build_query(plan, quantum=quantum)
         self.operator = self._built.operator
         self._feeds: list[Feed] = []
@@ -78,7 +84,8 @@ class LocalRun:
             yield from self._step(feed)
             if self.on_step is not None:
                 self.on_step()
-            self._report()
+            if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
+                self._report()
         self._report()
 
     def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
@@ -138,6 +145,7 @@ class LocalRun:
 
     def _report(self) -> None:
         """Bring the metrics up to date and show them."""
+        self._reported = perf_counter()
         counters, metrics = self.operator.counters, self.metrics
         metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds)
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)

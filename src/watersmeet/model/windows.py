@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, permutations, product
 from typing import Literal
 
@@ -138,7 +139,7 @@ class ClosedWindows:
     streams: tuple[str, ...]
     alternatives: tuple[Matrix, ...]
 
-    @property
+    @cached_property
     def limits(self) -> Matrix:
         n = len(self.streams)
         return tuple(tuple(max(m[u][v] for m in self.alternatives) for v in range(n)) for u in range(n))
