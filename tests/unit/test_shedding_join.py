@@ -203,8 +203,7 @@ def test_memory_stays_within_its_bound_whatever_the_batches(policy, allocation):
         joining = shedding_join_of(operator)
         kept: list[int] = []
         drive(operator, steps(random_tables(2), size), lambda join=joining, seen=kept: seen.append(join.window_rows))
-        assert 32 - 2 <= max(kept) <= 32 + 2
-        assert min(kept[len(kept) // 2 :]) >= 32 - 2
+        assert 32 <= max(kept) <= 32 + 2
         if recall == "none":
             assert all(len(store) <= 2 * store.kept + 1100 for store in joining.shed.values())
 
@@ -358,4 +357,4 @@ def test_a_run_reads_its_streams_side_by_side_in_small_pieces():
     sql = two_way(30, "memory = '640 rows'")
     for name in "ab":
         catalog.add(Stream(name, random_tables(2)[0].schema, "ts"))
-    assert LocalRun(bind(sql, catalog)).operator.piece_rows == 20
+    assert LocalRun(bind(sql, catalog)).operator.piece_rows == 10

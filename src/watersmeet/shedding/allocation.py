@@ -11,10 +11,13 @@ from watersmeet.shedding.store import SheddingStore
 
 Stores = Mapping[str, SheddingStore]
 
-# Rows go in numbers, when there is no more room for the next to come: then there are by this share more of them than
-# the bound says, and afterwards by as much fewer. In between there is room for as many fresh rows, which wait for the
-# other streams to come as far.
-SLACK = 1 / 16
+# Rows go in numbers, when there is no more room for the next to come: so many that this share of the bound can come
+# again. Half of those are above the bound and half below, so that there are as many as it says on average.
+AT_ONCE = 1 / 16
+# From so many rows of a stream on, twice as many may come at once, as a push has its price.
+MANY = 8192
+# By how much the bound may be exceeded, at most.
+SLACK = AT_ONCE
 
 
 class Allocation:
@@ -54,8 +57,14 @@ class Allocation:
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream may be fresh at a time, and how many may come at once."""
+        rows = self.rows_of(stores, stream)
         share = 1 if self.fixed else len(self.streams)
-        return max(1, int(self.rows_of(stores, stream) * 2 * SLACK) // share)
+        return max(1, int(rows * AT_ONCE * (2 if rows >= MANY else 1)) // share)
+
+    def at_first(self, stores: Stores, stream: str) -> int:
+        """How many rows of a stream should come at once as long as none had to go: no more than there is room for above
+        the bound, so that windows which are just as large as the memory lose nothing."""
+        return max(1, self.fresh_rows(stores, stream) - self._spared(stores, stream))
 
     def fits(self, stores: Stores, coming: Mapping[str, int]) -> bool:
         """Whether there is room for so many more rows of each stream."""
@@ -76,14 +85,18 @@ class Allocation:
 
     def _low(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream are left when some had to go."""
-        return self.rows_of(stores, stream) - self.fresh_rows(stores, stream) // 2
+        return self.rows_of(stores, stream) - self._spared(stores, stream)
+
+    def _spared(self, stores: Stores, stream: str) -> int:
+        """How many rows fewer than the bound says that is."""
+        return self.fresh_rows(stores, stream) // 2
 
     def _part(self, stores: Stores, rows: Mapping[str, int]) -> float:
         """How much of the pool so many rows of each stream take."""
         return sum(count / self.rows_of(stores, stream) for stream, count in rows.items())
 
     def _low_part(self, stores: Stores) -> float:
-        return 1.0 - self._part(stores, {stream: self.fresh_rows(stores, stream) // 2 for stream in self.streams})
+        return 1.0 - self._part(stores, {stream: self._spared(stores, stream) for stream in self.streams})
 
     def _from_one_pool(self, stores: Stores, allowed: float) -> dict[str, int]:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""

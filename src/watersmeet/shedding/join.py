@@ -191,10 +191,9 @@ class SheddingJoin(WindowJoin):
 
     @property
     def piece_rows(self) -> int:
-        """How many rows of a stream are best pushed at a time, so that those of one time meet. As long as no row had to
-        go, half of what could be, so that windows which are just as large as the memory lose nothing."""
-        most = min((self.allocation.fresh_rows(self.shed, alias) for alias in self.shed), default=1)
-        return most if self.counters.shed_rows else max(1, most // 2)
+        """How many rows of a stream are best pushed at a time, so that those of one time meet."""
+        size = self.allocation.fresh_rows if self.counters.shed_rows else self.allocation.at_first
+        return min((size(self.shed, alias) for alias in self.shed), default=1)
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 

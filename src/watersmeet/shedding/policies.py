@@ -55,7 +55,7 @@ class Policy:
     def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
         """After how many new rows all priorities are to be looked at again: whenever many rows are shed if they age,
         else when what is known of keys has grown by half."""
-        return max(in_memory / 10 if self.ageing else ever / 3, MIN_REFRESHED)
+        return in_memory / 20 if self.ageing else max(ever / 3, MIN_REFRESHED)
 
     def by_age(self, ages: AgeCurve) -> Bins:
         """The factor for every bin of age, from 0 to the whole life."""
