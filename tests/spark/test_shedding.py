@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pyspark.sql import Row
 from tests.runners import Source, bag_of
 from tests.spark.harness import cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from watersmeet.errors import OptionError
 from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.spark import hot
 from watersmeet.spark.dataframe import OBSERVED
@@ -234,6 +236,28 @@ def test_there_are_no_more_buckets_than_memory_has_rows_for():
     sources = sources_of("a common key")
     assert Simulation(bounded("a common key", rows=7), sources, 8).job.partitioning.buckets == 3
     assert Simulation(bounded("a common key", rows=64), sources, 8).job.partitioning.buckets == 8
+
+
+def test_bytes_that_are_too_few_for_the_buckets_are_refused_before_anything_starts():
+    sources = sources_of("a common key")
+
+    def checked(memory: str, buckets: int) -> None:
+        Simulation(bounded("a common key").replace("24 rows", memory), sources, buckets).job.check()
+
+    checked("0.5 kB", 1)
+    with pytest.raises(OptionError, match=r"memory = '0\.5 kB' is too little for 4 buckets: .* take \d+ bytes") as told:
+        checked("0.5 kB", 4)
+    enough = re.search(r"write memory = '(\d+) bytes' or more, or have fewer buckets", str(told.value))
+    assert enough is not None
+    checked(f"{enough[1]} bytes", 4)
+    with pytest.raises(OptionError):
+        checked(f"{int(enough[1]) - 1} bytes", 4)
+
+
+def test_losses_that_cannot_be_counted_as_asked_are_refused_before_anything_starts():
+    job = Simulation(bounded("rows", recall="panes"), sources_of("rows"), 4).job
+    with pytest.raises(OptionError, match="recall = 'panes' counts losses by key and time"):
+        job.check()
 
 
 def test_the_plan_says_how_the_memory_is_shared():

@@ -125,14 +125,19 @@ class SheddingJoin(WindowJoin):
         """Keep no more than this from now on; rows that are too many go when rows compete next."""
         self.allocation.bound_by(share.memory, share.streams)
 
+    @property
+    def least_size(self) -> int:
+        """The bytes that two rows of each stream take: one that is kept, and one that comes."""
+        return 2 * sum(int(store.bytes_per_row) + 1 for store in self.shed.values())
+
     def _check_size(self) -> None:
-        """A bound in bytes must hold a row of each stream; how large one is only this operator knows."""
-        size = self.shedding.memory.size
-        least = sum(int(store.bytes_per_row) + 1 for store in self.shed.values())
-        if size is not None and size < 2 * least:
+        """How large rows are only this operator knows."""
+        size, least = self.shedding.memory.size, self.least_size
+        if size is not None and size < least:
             raise OptionError(
-                f"option memory = '{size} bytes' is too little for one row of each stream, which take {least} bytes",
-                hint=f"write memory = '{2 * least} bytes' or more",
+                f"option memory = '{size} bytes' is too little: a row of each stream that is kept, and one that comes, "
+                f"take {least} bytes",
+                hint=f"write memory = '{least} bytes' or more",
                 option="memory",
             )
 

@@ -8,7 +8,8 @@ from math import log
 
 import pyarrow as pa
 
-from watersmeet.engine.build import runnable_join
+from watersmeet.engine.build import build, runnable_join
+from watersmeet.errors import OptionError
 from watersmeet.model.windows import Rows
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.contract import Operator
@@ -124,6 +125,22 @@ class JoinJob(SparkJob):
         policy, dimensions = POLICIES[self.plan.shedding.policy], self.partitioning.dimensions
         one_key = len(dimensions) == 1 and all(alias in dimensions[0].keys for alias in self.aliases)
         return one_key and policy.keys and not policy.completes
+
+    def check(self) -> None:
+        """A worker knows only its bucket's share of the memory, and cannot say what is wrong with the whole."""
+        shedding, buckets = self.plan.shedding, self.partitioning.buckets
+        if shedding is None:
+            return
+        joining = shedding_join_of(build(replace(self.bucket_plan, options=self.plan.options)))
+        assert joining is not None
+        least = joining.least_size * buckets
+        if shedding.memory.size is not None and shedding.memory.size < least:
+            raise OptionError(
+                f"option memory = '{self.plan.options.memory}' is too little for {buckets} buckets: in each of them a "
+                f"row of each stream that is kept, and one that comes, take {joining.least_size} bytes",
+                hint=f"write memory = '{least} bytes' or more, or have fewer buckets",
+                option="memory",
+            )
 
     def make_operator(self) -> Operator:
         operator = super().make_operator()
