@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.shedding.durable import shedding_join_of
-from watersmeet.shedding.join import SheddingJoin, slice_of
+from watersmeet.shedding.join import SheddingJoin, parts_until
+from watersmeet.shedding.sharing import STEPS_OF_A_WINDOW
 
-STEPS_OF_A_WINDOW = 16
 MOST_STEPS = 64
 
 
@@ -55,8 +55,4 @@ def _steps(joining: SheddingJoin, batch: Mapping[str, Rows]) -> Iterator[tuple[d
     step = max(min(shortest, whole) / STEPS_OF_A_WINDOW, whole / MOST_STEPS, 1.0)
     periods = ((times - times[0]) / step).astype(np.int64)
     firsts = times[np.flatnonzero(np.diff(periods, prepend=-1))]
-    starts = dict.fromkeys(batch, 0)
-    for end in (*firsts[1:].tolist(), int(times[-1]) + 1):
-        stops = {alias: int(np.searchsorted(rows.times, end)) for alias, rows in batch.items()}
-        yield {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}, end
-        starts = stops
+    yield from parts_until(batch, (*firsts[1:].tolist(), int(times[-1]) + 1))
