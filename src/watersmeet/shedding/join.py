@@ -128,11 +128,11 @@ class SheddingJoin(WindowJoin):
 
     def _check_size(self) -> None:
         """How large rows are only this operator knows."""
-        size, least = self.shedding.memory.size, self.least_size
-        if size is not None and size < least:
+        memory, least = self.shedding.memory, self.least_size
+        if memory.size is not None and memory.size < least:
             raise OptionError(
-                f"option memory = '{size} bytes' is too little: a row of each stream that is kept, and one that comes, "
-                f"take {least} bytes",
+                f"option memory = {memory.written or str(memory)!r} is too little: a row of each stream that is "
+                f"kept, and one that comes, take {least} bytes",
                 hint=f"write memory = '{least} bytes' or more",
                 option="memory",
             )

@@ -133,12 +133,14 @@ class JoinJob(SparkJob):
             return
         joining = shedding_join_of(build(replace(self.bucket_plan, options=self.plan.options)))
         assert joining is not None
-        least = joining.least_size * buckets
-        if shedding.memory.size is not None and shedding.memory.size < least:
+        size, each = shedding.memory.size, joining.least_size
+        if size is not None and size < each * buckets:
+            most = size // each
             raise OptionError(
-                f"option memory = '{self.plan.options.memory}' is too little for {buckets} buckets: in each of them a "
-                f"row of each stream that is kept, and one that comes, take {joining.least_size} bytes",
-                hint=f"write memory = '{least} bytes' or more, or have fewer buckets",
+                f"option memory = {shedding.memory.written!r} is too little for {buckets} buckets: in each of them a "
+                f"row of each stream that is kept, and one that comes, take {each} bytes",
+                hint=f"write memory = '{each * buckets} bytes' or more, or have no more than {most} of them: --buckets "
+                f"{most}, or Session(spark, buckets={most})",
                 option="memory",
             )
 
