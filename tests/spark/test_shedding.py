@@ -232,6 +232,16 @@ def test_shares_do_not_depend_on_how_rows_are_cut_into_tasks(monkeypatch):
     assert told_by_batch(Simulation(skewed_query(), sources, 4), pieces) == calm
 
 
+@pytest.mark.parametrize("more", ["", ", allocation = 'variable'", ", max_lag = '1 hour'"])
+@pytest.mark.parametrize("name", ["a common key", "a key per pair"])
+def test_between_batches_no_bucket_keeps_more_than_its_share(name, more):
+    sources = sources_of(name)
+    run = Simulation(bounded(name).replace("24 rows'", f"24 rows'{more}"), sources, 4)
+    told = [one for batch in told_by_batch(run, pieces_of(sources)) for one in batch.values()]
+    assert all(one["window_rows"] <= one["memory_rows"] for one in told)
+    assert any(one["window_rows"] == one["memory_rows"] for one in told)
+
+
 def test_there_are_no_more_buckets_than_memory_has_rows_for():
     sources = sources_of("a common key")
     assert Simulation(bounded("a common key", rows=7), sources, 8).job.partitioning.buckets == 3

@@ -15,6 +15,7 @@ Stores = Mapping[str, SheddingStore]
 # the bound says, and afterwards by as much fewer. In between there is room for as many fresh rows, which wait for the
 # other streams to come as far.
 SLACK = 1 / 16
+ROUNDING = 1e-9  # what parts of a pool may be off by
 
 
 class Allocation:
@@ -66,6 +67,13 @@ class Allocation:
             stores, {stream: self.fresh_rows(stores, stream) for stream in kept}
         )
 
+    def is_exceeded(self, stores: Stores) -> bool:
+        """Whether there are more rows than the bound says, fresh ones included."""
+        kept = {stream: stores[stream].kept for stream in self.streams}
+        if self.fixed:
+            return any(kept[stream] > self.rows_of(stores, stream) for stream in kept)
+        return self._part(stores, kept) > 1.0 + ROUNDING
+
     def victims(self, stores: Stores, *, make_room: bool = True) -> dict[str, int]:
         """How many rows of each stream must go to make room for others, or else to be no more than the bound says."""
         if not self.fixed:
@@ -89,7 +97,7 @@ class Allocation:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
         each = [1.0 / self.rows_of(stores, stream) for stream in self.streams]
         over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - allowed
-        if over <= 1e-9:
+        if over <= ROUNDING:
             return {}
         sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)
         taken = np.cumsum(each @ sizes)
@@ -97,5 +105,5 @@ class Allocation:
         below = sizes[:, :level].sum(axis=1)
         before = float(taken[level - 1]) if level else 0.0
         share = min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))
-        counts = below + np.ceil(sizes[:, level] * share - 1e-9)
+        counts = below + np.ceil(sizes[:, level] * share - ROUNDING)
         return {stream: int(count) for stream, count in zip(self.streams, counts, strict=True) if count > 0}

@@ -472,7 +472,7 @@ class SheddingJoin(WindowJoin):
 
     def shed_to_bound(self) -> None:
         """Keep no more rows than the bound says, although there may be more while rows come."""
-        if self.allocation.victims(self.shed, make_room=False):
+        if self.allocation.is_exceeded(self.shed):
             self._compete()
             for alias, count in self.allocation.victims(self.shed, make_room=False).items():
                 self._shed(alias, count)
