@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import Row
 
 from tests.runners import Source, bag_of
-from tests.spark.harness import cut, run_streaming, streaming_session, write_arrivals
+from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import OptionError
 from watersmeet.operators.kernels.spread import coordinates
@@ -360,6 +360,16 @@ def test_a_streaming_query_tells_its_recall(spark, tmp_path):
     buckets = told["buckets"].values()
     assert sum(one["results"] for one in buckets) == wanted.total()
     assert sum(one["memory_rows"] for one in buckets) == 24
+
+
+def test_of_bounded_input_no_recall_is_claimed(spark):
+    sources = sources_of("a common key")
+    query = batch_session(spark, sources, 2).sql(bounded("a common key"))
+    found = query.to_arrow().num_rows
+    assert 0 < found < Simulation(QUERIES["a common key"], sources, 2).run(pieces_of(sources)).total()
+    told = query.metrics()
+    assert told["results"] == found
+    assert told["recall"] is told["exact_results"] is told["lost_results"] is told["incomplete_rows"] is None
 
 
 def eventually(look: Callable[[], Any], seconds: float = 20.0) -> Any:

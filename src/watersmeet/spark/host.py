@@ -84,6 +84,9 @@ class SparkHost:
         if df.isStreaming:
             ensure_settings(self.spark)
             listener_of(self.spark).follow(observed, metrics)
+        elif plan.shedding is not None:
+            # Only batches of a streaming query tell what buckets did.
+            metrics.lost_results = metrics.incomplete_rows = None
         return df
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
