@@ -52,7 +52,9 @@ def advise(
     chosen = _checked(policies)
     _check(plan)
     if sample_rows < 1:
-        raise OptionError(f"a sample of {sample_rows:,} rows shows nothing", hint="give sample = 50000, or leave it out")
+        raise OptionError(
+            f"a sample of {sample_rows:,} rows shows nothing", hint="give sample = 50000, or leave it out"
+        )
     started = perf_counter()
     trials = _Trials(plan, take_sample(plan, sample_rows), chosen)
     trials.shorten(seconds)
