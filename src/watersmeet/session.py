@@ -121,7 +121,7 @@ class Query:
         """How much memory this join needs for how much of its answer: a value that prints as tables.
 
         The query runs in this process over about `sample` rows, in several sizes of memory, by each of the `policies`
-        (by default all), and takes about `seconds`.
+        (by default all but `arm`), and takes about `seconds`.
         """
         return self._host.advised(self.plan, sample, policies, seconds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,8 +16,9 @@ import pytest
 from pyspark.sql import Row
 
 from tests.runners import Source, bag_of
-from tests.spark.harness import cut, run_streaming, streaming_session, write_arrivals
+from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from watersmeet.errors import OptionError
 from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.spark import hot
 from watersmeet.spark.dataframe import OBSERVED
@@ -230,10 +232,42 @@ def test_shares_do_not_depend_on_how_rows_are_cut_into_tasks(monkeypatch):
     assert told_by_batch(Simulation(skewed_query(), sources, 4), pieces) == calm
 
 
+@pytest.mark.parametrize("more", ["", ", allocation = 'variable'", ", max_lag = '1 hour'"])
+@pytest.mark.parametrize("name", ["a common key", "a key per pair"])
+def test_between_batches_no_bucket_keeps_more_than_its_share(name, more):
+    sources = sources_of(name)
+    run = Simulation(bounded(name).replace("24 rows'", f"24 rows'{more}"), sources, 4)
+    told = [one for batch in told_by_batch(run, pieces_of(sources)) for one in batch.values()]
+    assert all(one["window_rows"] <= one["memory_rows"] for one in told)
+    assert any(one["window_rows"] == one["memory_rows"] for one in told)
+
+
 def test_there_are_no_more_buckets_than_memory_has_rows_for():
     sources = sources_of("a common key")
     assert Simulation(bounded("a common key", rows=7), sources, 8).job.partitioning.buckets == 3
     assert Simulation(bounded("a common key", rows=64), sources, 8).job.partitioning.buckets == 8
+
+
+def test_bytes_that_are_too_few_for_the_buckets_are_refused_before_anything_starts():
+    sources = sources_of("a common key")
+
+    def checked(memory: str, buckets: int) -> None:
+        Simulation(bounded("a common key").replace("24 rows", memory), sources, buckets).job.check()
+
+    checked("0.5 kB", 1)
+    with pytest.raises(OptionError, match=r"memory = '0\.5 kB' is too little for 4 buckets: .* take \d+ bytes") as told:
+        checked("0.5 kB", 4)
+    enough = re.search(r"write memory = '(\d+) bytes' or more, or have no more than 1 of them", str(told.value))
+    assert enough is not None
+    checked(f"{enough[1]} bytes", 4)
+    with pytest.raises(OptionError):
+        checked(f"{int(enough[1]) - 1} bytes", 4)
+
+
+def test_losses_that_cannot_be_counted_as_asked_are_refused_before_anything_starts():
+    job = Simulation(bounded("rows", recall="panes"), sources_of("rows"), 4).job
+    with pytest.raises(OptionError, match="recall = 'panes' counts losses by key and time"):
+        job.check()
 
 
 def test_the_plan_says_how_the_memory_is_shared():
@@ -326,6 +360,16 @@ def test_a_streaming_query_tells_its_recall(spark, tmp_path):
     buckets = told["buckets"].values()
     assert sum(one["results"] for one in buckets) == wanted.total()
     assert sum(one["memory_rows"] for one in buckets) == 24
+
+
+def test_of_bounded_input_no_recall_is_claimed(spark):
+    sources = sources_of("a common key")
+    query = batch_session(spark, sources, 2).sql(bounded("a common key"))
+    found = query.to_arrow().num_rows
+    assert 0 < found < Simulation(QUERIES["a common key"], sources, 2).run(pieces_of(sources)).total()
+    told = query.metrics()
+    assert told["results"] == found
+    assert told["recall"] is told["exact_results"] is told["lost_results"] is told["incomplete_rows"] is None
 
 
 def eventually(look: Callable[[], Any], seconds: float = 20.0) -> Any:

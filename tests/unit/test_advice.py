@@ -168,6 +168,11 @@ def test_an_unknown_policy_is_refused():
         session().sql(FORMS["two"]).advise(policies=["best"])
 
 
+def test_a_sample_of_no_rows_is_refused():
+    with pytest.raises(OptionError, match="a sample of 0 rows shows nothing"):
+        session().sql(FORMS["two"]).advise(sample=0)
+
+
 # ---- what EXPLAIN expects -------------------------------------------------------------------------------------------
 
 

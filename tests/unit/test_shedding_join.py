@@ -223,8 +223,8 @@ def test_memory_in_bytes_holds_the_rows_that_fit():
 
 
 def test_memory_that_holds_no_row_of_each_stream_is_refused():
-    with pytest.raises(OptionError, match="too little for one row of each stream"):
-        operator_of(two_way(10, "memory = '100 bytes'", "a.s, b.s"), 2)
+    with pytest.raises(OptionError, match=r"memory = '0\.1 kB' is too little: a row of each stream that is kept"):
+        operator_of(two_way(10, "memory = '0.1 kB'", "a.s, b.s"), 2)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.errors import OptionError
 
@@ -23,10 +23,11 @@ _MEMORY = re.compile(r"(?P<number>\d[\d_,]*(?:\.\d+)?)\s*(?P<unit>[a-z]+)?", re.
 
 @dataclass(frozen=True)
 class Memory:
-    """A bound on the rows kept, or on the bytes they take; one of the two is None."""
+    """A bound on the rows kept, or on the bytes they take; one of the two is None. `written` is how it was given."""
 
     rows: int | None = None
     size: int | None = None
+    written: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> Memory:
@@ -38,9 +39,9 @@ class Memory:
         number = float(re.sub("[_,]", "", found["number"])) if found else 0.0
         unit = (found["unit"] or "").lower() if found else ""
         if unit in ("rows", "row") and number.is_integer():
-            return cls(rows=int(number))
+            return cls(rows=int(number), written=text)
         if unit in _UNITS:
-            return cls(size=int(number * _UNITS[unit]))
+            return cls(size=int(number * _UNITS[unit]), written=text)
         raise OptionError(
             f"option memory = {text!r} is neither a number of rows nor of bytes",
             hint="write memory = '100000 rows', or memory = '64 MB'",

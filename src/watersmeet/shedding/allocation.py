@@ -18,6 +18,7 @@ AT_ONCE = 1 / 16
 MANY = 8192
 # By how much the bound may be exceeded, at most.
 SLACK = AT_ONCE
+ROUNDING = 1e-9  # what parts of a pool may be off by
 
 
 class Allocation:
@@ -75,6 +76,13 @@ class Allocation:
             stores, {stream: self.fresh_rows(stores, stream) for stream in kept}
         )
 
+    def is_exceeded(self, stores: Stores) -> bool:
+        """Whether there are more rows than the bound says, fresh ones included."""
+        kept = {stream: stores[stream].kept for stream in self.streams}
+        if self.fixed:
+            return any(kept[stream] > self.rows_of(stores, stream) for stream in kept)
+        return self._part(stores, kept) > 1.0 + ROUNDING
+
     def victims(self, stores: Stores, *, make_room: bool = True) -> dict[str, int]:
         """How many rows of each stream must go to make room for others, or else to be no more than the bound says."""
         if not self.fixed:
@@ -102,7 +110,7 @@ class Allocation:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
         each = [1.0 / self.rows_of(stores, stream) for stream in self.streams]
         over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - allowed
-        if over <= 1e-9:
+        if over <= ROUNDING:
             return {}
         sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)
         taken = np.cumsum(each @ sizes)
@@ -110,5 +118,5 @@ class Allocation:
         below = sizes[:, :level].sum(axis=1)
         before = float(taken[level - 1]) if level else 0.0
         share = min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))
-        counts = below + np.ceil(sizes[:, level] * share - 1e-9)
+        counts = below + np.ceil(sizes[:, level] * share - ROUNDING)
         return {stream: int(count) for stream, count in zip(self.streams, counts, strict=True) if count > 0}

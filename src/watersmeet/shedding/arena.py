@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from watersmeet.operators.state.payload import Positions, moved
 from watersmeet.shedding.kernels import arena as kernel
-from watersmeet.shedding.kernels.slots import Slots, slots_at
+from watersmeet.shedding.kernels.slots import GROWTH, Slots, slots_at
 
 MIN_BYTES = 4096
 # Room for more values than there are, so that gaps are seldom closed; and from how full on it grows instead.
 ROOM = 2.0
 FULL = 0.75
-SPARE = 1.25  # arrays grow by a quarter
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -54,7 +53,7 @@ class SlottedBytes:
     @staticmethod
     def bytes_of(width: float) -> float:
         """What a value of so many bytes costs, with what is waste on average."""
-        return SPARE * 12 + ROOM * width
+        return GROWTH * 12 + ROOM * width
 
     def append(self, values: pa.Array, at: int) -> None:
         count = len(values)

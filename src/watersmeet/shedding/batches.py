@@ -14,26 +14,32 @@ import pyarrow as pa
 
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.shedding.durable import shedding_join_of
-from watersmeet.shedding.join import SheddingJoin, slice_of
+from watersmeet.shedding.join import SheddingJoin, parts_until
+from watersmeet.shedding.sharing import STEPS_OF_A_WINDOW
 
-STEPS_OF_A_WINDOW = 16
 MOST_STEPS = 64
 
 
 def push_in_steps(operator: Operator, batch: Mapping[str, Rows], until_us: int) -> Iterator[pa.RecordBatch]:
     """Rows of several streams that came together, each in time order: they meet before they compete for memory. No
-    row before `until_us` will come after them; whoever pushes them advances the operator that far."""
+    row before `until_us` will come after them, so time goes on that far; then no more rows are kept than the bound
+    says."""
     joining = shedding_join_of(operator)
-    if joining is None or joining.queue is not None:  # to know how far behind it is, a join must see all there is
+    if joining is None:
         yield from _pushed(operator, batch)
         return
-    steps = _steps(joining, batch)
-    if operator is not joining:  # it holds rows back and lets them through as time goes on
+    # An operator that holds rows back lets them through as time goes on; and to know how far behind it is, a join
+    # must see all there is.
+    at_once = operator is not joining or joining.queue is not None
+    if at_once:
         yield from _pushed(operator, batch)
-    for part, done_us in steps:
-        if operator is joining:
-            yield from operator.push_together(part)
-        yield from operator.advance(dict.fromkeys(batch, min(done_us, until_us)))
+    if joining.queue is None:
+        for part, done_us in _steps(joining, batch):
+            if not at_once:
+                yield from joining.push_together(part)
+            yield from operator.advance(dict.fromkeys(batch, min(done_us, until_us)))
+    if batch:
+        yield from operator.advance(dict.fromkeys(batch, until_us))
     joining.shed_to_bound()
 
 
@@ -55,8 +61,4 @@ def _steps(joining: SheddingJoin, batch: Mapping[str, Rows]) -> Iterator[tuple[d
     step = max(min(shortest, whole) / STEPS_OF_A_WINDOW, whole / MOST_STEPS, 1.0)
     periods = ((times - times[0]) / step).astype(np.int64)
     firsts = times[np.flatnonzero(np.diff(periods, prepend=-1))]
-    starts = dict.fromkeys(batch, 0)
-    for end in (*firsts[1:].tolist(), int(times[-1]) + 1):
-        stops = {alias: int(np.searchsorted(rows.times, end)) for alias, rows in batch.items()}
-        yield {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}, end
-        starts = stops
+    yield from parts_until(batch, (*firsts[1:].tolist(), int(times[-1]) + 1))

@@ -11,7 +11,7 @@ that what others lose with them is counted; what they would have found themselve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf, prod
 from time import perf_counter
@@ -25,7 +25,7 @@ from watersmeet.errors import OptionError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.combinations import payload_columns
-from watersmeet.operators.contract import Counters, Positions, Rows
+from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.program import Program
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.state.window_store import WindowStore
@@ -36,7 +36,6 @@ from watersmeet.plan.strategy import Code, JoinStrategy
 from watersmeet.shedding.allocation import Allocation
 from watersmeet.shedding.input_queue import InputQueue
 from watersmeet.shedding.kernels.losses import look_up, note_flaws, take_apart
-from watersmeet.shedding.kernels.slots import Slots
 from watersmeet.shedding.online_statistics import KeyCounts
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.recall import PaneCounts, pane_counts
@@ -49,8 +48,6 @@ REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
     "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
 )  # fmt: skip
-# Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
-OnShed = Callable[[str, Positions, Slots], None]
 
 
 class SheddingJoin(WindowJoin):
@@ -70,7 +67,6 @@ class SheddingJoin(WindowJoin):
         self.clock = clock or wall_time
         self.shedding = shedding
         self.policy = POLICIES[shedding.policy]
-        self.on_shed: OnShed | None = None
         selected = {c for _, e in columns for c in columns_of(e)}
         streams = [one.alias for one in strategy.join.streams] if shedding.archive else []
         self.recorded = {alias: columns_to_record(strategy, alias, selected) for alias in streams}
@@ -125,14 +121,19 @@ class SheddingJoin(WindowJoin):
         """Keep no more than this from now on; rows that are too many go when rows compete next."""
         self.allocation.bound_by(share.memory, share.streams)
 
+    @property
+    def least_size(self) -> int:
+        """The bytes that two rows of each stream take: one that is kept, and one that comes."""
+        return 2 * sum(int(store.bytes_per_row) + 1 for store in self.shed.values())
+
     def _check_size(self) -> None:
-        """A bound in bytes must hold a row of each stream; how large one is only this operator knows."""
-        size = self.shedding.memory.size
-        least = sum(int(store.bytes_per_row) + 1 for store in self.shed.values())
-        if size is not None and size < 2 * least:
+        """How large rows are only this operator knows."""
+        memory, least = self.shedding.memory, self.least_size
+        if memory.size is not None and memory.size < least:
             raise OptionError(
-                f"option memory = '{size} bytes' is too little for one row of each stream, which take {least} bytes",
-                hint=f"write memory = '{2 * least} bytes' or more",
+                f"option memory = {memory.written or str(memory)!r} is too little: a row of each stream that is "
+                f"kept, and one that comes, take {least} bytes",
+                hint=f"write memory = '{least} bytes' or more",
                 option="memory",
             )
 
@@ -424,7 +425,7 @@ class SheddingJoin(WindowJoin):
             self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + turned_away
             self.counters.queue_shed_rows += turned_away
             self.counters.incomplete_rows = None  # what these would have met, nobody knows
-            if self.shedding.recall == "exact" or self.on_shed is not None:
+            if self.shedding.recall == "exact":
                 self._record(alias, rows, codes, deaths, entering)
             else:
                 self._store(alias, *_only(entering, rows, codes, deaths))
@@ -442,10 +443,7 @@ class SheddingJoin(WindowJoin):
             of_all[entering] = flawed
             store.store_flaws(of_all)
         first = store.head - len(rows)
-        positions = first + np.flatnonzero(~entering)
-        slots = store.turn_away(positions)
-        if self.on_shed is not None:
-            self.on_shed(alias, positions, slots)
+        store.turn_away(first + np.flatnonzero(~entering))
         if entering.any():
             inside = store.codes[:, first : store.head][:, entering]
             self._count(alias, inside, 0, inside.shape[1], rows.times[entering])
@@ -473,7 +471,7 @@ class SheddingJoin(WindowJoin):
 
     def shed_to_bound(self) -> None:
         """Keep no more rows than the bound says, although there may be more while rows come."""
-        if self.allocation.victims(self.shed, make_room=False):
+        if self.allocation.is_exceeded(self.shed):
             self._compete()
             for alias, count in self.allocation.victims(self.shed, make_room=False).items():
                 self._shed(alias, count)
@@ -494,8 +492,6 @@ class SheddingJoin(WindowJoin):
         positions, slots = store.evict(count)
         if alias in self.panes:
             self.panes[alias].add(store, positions)
-        if self.on_shed is not None:
-            self.on_shed(alias, positions, slots)
         if self.recorder is not None:
             self.recorder.shed(alias, store, positions, slots)
         self.counters.shed_rows[alias] = self.counters.shed_rows.get(alias, 0) + positions.size
@@ -582,11 +578,17 @@ def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Row
     times = np.sort(np.concatenate([rows.times for rows in batch.values()])) if batch else np.empty(0, np.int64)
     if not times.size:
         return
-    cuts: Sequence[int] = np.unique(times[size::size]).tolist()
-    starts = dict.fromkeys(batch, 0)
-    for cut in (*cuts, int(times[-1]) + 1):
-        stops = {alias: int(np.searchsorted(rows.times, cut)) for alias, rows in batch.items()}
-        part = {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}
-        starts = stops
+    cuts = np.unique(times[size::size]).tolist()
+    for part, end in parts_until(batch, (*cuts, int(times[-1]) + 1)):
         if part:
-            yield part, cut - 1
+            yield part, end - 1
+
+
+def parts_until(batch: Mapping[str, Rows], ends: Iterable[int]) -> Iterator[tuple[dict[str, Rows], int]]:
+    """Rows of several streams, each in time order: those before each of these times that are not before an earlier
+    one."""
+    starts = dict.fromkeys(batch, 0)
+    for end in ends:
+        stops = {alias: int(np.searchsorted(rows.times, end)) for alias, rows in batch.items()}
+        yield {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}, end
+        starts = stops

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from watersmeet.operators.state.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
 from watersmeet.shedding.arena import SlottedBytes, is_text
-from watersmeet.shedding.kernels.slots import Slots, scatter, slots_at
+from watersmeet.shedding.kernels.slots import GROWTH, Slots, scatter, slots_at
 
 MIN_WASTE = 1024
 MAX_WASTE = 0.5
-SPARE = 1.25  # arrays grow by a quarter
 
 
 class SlottedFixed:
@@ -32,7 +31,7 @@ class SlottedFixed:
 
     @property
     def bytes_per_row(self) -> float:
-        return SPARE * (self.inner.width + (self.inner.valid is not None))
+        return GROWTH * (self.inner.width + (self.inner.valid is not None))
 
     def append(self, values: pa.Array, at: int) -> None:
         inner, count = self.inner, len(values)
@@ -88,7 +87,7 @@ class SlottedChunks:
     @staticmethod
     def bytes_of(width: float) -> float:
         """What a value of so many bytes costs, with what is waste on average."""
-        return SPARE * 8 + (2 + MAX_WASTE) * width
+        return GROWTH * 8 + (2 + MAX_WASTE) * width
 
     def append(self, values: pa.Array, at: int) -> None:
         count = len(values)

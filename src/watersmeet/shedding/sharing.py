@@ -23,8 +23,10 @@ from watersmeet.plan.memory import Memory
 Counts = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
-# Rows leave a window a sixteenth of it at a time (see batches), so there are more than it holds.
-HELD = 1 + 1 / 16
+# A batch is taken in so many steps for each window (see batches). Rows leave their windows after a step, so there are
+# more of them than a window holds.
+STEPS_OF_A_WINDOW = 16
+HELD = 1 + 1 / STEPS_OF_A_WINDOW
 
 
 @dataclass(frozen=True)

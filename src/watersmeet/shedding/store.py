@@ -22,7 +22,7 @@ from watersmeet.operators.state.payload import Positions, moved, picked
 from watersmeet.operators.state.window_store import WindowStore
 from watersmeet.shedding.kernels import contest
 from watersmeet.shedding.kernels.priorities import LEVELS
-from watersmeet.shedding.kernels.slots import GONE, Slots, give_back, give_back_between, take_slots
+from watersmeet.shedding.kernels.slots import GONE, GROWTH, Slots, give_back, give_back_between, take_slots
 from watersmeet.shedding.online_statistics import Factors
 from watersmeet.shedding.payload import SlottedChunks, SlottedFixed, slotted
 
@@ -30,7 +30,6 @@ Marks = npt.NDArray[np.uint8]
 
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
-GROWTH = 1.25
 SPARE_RECORDS = 1.5
 COUNTER_BYTES = 8  # what is known of keys takes about so much for each row in memory
 SLOT_BYTES = 4 + 2 + 4  # place and level among those that compete, and place among the free slots
@@ -93,10 +92,6 @@ class SheddingStore(WindowStore):
     def competing(self) -> int:
         """How many of them compete for it."""
         return int(self.contest[contest.COMPETING])
-
-    @property
-    def fresh(self) -> int:
-        return self.kept - self.competing
 
     @property
     def nbytes(self) -> int:
@@ -188,9 +183,9 @@ class SheddingStore(WindowStore):
         kept = self.kept
         chunks = [c for c in self.columns.values() if isinstance(c, SlottedChunks) and c.is_wasteful(kept)]
         if chunks:
-            slots = self.slot_of[self.tail : self.head]
+            live = self.live_slots(self.head)
             for column in chunks:
-                column.squeeze(slots[slots >= 0])
+                column.squeeze(live)
 
     def squeeze_records(self) -> int:
         """Leave no trace of rows that lost their memory, once they outnumber the others; returns how many went."""

@@ -114,7 +114,9 @@ def make_job(plan: Plan, buckets: int) -> SparkJob:
     plan.options.require_runnable()
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
-    return SparkJob.of(plan, tables, buckets)
+    job = SparkJob.of(plan, tables, buckets)
+    job.check()
+    return job
 
 
 def _packet_of(table: Table) -> bytes:

@@ -62,10 +62,15 @@ class SparkHost:
     def _stages_text(self, plan: Plan) -> str:
         staged = in_stages(plan)
         if staged is None:
-            return partitioning_text(SparkJob.of(plan, {}, self.buckets))
+            return self._partitioning_text(plan)
         parts = [f"stage 1, {name}\n" + self._stages_text(join) for name, join in staged.joins.items()]
-        parts.append("stage 2, what is made of it\n" + partitioning_text(SparkJob.of(staged.plan, {}, self.buckets)))
+        parts.append("stage 2, what is made of it\n" + self._partitioning_text(staged.plan))
         return "".join(parts)
+
+    def _partitioning_text(self, plan: Plan) -> str:
+        job = SparkJob.of(plan, {}, self.buckets)
+        job.check()
+        return partitioning_text(job)
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> DataFrame:
         df = self._dataframe(plan, metrics, None)
@@ -79,6 +84,9 @@ class SparkHost:
         if df.isStreaming:
             ensure_settings(self.spark)
             listener_of(self.spark).follow(observed, metrics)
+        elif plan.shedding is not None:
+            # Only batches of a streaming query tell what buckets did.
+            metrics.lost_results = metrics.incomplete_rows = None
         return df
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:

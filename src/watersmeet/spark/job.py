@@ -124,6 +124,10 @@ class SparkJob(ABC):
     def table_schema(self, name: str) -> pa.Schema:
         return next(one.schema for one in relations_below(self.plan.root) if one.name == name)
 
+    def check(self) -> None:
+        """Refuse, before it starts, what could only fail in the buckets."""
+        return
+
     def make_operator(self) -> Operator:
         """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""
         built = build_query(self.bucket_plan, refresh_at_push=True)

@@ -8,7 +8,8 @@ from math import log
 
 import pyarrow as pa
 
-from watersmeet.engine.build import runnable_join
+from watersmeet.engine.build import build, runnable_join
+from watersmeet.errors import OptionError
 from watersmeet.model.windows import Rows
 from watersmeet.operators.admission import Admission
 from watersmeet.operators.contract import Operator
@@ -124,6 +125,24 @@ class JoinJob(SparkJob):
         policy, dimensions = POLICIES[self.plan.shedding.policy], self.partitioning.dimensions
         one_key = len(dimensions) == 1 and all(alias in dimensions[0].keys for alias in self.aliases)
         return one_key and policy.keys and not policy.completes
+
+    def check(self) -> None:
+        """A worker knows only its bucket's share of the memory, and cannot say what is wrong with the whole."""
+        shedding, buckets = self.plan.shedding, self.partitioning.buckets
+        if shedding is None:
+            return
+        joining = shedding_join_of(build(replace(self.bucket_plan, options=self.plan.options)))
+        assert joining is not None
+        size, each = shedding.memory.size, joining.least_size
+        if size is not None and size < each * buckets:
+            most = size // each
+            raise OptionError(
+                f"option memory = {shedding.memory.written!r} is too little for {buckets} buckets: in each of them a "
+                f"row of each stream that is kept, and one that comes, take {each} bytes",
+                hint=f"write memory = '{each * buckets} bytes' or more, or have no more than {most} of them: --buckets "
+                f"{most}, or Session(spark, buckets={most})",
+                option="memory",
+            )
 
     def make_operator(self) -> Operator:
         operator = super().make_operator()

@@ -23,7 +23,6 @@ from watersmeet.spark.errors import first_useful_line
 
 OURS = frozenset({"sink", "path", "mode", "limit"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
-NEEDS_NO_PATH = frozenset({"console", "memory", "noop"})
 METADATA = "_spark_metadata"
 
 

@@ -51,6 +51,10 @@ def advise(
     If all runs would take longer than about so many seconds, they use only the beginning of the sample."""
     chosen = _checked(policies)
     _check(plan)
+    if sample_rows < 1:
+        raise OptionError(
+            f"a sample of {sample_rows:,} rows shows nothing", hint="give sample = 50000, or leave it out"
+        )
     started = perf_counter()
     trials = _Trials(plan, take_sample(plan, sample_rows), chosen)
     trials.shorten(seconds)

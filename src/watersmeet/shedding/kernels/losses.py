@@ -15,7 +15,8 @@ def look_up(members, slot_of, lost):
 
 @njit(cache=True)
 def take_apart(numbers, lost, of_lost):
-    """Move the numbers of what is not lost to the front, and the others to `of_lost`; returns how many stay."""
+    """Move the numbers of what is not lost to the front, and the others to `of_lost`, which has room for
+    one more."""
     kept = gone = np.int64(0)
     for i in range(lost.size):
         number, away = numbers[i], np.int64(lost[i])
@@ -23,7 +24,6 @@ def take_apart(numbers, lost, of_lost):
         of_lost[gone] = number
         kept += 1 - away
         gone += away
-    return kept
 
 
 @njit(cache=True)

@@ -11,6 +11,7 @@ from numba import njit
 
 Slots = npt.NDArray[np.int32]
 GONE = np.int32(-1)
+GROWTH = 1.25  # by how much arrays grow of which each slot has a part
 
 
 @njit(cache=True)
