@@ -19,6 +19,7 @@ from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.plan.memory import Memory
 from watersmeet.shedding.arrivals import one_per_tick
+from watersmeet.shedding.batches import push_in_steps
 from watersmeet.shedding.durable import resume, saved, shedding_join_of
 from watersmeet.shedding.optimum import optimum
 from watersmeet.sql import bind
@@ -207,6 +208,45 @@ def test_memory_stays_within_its_bound_whatever_the_batches(policy, allocation):
         assert min(kept[len(kept) // 2 :]) >= 32 - 2
         if recall == "none":
             assert all(len(store) <= 2 * store.kept + 1100 for store in joining.shed.values())
+
+
+@pytest.mark.parametrize("allocation", ["fixed", "variable"])
+@pytest.mark.parametrize("windows", ["[RANGE 100 SECONDS]", "[ROWS 90]"])
+def test_any_number_of_rows_of_one_time_or_stream_stays_within_the_bound(windows, allocation):
+    """None of them competes when they come."""
+    options = f"memory = '12 rows', allocation = '{allocation}'"
+    sql = f"SELECT a.id, b.s FROM a {windows}, b {windows} WHERE a.k = b.k OPTIONS ({options})"
+    same_time, alone = table(np.arange(50) % 3, np.full(50, TICK_US)), table(np.arange(70) % 3)
+    for tables in ([same_time, same_time], [same_time, alone], [alone, same_time]):
+        operator = operator_of(sql, 2)
+        batch = dict(steps(tables, 100))
+        for _ in push_in_steps(operator, batch, 100 * TICK_US):
+            pass
+        joining = shedding_join_of(operator)
+        assert 10 <= joining.window_rows <= 12
+        assert all(store.kept <= (6 if allocation == "fixed" else 12) for store in joining.shed.values())
+
+
+def test_a_batch_in_steps_may_lack_a_stream():
+    operator = operator_of(two_way(20, "memory = '10 rows'"), 2)
+    results = []
+    for name in "ab":
+        results += push_in_steps(operator, {name: steps([table(np.arange(5))] * 2, 5)["ab".index(name)][1]}, 0)
+    assert sum(batch.num_rows for batch in results) == 5
+
+
+def test_many_rows_at_once_take_little_time_in_a_tiny_memory():
+    """Stored one by one they would take seconds."""
+    operator = operator_of(two_way(20_000, "memory = '2 rows'"), 2)
+    joining = shedding_join_of(operator)
+    made_room: list[int] = []
+    make_room = joining._make_room
+    joining._make_room = lambda coming: (made_room.append(1), make_room(coming))
+    for name, rows in steps([table(np.arange(6400))] * 2, 6400):
+        for _ in operator.push(name, rows):
+            pass
+        assert joining.shed[name].kept <= 2
+    assert len(made_room) <= 250
 
 
 def test_memory_in_bytes_holds_the_rows_that_fit():

@@ -66,6 +66,13 @@ class Allocation:
             stores, {stream: self.fresh_rows(stores, stream) for stream in kept}
         )
 
+    def is_exceeded(self, stores: Stores) -> bool:
+        """Whether there are more rows than the bound says, also if none of them competes yet."""
+        kept = {stream: stores[stream].kept for stream in self.streams}
+        if self.fixed:
+            return any(count > self.rows_of(stores, stream) for stream, count in kept.items())
+        return self._part(stores, kept) > 1.0 + 1e-9
+
     def victims(self, stores: Stores, *, make_room: bool = True) -> dict[str, int]:
         """How many rows of each stream must go to make room for others, or else to be no more than the bound says."""
         if not self.fixed:
@@ -87,7 +94,7 @@ class Allocation:
 
     def _from_one_pool(self, stores: Stores, allowed: float) -> dict[str, int]:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
-        each = [1.0 / self.rows_of(stores, stream) for stream in self.streams]
+        each = np.array([1.0 / self.rows_of(stores, stream) for stream in self.streams])
         over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - allowed
         if over <= 1e-9:
             return {}
@@ -96,6 +103,11 @@ class Allocation:
         level = min(int(np.searchsorted(taken, over)), taken.size - 1)
         below = sizes[:, :level].sum(axis=1)
         before = float(taken[level - 1]) if level else 0.0
-        share = min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))
-        counts = below + np.ceil(sizes[:, level] * share - 1e-9)
+        wanted = sizes[:, level] * min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))
+        counts = np.floor(wanted + 1e-9)
+        for i in np.argsort(counts - wanted, kind="stable"):  # what rounding cut off most, first
+            if before + each @ counts >= over - 1e-9:
+                break
+            counts[i] = min(counts[i] + 1, sizes[i, level])
+        counts += below
         return {stream: int(count) for stream, count in zip(self.streams, counts, strict=True) if count > 0}

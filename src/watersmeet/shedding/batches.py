@@ -33,7 +33,7 @@ def push_in_steps(operator: Operator, batch: Mapping[str, Rows], until_us: int) 
     for part, done_us in steps:
         if operator is joining:
             yield from operator.push_together(part)
-        yield from operator.advance(dict.fromkeys(batch, min(done_us, until_us)))
+        yield from operator.advance(dict.fromkeys(joining.windows.streams, min(done_us, until_us)))
     joining.shed_to_bound()
 
 

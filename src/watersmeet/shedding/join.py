@@ -49,6 +49,7 @@ REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
     "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
 )  # fmt: skip
+FEW_ROWS, FEW_BYTES = 64, 1 << 20
 # Called with a stream, the positions of rows that lost their memory just now, and the slots their payload is still in.
 OnShed = Callable[[str, Positions, Slots], None]
 
@@ -235,14 +236,23 @@ class SheddingJoin(WindowJoin):
             return
         yield from self._found(alias, rows, codes, None)
         started = perf_counter()
-        flawed, first = self.newly_flawed, 0
-        for piece in self._pieces(alias, rows):
-            last = first + len(piece)
-            self._make_room({alias: piece})
+        flawed = self.newly_flawed
+        room = self.allocation.fresh_rows(self.shed, alias)
+        size = max(room, self._few(alias))
+        for first in range(0, len(rows), size):
+            last = min(first + size, len(rows))
+            piece = slice_of(rows, first, last)
+            if len(piece) <= room:
+                self._make_room({alias: piece})
             self.newly_flawed = None if flawed is None else flawed[first:last]
             self._store(alias, piece, {code: values[first:last] for code, values in codes.items()}, None)
-            first = last
+            if len(piece) > room:
+                self._make_room({})
         self.counters.kernel_seconds += perf_counter() - started
+
+    def _few(self, alias: str) -> int:
+        """How many rows are so few that they may be too many for a moment: to store them one by one takes long."""
+        return min(FEW_ROWS, int(FEW_BYTES / self.shed[alias].bytes_per_row))
 
     def _pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
         size = self.allocation.fresh_rows(self.shed, alias)
@@ -259,6 +269,8 @@ class SheddingJoin(WindowJoin):
             self._make_room(part)
             yield from super().push_together(part, self._deaths(part), quietly=quietly)
             self.settled_us = max(self.settled_us, until_us)
+            if max(len(rows) for rows in part.values()) > self.piece_rows:  # all of one stream, or of one time
+                self._make_room({})
 
     def _deaths(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
         deaths = {
@@ -474,7 +486,7 @@ class SheddingJoin(WindowJoin):
 
     def shed_to_bound(self) -> None:
         """Keep no more rows than the bound says, although there may be more while rows come."""
-        if self.allocation.victims(self.shed, make_room=False):
+        if self.allocation.is_exceeded(self.shed):
             self._compete()
             for alias, count in self.allocation.victims(self.shed, make_room=False).items():
                 self._shed(alias, count)
