@@ -263,6 +263,49 @@ def test_memory_in_bytes_holds_the_rows_that_fit():
     assert 200_000 <= max(costs) <= 256_000
 
 
+def lengths(count: int, length: int, first_s: int, *, words: bool = False) -> pa.Table:
+    """Rows of one key with texts of one length, or all different words."""
+    found = table(np.zeros(count, np.int64), TICK_US * (first_s + np.arange(count)))
+    texts = pa.array([f"{first_s + i:0{length}}" if words else "x" * length for i in range(count)])
+    return found.set_column(2, "s", texts.dictionary_encode() if words else texts)
+
+
+def test_texts_that_grow_longer_take_no_more_memory():
+    sql = two_way(100_000, "memory = '2 MB', recall = 'none'", "a.s, b.s").replace("a.k = b.k", "a.k < b.k")
+    operator = operator_of(sql, 2)
+    joining = shedding_join_of(operator)
+    sizes = []
+    for first, length in ((0, 1), (20_000, 5000), (40_000, 1), (60_000, 5000)):
+        for name, rows in steps([lengths(2000, length, first)] * 2, 2000):
+            for _ in operator.push(name, rows):
+                pass
+            sizes.append(sum(column.nbytes for s in joining.shed.values() for column in s.columns.values()))
+    assert max(sizes) <= 2_400_000
+    assert sum(s.live_bytes for store in joining.shed.values() for s in store.columns.values()) > 500_000
+
+
+def test_words_with_dictionaries_take_no_more_memory_than_the_words_that_stay():
+    catalog = Catalog()
+    for name in "ab":
+        catalog.add(Stream(name, lengths(1, 9, 0, words=True).schema, "ts"))
+    operator = build(bind(two_way(100_000, "memory = '100 KB', recall = 'none'", "a.s, b.s"), catalog))
+    joining = shedding_join_of(operator)
+    for first in range(0, 20_000, 2000):
+        for name, rows in steps([lengths(500, 90, first, words=True)] * 2, 500):
+            for batch in operator.push(name, rows):
+                assert batch.schema.field(0).type == rows.data.schema.field("s").type
+    assert joining.window_rows > 200
+    assert sum(column.nbytes for store in joining.shed.values() for column in store.columns.values()) < 100_000
+
+
+def test_long_texts_come_in_smaller_batches_of_results():
+    operator = operator_of(two_way(100_000, "memory = '20 MB'", "a.s, b.s"), 2)
+    taken = steps([lengths(200, 10_000, 0)] * 2, 200)
+    batches = [batch for name, rows in taken for batch in operator.push(name, rows)]
+    assert sum(batch.num_rows for batch in batches) == 200 * 200
+    assert max(batch.nbytes for batch in batches) < 50_000_000
+
+
 def test_memory_that_holds_no_row_of_each_stream_is_refused():
     with pytest.raises(OptionError, match="too little for one row of each stream"):
         operator_of(two_way(10, "memory = '100 bytes'", "a.s, b.s"), 2)
