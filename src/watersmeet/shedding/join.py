@@ -251,7 +251,7 @@ class SheddingJoin(WindowJoin):
             self.newly_flawed = None if flawed is None else flawed[first:last]
             self._store(alias, piece, {code: values[first:last] for code, values in codes.items()}, None)
             if len(piece) > room:
-                self._make_room({})
+                self.shed_to_bound()
         self.counters.kernel_seconds += perf_counter() - started
 
     def _few(self, alias: str, rows: Rows) -> int:
