@@ -19,6 +19,7 @@ from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.plan.memory import Memory
 from watersmeet.shedding.arrivals import one_per_tick
+from watersmeet.shedding.batches import push_in_steps
 from watersmeet.shedding.durable import resume, saved, shedding_join_of
 from watersmeet.shedding.optimum import optimum
 from watersmeet.sql import bind
@@ -208,6 +209,45 @@ def test_memory_stays_within_its_bound_whatever_the_batches(policy, allocation):
             assert all(len(store) <= 2 * store.kept + 1100 for store in joining.shed.values())
 
 
+@pytest.mark.parametrize("allocation", ["fixed", "variable"])
+@pytest.mark.parametrize("windows", ["[RANGE 100 SECONDS]", "[ROWS 90]"])
+def test_any_number_of_rows_of_one_time_or_stream_stays_within_the_bound(windows, allocation):
+    """None of them competes when they come."""
+    options = f"memory = '12 rows', allocation = '{allocation}'"
+    sql = f"SELECT a.id, b.s FROM a {windows}, b {windows} WHERE a.k = b.k OPTIONS ({options})"
+    same_time, alone = table(np.arange(50) % 3, np.full(50, TICK_US)), table(np.arange(70) % 3)
+    for tables in ([same_time, same_time], [same_time, alone], [alone, same_time]):
+        operator = operator_of(sql, 2)
+        batch = dict(steps(tables, 100))
+        for _ in push_in_steps(operator, batch, 100 * TICK_US):
+            pass
+        joining = shedding_join_of(operator)
+        assert 10 <= joining.window_rows <= 12
+        assert all(store.kept <= (6 if allocation == "fixed" else 12) for store in joining.shed.values())
+
+
+def test_a_batch_in_steps_may_lack_a_stream():
+    operator = operator_of(two_way(20, "memory = '10 rows'"), 2)
+    results = []
+    for name in "ab":
+        results += push_in_steps(operator, {name: steps([table(np.arange(5))] * 2, 5)["ab".index(name)][1]}, 0)
+    assert sum(batch.num_rows for batch in results) == 5
+
+
+def test_many_rows_at_once_take_little_time_in_a_tiny_memory():
+    """Stored one by one they would take seconds."""
+    operator = operator_of(two_way(20_000, "memory = '2 rows'"), 2)
+    joining = shedding_join_of(operator)
+    competed: list[int] = []
+    compete = joining._compete
+    joining._compete = lambda: (competed.append(1), compete())
+    for name, rows in steps([table(np.arange(6400))] * 2, 6400):
+        for _ in operator.push(name, rows):
+            pass
+        assert joining.shed[name].kept <= 2
+    assert 0 < len(competed) <= 250
+
+
 def test_memory_in_bytes_holds_the_rows_that_fit():
     rng = np.random.default_rng(3)
     tables = [table(zipf(rng, 20_000, 500)) for _ in range(2)]
@@ -220,6 +260,49 @@ def test_memory_in_bytes_holds_the_rows_that_fit():
         lambda: costs.append(sum(store.kept * store.bytes_per_row for store in joining.shed.values())),
     )
     assert 200_000 <= max(costs) <= 256_000
+
+
+def lengths(count: int, length: int, first_s: int, *, words: bool = False) -> pa.Table:
+    """Rows of one key with texts of one length, or all different words."""
+    found = table(np.zeros(count, np.int64), TICK_US * (first_s + np.arange(count)))
+    texts = pa.array([f"{first_s + i:0{length}}" if words else "x" * length for i in range(count)])
+    return found.set_column(2, "s", texts.dictionary_encode() if words else texts)
+
+
+def test_texts_that_grow_longer_take_no_more_memory():
+    sql = two_way(100_000, "memory = '2 MB', recall = 'none'", "a.s, b.s").replace("a.k = b.k", "a.k < b.k")
+    operator = operator_of(sql, 2)
+    joining = shedding_join_of(operator)
+    sizes = []
+    for first, length in ((0, 1), (20_000, 5000), (40_000, 1), (60_000, 5000)):
+        for name, rows in steps([lengths(2000, length, first)] * 2, 2000):
+            for _ in operator.push(name, rows):
+                pass
+            sizes.append(sum(column.nbytes for s in joining.shed.values() for column in s.columns.values()))
+    assert max(sizes) <= 2_400_000
+    assert sum(s.live_bytes for store in joining.shed.values() for s in store.columns.values()) > 500_000
+
+
+def test_words_with_dictionaries_take_no_more_memory_than_the_words_that_stay():
+    catalog = Catalog()
+    for name in "ab":
+        catalog.add(Stream(name, lengths(1, 9, 0, words=True).schema, "ts"))
+    operator = build(bind(two_way(100_000, "memory = '100 KB', recall = 'none'", "a.s, b.s"), catalog))
+    joining = shedding_join_of(operator)
+    for first in range(0, 20_000, 2000):
+        for name, rows in steps([lengths(500, 90, first, words=True)] * 2, 500):
+            for batch in operator.push(name, rows):
+                assert batch.schema.field(0).type == rows.data.schema.field("s").type
+    assert joining.window_rows > 200
+    assert sum(column.nbytes for store in joining.shed.values() for column in store.columns.values()) < 100_000
+
+
+def test_long_texts_come_in_smaller_batches_of_results():
+    operator = operator_of(two_way(100_000, "memory = '20 MB'", "a.s, b.s"), 2)
+    taken = steps([lengths(200, 10_000, 0)] * 2, 200)
+    batches = [batch for name, rows in taken for batch in operator.push(name, rows)]
+    assert sum(batch.num_rows for batch in batches) == 200 * 200
+    assert max(batch.nbytes for batch in batches) < 50_000_000
 
 
 def test_memory_that_holds_no_row_of_each_stream_is_refused():

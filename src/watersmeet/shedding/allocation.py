@@ -108,7 +108,7 @@ class Allocation:
 
     def _from_one_pool(self, stores: Stores, allowed: float) -> dict[str, int]:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
-        each = [1.0 / self.rows_of(stores, stream) for stream in self.streams]
+        each = np.array([1.0 / self.rows_of(stores, stream) for stream in self.streams])
         over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - allowed
         if over <= ROUNDING:
             return {}
@@ -117,6 +117,11 @@ class Allocation:
         level = min(int(np.searchsorted(taken, over)), taken.size - 1)
         below = sizes[:, :level].sum(axis=1)
         before = float(taken[level - 1]) if level else 0.0
-        share = min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))
-        counts = below + np.ceil(sizes[:, level] * share - ROUNDING)
+        wanted = sizes[:, level] * min(1.0, (over - before) / max(float(each @ sizes[:, level]), 1e-300))
+        counts = np.floor(wanted + ROUNDING)
+        for i in np.argsort(counts - wanted, kind="stable"):  # what rounding cut off most, first
+            if before + each @ counts >= over - ROUNDING:
+                break
+            counts[i] = min(counts[i] + 1, sizes[i, level])
+        counts += below
         return {stream: int(count) for stream, count in zip(self.streams, counts, strict=True) if count > 0}

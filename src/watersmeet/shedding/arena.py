@@ -39,8 +39,8 @@ class SlottedBytes:
         self.lengths = np.zeros(slots, np.int32)
         self.data = np.empty(MIN_BYTES, np.uint8)
         self.end = 0
-        self.appended_rows = 0
-        self.appended_bytes = 0
+        self.live_rows = self.live_bytes = 0
+        self.width = 0.0
 
     @property
     def nbytes(self) -> int:
@@ -48,7 +48,8 @@ class SlottedBytes:
 
     @property
     def bytes_per_row(self) -> float:
-        return self.bytes_of(self.appended_bytes / max(self.appended_rows, 1))
+        """By what is there now: the values of a stream may grow longer or shorter in time."""
+        return self.bytes_of(self.width)
 
     @staticmethod
     def bytes_of(width: float) -> float:
@@ -63,10 +64,19 @@ class SlottedBytes:
             self._make_room(at, size)
         self.data[self.end : self.end + size] = data[first : first + size]
         valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.empty(0, np.bool_)
-        kernel.place(self.slot_of()[at : at + count], offsets, valid, self.end, self.starts, self.lengths)
+        slots = self.slot_of()[at : at + count]
+        kernel.place(slots, offsets, valid, self.end, self.starts, self.lengths)
         self.end += size
-        self.appended_rows += count
-        self.appended_bytes += size
+        self._changed(count, int(np.maximum(self.lengths[slots], 0).sum()))
+
+    def leave(self, slots: Slots) -> None:
+        """The values of these slots belong to no row any more."""
+        self._changed(-slots.size, -int(np.maximum(self.lengths[slots], 0).sum()))
+
+    def _changed(self, rows: int, size: int) -> None:
+        self.live_rows, self.live_bytes = self.live_rows + rows, self.live_bytes + size
+        if self.live_rows:
+            self.width = self.live_bytes / self.live_rows
 
     def _parts(self, values: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
         """Offsets and bytes of an array; both may be longer than they need be."""

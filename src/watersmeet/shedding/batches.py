@@ -37,9 +37,9 @@ def push_in_steps(operator: Operator, batch: Mapping[str, Rows], until_us: int) 
         for part, done_us in _steps(joining, batch):
             if not at_once:
                 yield from joining.push_together(part)
-            yield from operator.advance(dict.fromkeys(batch, min(done_us, until_us)))
+            yield from operator.advance(dict.fromkeys(joining.windows.streams, min(done_us, until_us)))
     if batch:
-        yield from operator.advance(dict.fromkeys(batch, until_us))
+        yield from operator.advance(dict.fromkeys(joining.windows.streams, until_us))
     joining.shed_to_bound()
 
 

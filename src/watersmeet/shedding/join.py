@@ -33,7 +33,7 @@ from watersmeet.operators.window_join import WindowJoin
 from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.strategy import Code, JoinStrategy
-from watersmeet.shedding.allocation import Allocation
+from watersmeet.shedding.allocation import SLACK, Allocation
 from watersmeet.shedding.input_queue import InputQueue
 from watersmeet.shedding.kernels.losses import look_up, note_flaws, take_apart
 from watersmeet.shedding.online_statistics import KeyCounts
@@ -48,6 +48,13 @@ REMEMBERED = (
     "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
     "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
 )  # fmt: skip
+# So few rows, of so few bytes, are stored at once even where the memory is smaller.
+FEW_ROWS, FEW_BYTES = 64, 1 << 16
+UNLIMITED = 1 << 62
+# How often rows go before what is left fits a bound in bytes: rows of one stream differ in size.
+PASSES = 8
+# Results come in batches of about so many bytes at most, and of so many rows at least.
+RESULT_BYTES, RESULT_ROWS = 1 << 25, 1 << 10
 
 
 class SheddingJoin(WindowJoin):
@@ -235,17 +242,34 @@ class SheddingJoin(WindowJoin):
             return
         yield from self._found(alias, rows, codes, None)
         started = perf_counter()
-        flawed, first = self.newly_flawed, 0
-        for piece in self._pieces(alias, rows):
-            last = first + len(piece)
-            self._make_room({alias: piece})
+        flawed = self.newly_flawed
+        room = self.allocation.fresh_rows(self.shed, alias)
+        size = max(min(room, self._fitting(rows)), self._few(alias, rows))
+        for first in range(0, len(rows), size):
+            last = min(first + size, len(rows))
+            piece = slice_of(rows, first, last)
+            if len(piece) <= room:
+                self._make_room({alias: piece})
             self.newly_flawed = None if flawed is None else flawed[first:last]
             self._store(alias, piece, {code: values[first:last] for code, values in codes.items()}, None)
-            first = last
+            if len(piece) > room:
+                self.shed_to_bound()
         self.counters.kernel_seconds += perf_counter() - started
 
+    def _few(self, alias: str, rows: Rows) -> int:
+        """How many rows are so few that they may be too many for a moment: to store them one by one takes long."""
+        each = max(self.shed[alias].bytes_per_row, rows.data.nbytes / len(rows))
+        return max(1, min(FEW_ROWS, int(FEW_BYTES / each)))
+
+    def _fitting(self, rows: Rows) -> int:
+        """How many new rows may come at once by their own size, which may be larger than that of the rows before."""
+        size = self.allocation.memory.size
+        if size is None or not len(rows):
+            return UNLIMITED
+        return max(1, int(SLACK * size * len(rows) / max(int(rows.data.nbytes), 1)))
+
     def _pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
-        size = self.allocation.fresh_rows(self.shed, alias)
+        size = min(self.allocation.fresh_rows(self.shed, alias), self._fitting(rows))
         return (slice_of(rows, start, start + size) for start in range(0, len(rows), size))
 
     def push_together(
@@ -255,10 +279,13 @@ class SheddingJoin(WindowJoin):
         assert deaths is None
         if not quietly:
             self._expect(batch.values())
-        for part, until_us in rounds(batch, self.piece_rows * max(len(self.shed), 1)):
+        size = min(self.piece_rows, min(map(self._fitting, batch.values()), default=1))
+        for part, until_us in rounds(batch, size * max(len(self.shed), 1)):
             self._make_room(part)
             yield from super().push_together(part, self._deaths(part), quietly=quietly)
             self.settled_us = max(self.settled_us, until_us)
+            if max(len(rows) for rows in part.values()) > self.piece_rows:  # all of one stream, or of one time
+                self._make_room({})
 
     def _deaths(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
         deaths = {
@@ -319,8 +346,17 @@ class SheddingJoin(WindowJoin):
                 self._note_flaws(program, of_lost, rows)
             if self.recorder is not None:
                 self.recorder.lost(program.visits, of_lost, len(rows), self.shed)
-        if kept:
-            yield from super()._results(program, numbers[:, :kept], rows)
+        size = kept if kept <= RESULT_ROWS else min(kept, self._results_at_once(program, rows))
+        for first in range(0, kept, size or 1):
+            yield from super()._results(program, numbers[:, first : min(first + size, kept)], rows)
+
+    def _results_at_once(self, program: Program, rows: Rows) -> int:
+        """How many results are made at a time: where values are long, a few thousand are larger than the memory."""
+        each = rows.data.nbytes / len(rows)
+        for alias in program.visits[1:]:
+            if alias in self.shed:
+                each += sum(column.bytes_per_row for column in self.shed[alias].columns.values())
+        return max(RESULT_ROWS, int(RESULT_BYTES / max(each, 1.0)))
 
     def _parted(self, program: Program, numbers: Codes) -> tuple[int, Codes]:
         """Move the combinations whose members all have memory to the front; how many they are, and the others."""
@@ -466,15 +502,22 @@ class SheddingJoin(WindowJoin):
         from those with the lowest priority."""
         if not self.allocation.fits(self.shed, {alias: len(rows) for alias, rows in coming.items()}):
             self._compete()
-            for alias, count in self.allocation.victims(self.shed).items():
-                self._shed(alias, count)
+            self._shed_lowest(make_room=True)
 
     def shed_to_bound(self) -> None:
         """Keep no more rows than the bound says, although there may be more while rows come."""
         if self.allocation.is_exceeded(self.shed):
             self._compete()
-            for alias, count in self.allocation.victims(self.shed, make_room=False).items():
+            self._shed_lowest(make_room=False)
+
+    def _shed_lowest(self, *, make_room: bool) -> None:
+        """Those that go may be smaller than the others, which then are larger on average: so it is looked at again."""
+        for _ in range(1 if self.allocation.memory.size is None else PASSES):
+            victims = self.allocation.victims(self.shed, make_room=make_room)
+            for alias, count in victims.items():
                 self._shed(alias, count)
+            if not victims:
+                break
 
     def _compete(self) -> None:
         for alias, store in self.shed.items():

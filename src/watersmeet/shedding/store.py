@@ -20,11 +20,12 @@ import pyarrow as pa
 from watersmeet.model.time import Times
 from watersmeet.operators.state.payload import Positions, moved, picked
 from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.shedding.arena import SlottedBytes
 from watersmeet.shedding.kernels import contest
 from watersmeet.shedding.kernels.priorities import LEVELS
 from watersmeet.shedding.kernels.slots import GONE, GROWTH, Slots, give_back, give_back_between, take_slots
 from watersmeet.shedding.online_statistics import Factors
-from watersmeet.shedding.payload import SlottedChunks, SlottedFixed, slotted
+from watersmeet.shedding.payload import SlottedChunks, SlottedFixed, SlottedWords, slotted
 
 Marks = npt.NDArray[np.uint8]
 
@@ -149,7 +150,7 @@ class SheddingStore(WindowStore):
 
     def _drop(self, gone: int) -> int:
         last = self.tail + gone
-        self.free_count = give_back_between(self.slot_of, self.tail, last, self.free, self.free_count)
+        self._freed(give_back_between(self.slot_of, self.tail, last, self.free, self.free_count))
         contest.leave(last, *self._contest())
         dropped = super()._drop(gone)
         self.mature_until = max(self.mature_until, self.tail)
@@ -157,7 +158,15 @@ class SheddingStore(WindowStore):
         return dropped
 
     def _release(self, positions: Positions) -> None:
-        self.free_count = give_back(self.slot_of, positions, self.free, self.free_count)
+        self._freed(give_back(self.slot_of, positions, self.free, self.free_count))
+
+    def _freed(self, free_count: int) -> None:
+        """So many slots are free now."""
+        slots = self.free[self.free_count : free_count]
+        self.free_count = free_count
+        for column in self.columns.values():
+            if slots.size and isinstance(column, SlottedBytes | SlottedWords):
+                column.leave(slots)
 
     def turn_away(self, positions: Positions) -> Slots:
         """Take the memory of rows that do not compete; the slots they had."""
