@@ -170,7 +170,7 @@ def batches_in(rows: int) -> Iterator[int]:
 
 def memory() -> list[Figure]:
     figures = []
-    bound_mb, window = 64, 1_400_000
+    bound_mb, window = 64, 1_600_000
     for recall, goal in (("none", "<= bound + 100 MB"), ("panes", "<= bound + 100 MB"), ("exact", "")):
         asked = json.dumps([recall, bound_mb, window])
         code = (

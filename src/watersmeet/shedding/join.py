@@ -244,7 +244,9 @@ class SheddingJoin(WindowJoin):
         started = perf_counter()
         flawed = self.newly_flawed
         room = self.allocation.fresh_rows(self.shed, alias)
-        size = max(min(room, self._fitting(rows)), self._few(alias, rows))
+        size = min(room, self._fitting(rows))
+        if size < FEW_ROWS:
+            size = max(size, self._few(alias, rows))
         for first in range(0, len(rows), size):
             last = min(first + size, len(rows))
             piece = slice_of(rows, first, last)
