@@ -97,7 +97,8 @@ class AgeCurve:
         exposed = self.exposed + max(float(self.exposed.mean()), 1.0) / 16
         rates = _smoothed(self.matched / exposed)
         best = best_means(rates)
-        shares: Bins = best / best.max() + 1e-9
+        # Against the mean of the stream, so that streams whose partners come at other ages compare in one pool.
+        shares: Bins = best / rates.mean() + 1e-9
         return shares
 
     def fade(self) -> None:
