@@ -86,8 +86,11 @@ def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, othe
         before = seen[at]
         if keys[at] != key:
             before = NEVER
-        for number in range(max(before, newest - ring) + 1, newest + 1):
-            counts[at, number % ring] = 0
+        oldest = max(before, newest - ring) + 1
+        column = oldest % ring
+        for _ in range(oldest, newest + 1):
+            counts[at, column] = 0
+            column = column + 1 if column + 1 < ring else 0
         keys[at] = key
         seen[at] = newest
         counts[at, pane % ring] += 1
@@ -112,8 +115,10 @@ def matches(codes, columns, times, earlier, later, pane_us, keys, seen, counts, 
             found[HIGH] += before[stop - oldest] - before[start - oldest]
         if at == NO_ENTRY:
             continue
+        column = start % ring
         for pane in range(start, min(stop, seen[at] + 1)):
-            count = np.float64(counts[at, pane % ring])
+            count = np.float64(counts[at, column])
+            column = column + 1 if column + 1 < ring else 0  # a division for each pane would take longer than the rest
             if count > 0:
                 inside = min(hi, (pane + 1) * pane_us - 1) - max(lo, pane * pane_us) + 1
                 found[HIGH] += count
