@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.shedding.durable import shedding_join_of
-from watersmeet.shedding.join import SheddingJoin, parts_until
+from watersmeet.shedding.join import SheddingJoin
+from watersmeet.shedding.pieces import parts_until
 from watersmeet.shedding.sharing import STEPS_OF_A_WINDOW
 
 MOST_STEPS = 64

@@ -12,7 +12,6 @@ that what others lose with them is counted; what they would have found themselve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from math import inf, prod
 from time import perf_counter
 from time import time as wall_time
@@ -37,6 +36,7 @@ from watersmeet.shedding.allocation import SLACK, Allocation
 from watersmeet.shedding.input_queue import InputQueue
 from watersmeet.shedding.kernels.losses import look_up, note_flaws, take_apart
 from watersmeet.shedding.online_statistics import KeyCounts
+from watersmeet.shedding.pieces import only, rounds, slice_of
 from watersmeet.shedding.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.shedding.recall import PaneCounts, pane_counts
 from watersmeet.shedding.recording import Recorder, columns_to_record
@@ -448,7 +448,7 @@ class SheddingJoin(WindowJoin):
         if entering is not None and not entering.any():
             return
         if entering is not None:
-            rows, codes, deaths = _only(entering, rows, codes, deaths)
+            rows, codes, deaths = only(entering, rows, codes, deaths)
         yield from self._found(alias, rows, codes, deaths)
 
     def _keep_some(
@@ -466,7 +466,7 @@ class SheddingJoin(WindowJoin):
             if self.shedding.recall == "exact":
                 self._record(alias, rows, codes, deaths, entering)
             else:
-                self._store(alias, *_only(entering, rows, codes, deaths))
+                self._store(alias, *only(entering, rows, codes, deaths))
         self.counters.kernel_seconds += perf_counter() - started
 
     def _record(
@@ -600,40 +600,3 @@ class SheddingJoin(WindowJoin):
 
     def _seed(self, alias: str) -> int:
         return (self.shedding.seed * 0x5851F42D4C957F2D + list(self.shed).index(alias) * 0x14057B7EF767814F) % (1 << 62)
-
-
-def slice_of(rows: Rows, start: int, stop: int) -> Rows:
-    if start == 0 and stop >= len(rows):
-        return rows
-    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
-
-
-def _only(
-    entering: Mask, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
-) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
-    positions = np.flatnonzero(entering)
-    if deaths is not None:
-        deaths = replace(deaths, serials=deaths.serials[positions], times=deaths.times[positions])
-    return rows.take(positions), {code: values[positions] for code, values in codes.items()}, deaths
-
-
-def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Rows], int]]:
-    """Rows of several streams, each in time order, cut at common instants into parts of about `size` rows; with each
-    part the time up to which it is complete."""
-    times = np.sort(np.concatenate([rows.times for rows in batch.values()])) if batch else np.empty(0, np.int64)
-    if not times.size:
-        return
-    cuts = np.unique(times[size::size]).tolist()
-    for part, end in parts_until(batch, (*cuts, int(times[-1]) + 1)):
-        if part:
-            yield part, end - 1
-
-
-def parts_until(batch: Mapping[str, Rows], ends: Iterable[int]) -> Iterator[tuple[dict[str, Rows], int]]:
-    """Rows of several streams, each in time order: those before each of these times that are not before an earlier
-    one."""
-    starts = dict.fromkeys(batch, 0)
-    for end in ends:
-        stops = {alias: int(np.searchsorted(rows.times, end)) for alias, rows in batch.items()}
-        yield {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}, end
-        starts = stops

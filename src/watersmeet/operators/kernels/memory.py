@@ -51,30 +51,23 @@ def store64(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic
-def move64(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
-    """Copy int64s from one address to another; the two may overlap."""
+def _mover(width: int) -> Any:
+    """Copies so many items of a width from one address to another; the two may overlap."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(64).as_pointer()
-        to, since = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
-        cgutils.raw_memmove(builder, to, since, args[2], 8)
-        return context.get_dummy_value()
+    def move(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = ir.IntType(width).as_pointer()
+            to, since = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
+            cgutils.raw_memmove(builder, to, since, args[2], width // 8)
+            return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), codegen
+        return types.void(types.int64, types.int64, types.int64), codegen
+
+    return intrinsic(move)
 
 
-@intrinsic
-def move8(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
-    """Copy bytes from one address to another; the two may overlap."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        to, since = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
-        cgutils.raw_memmove(builder, to, since, args[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
+move64 = _mover(64)
+move8 = _mover(8)
 
 
 @intrinsic
