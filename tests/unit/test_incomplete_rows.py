@@ -10,7 +10,7 @@ import watersmeet as wm
 from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, MEMORY, drive, operator_of, random_tables, run, steps, table, two_way
 from watersmeet.errors import OptionError
-from watersmeet.shedding.durable import resume, saved, shedding_join_of
+from watersmeet.shedding.durable import shedding_join_of
 
 
 def ids(form: str, options: str = "") -> str:
@@ -64,20 +64,6 @@ def test_arm_leaves_fewer_rows_incomplete_than_prob_and_rand(correlated, allocat
         policy: sum(incomplete(policy, allocation, keys, 200) for keys in draws) for policy in ("rand", "prob", "arm")
     }
     assert left["arm"] < left["prob"] < left["rand"]
-
-
-@pytest.mark.parametrize("form", ["2 RANGE", "2 ROWS"])
-def test_arm_goes_on_after_a_restart_as_if_nothing_had_happened(form):
-    sql = ids(form, "OPTIONS (memory = '30 rows', shed = 'arm')")
-    taken = steps(random_tables(2), 20)
-    operator = operator_of(sql, 2)
-    expected = drive(operator, taken)
-    first, second = operator_of(sql, 2), operator_of(sql, 2)
-    found = drive(first, taken[:8])
-    resume(second, saved(first))
-    found += drive(second, taken[8:], before=taken[:8])
-    assert found == expected
-    assert second.counters.incomplete_rows == operator.counters.incomplete_rows
 
 
 def test_arm_stays_within_its_memory():
