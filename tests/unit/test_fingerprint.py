@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
 pytest.importorskip("pyspark")
+from watersmeet.spark.checkpoint import Owner
 from watersmeet.spark.job import SparkJob
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
@@ -32,11 +34,15 @@ HINTS = {
 
 
 def fingerprint(sql: str, stream: Stream = PLAIN) -> str:
+    return SparkJob.of(plan(sql, stream), {}, 4).fingerprint
+
+
+def plan(sql: str, stream: Stream = PLAIN) -> Plan:
     catalog = Catalog()
     for name in ("a", "b"):
         catalog.add(replace(stream, name=name))
     catalog.add(Table("names", pa.schema([("x", pa.int64())])))
-    return SparkJob.of(bind(sql, catalog), {}, 4).fingerprint
+    return bind(sql, catalog)
 
 
 @pytest.mark.parametrize("hint", HINTS)
@@ -77,3 +83,18 @@ def test_another_question_makes_another_checkpoint(other: str) -> None:
 
 def test_checkpoints_of_plain_joins_stay_valid_from_version_to_version() -> None:
     assert fingerprint(JOIN) == "cd0384fadb90e95871fab7f770c58b13"
+
+
+def test_what_differs_from_the_owner_of_a_checkpoint_is_told() -> None:
+    held = Owner.of(plan(JOIN), 4)
+    assert Owner.of(plan(JOIN), 2).differs_from(held) == "was made with 4 buckets, and this run has 2"
+    wider = replace(PLAIN, schema=SCHEMA.append(pa.field("z", pa.string())))
+    assert "was made when 'a' had the columns k int64, x int64, " in Owner.of(plan(JOIN, wider), 4).differs_from(held)
+    assert Owner.of(plan(COUNTS), 4).differs_from(held) == f"belongs to another query:\n{JOIN}"
+
+
+def test_every_stage_of_a_query_with_state_is_its_owner() -> None:
+    assert Owner.of(plan(JOIN), 4).states == [fingerprint(JOIN)]
+    assert len(Owner.of(plan("SELECT a.x, COUNT(*) AS n FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k "
+                             "GROUP BY a.x"), 4).states) == 2  # fmt: skip
+    assert Owner.of(plan("SELECT a.x FROM a WHERE a.k = 1"), 4).states == []

@@ -87,7 +87,7 @@ def ensure_settings(spark: SparkSession) -> list[str]:
 
 def cores(spark: SparkSession) -> int:
     """How many tasks Spark runs at once, as it knows by itself."""
-    if hasattr(spark, "_jsc"):
+    if not is_connect(spark):
         return max(1, int(spark.sparkContext.defaultParallelism))
     # Spark Connect has no context to ask, but a plan of its own making shows the number, without a job.
     with redirect_stdout(StringIO()) as told:
@@ -156,6 +156,11 @@ def _let_workers_import_us() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if Path(home).name not in ("site-packages", "dist-packages") and home not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [home, *paths]))
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether Spark runs elsewhere, behind Spark Connect."""
+    return not hasattr(spark, "_jsc")
 
 
 def is_local(master: str) -> bool:
