@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import CatalogError
+from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_rate
-from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ class Session:
         data: Any,
         *,
         time: str,
-        lateness: str = "0 seconds",
+        lateness: str | timedelta | None = None,
+        read: str | None = None,
+        on_late: str | None = None,
+        idle: str | timedelta | None = None,
+        max_future: str | timedelta | None = None,
+        rounding: str | None = None,
         rate: float | str | None = None,
         distinct: Mapping[str, float] | None = None,
     ) -> None:
@@ -61,20 +67,40 @@ class Session:
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
         frame, or the path of a Parquet, CSV or JSON file (or folder).
         time: the column that holds the event time, a timestamp.
-        lateness: how far out of order rows may arrive; rows later than that are dropped and counted.
+        lateness: how far out of order rows may arrive, as '2 seconds' or a timedelta; 0 if nothing is said. Rows later
+        than that are dropped and counted, and a warning tells.
+        read: tables, frames and files are read in the order of their event times, so that none is late;
+        read='arrival' keeps the order they have.
+        on_late: 'count', or 'error' to end the run at the first late row.
+        idle: after so much silence this stream no longer holds the others back.
+        max_future: a row further ahead of the wall clock than this is kept, but does not move the watermark.
+        rounding: 'down' cuts times finer than a microsecond; without it they are an error.
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
         """
         schema, source, rows = self._host.opened(data, name)
-        stream = Stream(name, schema, _column_named(name, time), _lateness(name, lateness), source)
+        said = _parsed(
+            name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
+        )
+        stream = Stream(
+            name,
+            schema,
+            _column_named(name, time),
+            said.get("lateness", 0),
+            source,
+            arrival=arrival_of(said),
+            rounding=said.get("rounding", "error"),
+        )
         known = _measured(data, time, rows) if rate is None else Statistics(_rate(name, rate), rows)
         self.catalog.add(replace(stream, statistics=replace(known, distinct=dict(distinct or {}))))
 
-    def table(self, name: str, data: Any) -> None:
-        """Declare a static table, read once when a query starts. `data` is as for `stream`."""
+    def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
+        """Declare a static table, read once when a query starts. `data` and `rounding` are as for `stream`."""
         schema, source, rows = self._host.opened(data, name)
-        self.catalog.add(Table(name, schema, source, statistics=Statistics(rows=rows)))
+        said = _parsed(name, rounding=rounding)
+        statistics = Statistics(rows=rows)
+        self.catalog.add(Table(name, schema, source, statistics=statistics, rounding=said.get("rounding", "error")))
 
     def sql(self, text: str) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet."""
@@ -164,11 +190,8 @@ class Query:
         session = Session()
         session._host = self._host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            if isinstance(relation, Stream):
-                lateness = f"{relation.lateness_us} microseconds"
-                session.stream(relation.name, tables[relation.name], time=relation.time, lateness=lateness)
-            else:
-                session.table(relation.name, tables[relation.name])
+            schema, source, rows = self._host.opened(tables[relation.name], relation.name)
+            session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
         plan = session.sql(self.plan.sql).plan
         return Query(replace(plan, options=replace(plan.options, archive="none")), self._host)
 
@@ -198,11 +221,17 @@ def _column_named(name: str, time: object) -> str:
     return time
 
 
-def _lateness(name: str, lateness: str) -> int:
+def _parsed(name: str, **given: Any) -> dict[str, Any]:
+    """Options as values; those that were not given are left out."""
+    said = {option: value for option, value in given.items() if value is not None}
+    return {option: _read(name, option, PARSERS[option], value) for option, value in said.items()}
+
+
+def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:
     try:
-        return parse_interval(lateness)
+        return parse(value)
     except ValueError as error:
-        raise CatalogError(f"the lateness of stream {name!r}: {error}") from None
+        raise CatalogError(f"the {option} of {name!r}: {error}") from None
 
 
 def _rate(name: str, rate: float | str) -> float:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from watersmeet.engine.source_options import check_source_options
 from watersmeet.engine.sources import source_from_options
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
+from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate
-from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, parse_script
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Query
@@ -82,6 +83,7 @@ def declare(
     opener: Opener = open_in_process,
 ) -> None:
     """Add the stream or table of a CREATE statement to the catalog."""
+    check_source_options(statement, text, on_spark=opener is not open_in_process)
     needed = open_sources or statement.schema is None
     opened = opener(statement) if needed else (statement.schema, None, None)
     try:
@@ -94,11 +96,14 @@ def _relation(statement: CreateStream | CreateTable, opened: Opened, text: str) 
     schema, source, rows = opened
     distinct = _hint(statement, "distinct", parse_distinct, text) or {}
     statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, _as_declared(distinct, schema))
+    said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
+    rounding = said["rounding"] or "error"
     if isinstance(statement, CreateTable):
-        return Table(statement.name, schema, source, statement.options, statistics)
-    time = _time_column(statement, schema, text)
-    lateness_us = _lateness(statement, text)
-    return Stream(statement.name, schema, time, lateness_us, source, statement.options, statistics)
+        return Table(statement.name, schema, source, statement.options, statistics, rounding)
+    time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
+    return Stream(
+        statement.name, schema, time, lateness_us, source, statement.options, statistics, arrival_of(said), rounding
+    )
 
 
 def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:
@@ -112,10 +117,6 @@ def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:
         sql=text,
         span=statement.name_span,
     )
-
-
-def _lateness(statement: CreateStream, text: str) -> int:
-    return _hint(statement, "lateness", parse_interval, text) or 0
 
 
 def _hint(statement: CreateStream | CreateTable, name: str, parse: Callable[[str], T], text: str) -> T | None:

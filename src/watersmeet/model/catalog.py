@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError
+from watersmeet.model.arrival import Arrival
 from watersmeet.model.time import normalized_time_type
 
 
@@ -30,7 +31,7 @@ class Stream:
     """A stream: its columns, which of them is the event time, and how disordered rows may arrive.
 
     `source` is whatever the host reads it from: in-process an object of engine.sources, or None for a stream
-    that only has a schema (enough for EXPLAIN).
+    that only has a schema (enough for EXPLAIN). `rounding` says what becomes of times finer than a microsecond.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Stream:
     source: Any = None
     options: Mapping[str, str] = field(default_factory=dict)
     statistics: Statistics = Statistics()
+    arrival: Arrival = field(default_factory=Arrival)
+    rounding: str = "error"
 
     def __post_init__(self) -> None:
         index = self.schema.get_field_index(self.time)
@@ -70,6 +73,7 @@ class Table:
     source: Any = None
     options: Mapping[str, str] = field(default_factory=dict)
     statistics: Statistics = Statistics()
+    rounding: str = "error"
 
     def __post_init__(self) -> None:
         _check_columns(self.name, self.schema, self.statistics)

@@ -15,6 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 from watersmeet.engine.conform import check_columns
 from watersmeet.engine.formats import ALIASES, SUFFIXES
 from watersmeet.engine.providers import is_provided
+from watersmeet.engine.source_options import OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.packed import ParquetStream
@@ -22,7 +23,6 @@ from watersmeet.spark.provided import as_files
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
-OURS = frozenset({"source", "path", "time", "lateness", "packed", "rate", "distinct"})
 FILES = frozenset({"parquet", "csv", "json", "orc"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
 FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are
@@ -69,7 +69,7 @@ class _Input:
         self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
         self.kind = ALIASES.get(written, written)
-        passed = {key: value for key, value in options.items() if key.lower() not in OURS}
+        passed = {_for_spark(key): value for key, value in options.items() if key.lower() not in OF_STREAMS}
         named = {key.lower() for key in passed}
         defaults = dict(DEFAULTS.get(self.kind, {})) | ({"sep": "\t"} if written == "tsv" else {})
         if "delimiter" in named:
@@ -157,6 +157,11 @@ class _Input:
         if df.schema == wanted:
             return df
         return df.select(*(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in wanted))
+
+
+def _for_spark(name: str) -> str:
+    """The name by which Spark's reader knows an option: `spark.NAME` goes on as NAME."""
+    return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
 
 
 def options_of(statement: CreateStream | CreateTable) -> Mapping[str, str]:

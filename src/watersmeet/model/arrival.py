@@ -1,0 +1,94 @@
+"""How the rows of a stream come: in which order they are read, how late they may be, and what is done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from watersmeet.model.time import parse_interval
+
+READ = ("time", "arrival")
+ON_LATE = ("count", "error")
+ROUNDING = ("error", "down")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What is declared of a stream beside its lateness.
+
+    read: input that is at hand as a whole is read in the order of its event times, or as it arrives. on_late: whether
+    rows that come too late are counted or end the run. idle_us: after that much silence a stream no longer holds the
+    watermark back. max_future_us: a row further ahead of the wall clock moves no watermark. says_lateness: whether
+    the lateness was declared, be it 0.
+    """
+
+    read: str = "time"
+    on_late: str = "count"
+    idle_us: int | None = None
+    max_future_us: int | None = None
+    says_lateness: bool = False
+
+    @property
+    def in_time_order(self) -> bool:
+        return self.read == "time"
+
+
+def interval_us(given: str | timedelta) -> int:
+    """Microseconds of an interval as text or as Python has it. Raises ValueError with a sentence.
+
+    >>> interval_us("2 seconds"), interval_us(timedelta(minutes=1))
+    (2000000, 60000000)
+    """
+    if isinstance(given, timedelta):
+        return given // timedelta(microseconds=1)
+    if not isinstance(given, str):
+        raise ValueError(f"{given!r} is not an interval; write for example '30 seconds', or give a datetime.timedelta")
+    return parse_interval(given)
+
+
+def _positive_us(given: str | timedelta) -> int:
+    us = interval_us(given)
+    if us <= 0:
+        raise ValueError(f"{given!r} is no length of time; write for example '30 seconds'")
+    return us
+
+
+def _not_negative_us(given: str | timedelta) -> int:
+    us = interval_us(given)
+    if us < 0:
+        raise ValueError(f"{given!r} is negative; write '0 seconds' or more")
+    return us
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(given: str) -> str:
+        word = str(given).lower()
+        if word not in words:
+            raise ValueError(f"{given!r} is not one of {', '.join(map(repr, words))}")
+        return word
+
+    return parse
+
+
+# How each option of a stream is read. Every one raises ValueError with a sentence that says what would do.
+PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "lateness": _not_negative_us,
+    "read": _one_of(READ),
+    "on_late": _one_of(ON_LATE),
+    "idle": _positive_us,
+    "max_future": _not_negative_us,
+    "rounding": _one_of(ROUNDING),
+}
+
+
+def arrival_of(parsed: Mapping[str, Any]) -> Arrival:
+    """The arrival that options say, by name and read already; those that nobody said are missing or None."""
+    return Arrival(
+        read=parsed.get("read") or "time",
+        on_late=parsed.get("on_late") or "count",
+        idle_us=parsed.get("idle"),
+        max_future_us=parsed.get("max_future"),
+        says_lateness=parsed.get("lateness") is not None,
+    )
