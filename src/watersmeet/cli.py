@@ -52,6 +52,7 @@ def _options(
 
 @app.command()
 def run(
+    context: typer.Context,
     file: Script,
     engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.spark,
     available_now: Annotated[
@@ -81,20 +82,28 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
 ) -> None:
     """Run every query of a script; a bare SELECT prints to the console."""
+    _check_options(context, engine)
     text = _text_of(file)
     try:
         if engine is Engine.local:
             _run_in_process(text, batch_rows, final, quiet)
-        elif final:
-            _fail(
-                "--final goes with --engine local; on Spark apply the changes to a table, see docs/spark.md", BAD_INPUT
-            )
         else:
             settings = _settings(conf or [])
             choices = (available_now, _interval(trigger), checkpoint, buckets)
             _run_on_spark(text, choices, (master, settings, remote), quiet)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
+
+
+def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, ...] = ()) -> None:
+    """Refuse options that the chosen engine does not read; those of `read` any engine does."""
+    from watersmeet.cli_engines import misplaced
+
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    wrong = list(misplaced(set(given) - set(read), engine.value))
+    if wrong:
+        _fail("\n".join([*wrong, "hint: leave it out" if len(wrong) == 1 else "hint: leave them out"]), BAD_INPUT)
 
 
 def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> None:
@@ -237,6 +246,7 @@ def advise(
 
 @app.command()
 def complete(
+    context: typer.Context,
     file: Script,
     archive: Annotated[
         str | None, typer.Option(metavar="DIR", help="The archive, if it is not where the query's OPTIONS say.")
@@ -261,6 +271,7 @@ def complete(
     from watersmeet.engine.archive.command import Asked, complete_script
     from watersmeet.engine.interrupt import Interrupts
 
+    _check_options(context, engine, read=("checkpoint",))
     text, interrupts = _text_of(file), Interrupts(_tell, "chunk")
     asked = Asked(archive, checkpoint, into, chunk_rows, again)
     try:
@@ -291,6 +302,7 @@ def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: 
 
 @app.command()
 def check(
+    context: typer.Context,
     file: Script,
     sample: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Take the first N rows of each stream; by default all.")
@@ -303,6 +315,7 @@ def check(
 
     Exit 0: all are equal; 1: one differs, and the first instant at which it does is shown.
     """
+    _check_options(context, engine)
     text = _text_of(file)
     try:
         equal = _check_on_spark(text, sample, master, quiet) if engine is Engine.spark else _check(text, sample, quiet)

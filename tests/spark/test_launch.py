@@ -14,7 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.harness import ROOT, SHORT_LIVED
-from watersmeet.spark.launch import CHANGELOG, PROVIDER, ROCKSDB, driver_memory_mb, ensure_settings, start_spark
+from watersmeet.spark.launch import (
+    CHANGELOG,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    driver_memory_mb,
+    ensure_settings,
+    start_spark,
+)
 from watersmeet.spark.run import Choices, SparkRun
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -29,6 +37,17 @@ def test_a_session_of_the_user_gets_what_state_needs(spark: SparkSession) -> Non
     assert session.conf.get(PROVIDER) == ROCKSDB
     assert session.conf.get(CHANGELOG) == "false"  # the user's own choice
     assert ensure_settings(session) == []
+
+
+def test_a_session_gets_a_task_per_core_unless_it_says_how_many(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.unset(PARTITIONS)
+    assert session.conf.get(PARTITIONS) == "200"
+    assert PARTITIONS in ensure_settings(session)
+    assert session.conf.get(PARTITIONS) == "2"
+    session.conf.set(PARTITIONS, "5")
+    ensure_settings(session)
+    assert session.conf.get(PARTITIONS) == "5"
 
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:

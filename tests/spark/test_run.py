@@ -164,14 +164,25 @@ def test_another_run_does_not_touch_what_is_there(spark: SparkSession, data: Pat
     assert written() == before
 
 
-@pytest.mark.soak
-def test_a_changed_query_is_refused_and_the_checkpoint_stays(spark: SparkSession, data: Path) -> None:
+def test_a_changed_query_is_refused_at_its_start_and_the_checkpoint_stays(spark: SparkSession, data: Path) -> None:
+    """No rows have come since, so that nothing but the start can tell."""
     run(spark)
+    changed = SCRIPT.replace("1 SECOND", "2 SECONDS")
+    with pytest.raises(SetupError) as refused:
+        run(spark, changed)
+    assert str(refused.value) == (
+        f"{data}/ck belongs to another query:\n{JOIN}\n"
+        "hint: start the changed query with a new checkpoint, or go back to the query that wrote this one"
+    )
+    with pytest.raises(SetupError, match=r"made with 2 buckets, and this run has 3\nhint: go on with --buckets 2"):
+        run(spark, buckets=3)
+    Path("ck/watersmeet.json").unlink()  # as of a checkpoint from before there was such a file
+    with pytest.raises(SetupError, match="ck belongs to another query, or to the same one with other columns"):
+        run(spark, changed)
     arrive(data, 1)
-    with pytest.raises(DataError, match="belongs to another query"):
-        run(spark, SCRIPT.replace("1 SECOND", "2 SECONDS"))
-    run(spark)
+    run(spark, " ".join(SCRIPT.replace("1 SECOND", "1000 MILLISECONDS").split()))
     assert written() == in_process()
+    assert Path("ck/watersmeet.json").exists()
 
 
 @pytest.mark.parametrize(

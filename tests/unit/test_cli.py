@@ -130,6 +130,41 @@ def test_bad_usage_is_told(data: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "watersmeet 0.1.0" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("engine", "options", "told"),
+    [
+        ("local", ["--checkpoint", "ck", "--trigger", "5 seconds"],
+         ["--checkpoint goes with --engine spark: in-process a run keeps no checkpoint", "--trigger goes with"]),
+        ("local", ["--master", "local[2]"], ["--master goes with --engine spark: in-process there is no Spark"]),
+        ("local", ["--remote", "sc://here:1"], ["--remote goes with --engine spark"]),
+        ("local", ["--conf", "spark.ui.enabled=true"], ["--conf goes with --engine spark"]),
+        ("local", ["--buckets", "4"], ["--buckets goes with --engine spark"]),
+        ("spark", ["--final"], ["--final goes with --engine local: on Spark apply the changes to a table"]),
+        ("spark", ["--batch-rows", "65536"], ["--batch-rows goes with --engine local: on Spark the source says"]),
+        ("spark", ["--master", "local[*]", "--remote", "sc://here:1"], ["--master does not go with --remote"]),
+        ("spark", ["--trigger", "1 second", "--available-now"], ["--trigger does not go with --available-now"]),
+    ],
+)  # fmt: skip
+def test_options_that_would_not_be_read_are_refused(
+    data: Path, capsys: pytest.CaptureFixture[str], engine: str, options: list[str], told: list[str]
+) -> None:
+    """Before anything is read or started: also where they say what holds anyway."""
+    assert run(STREAMS + JOIN, "--engine", engine, *options) == 2
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert len(lines) == len(told) + 1
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=False))
+    assert lines[-1].startswith("hint: leave ")
+    assert shown.out == ""
+
+
+def test_other_commands_refuse_what_they_would_not_read_too(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(STREAMS + JOIN, "--master", "local[2]", command="check") == 2
+    assert "--master goes with --engine spark" in capsys.readouterr().err
+    assert run(STREAMS + JOIN, "--engine", "local", "--master", "local[2]", command="complete") == 2
+    assert "--master goes with --engine spark" in capsys.readouterr().err
+
+
 def test_without_spark_the_way_out_is_told(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

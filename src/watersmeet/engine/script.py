@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from watersmeet.engine.sink_options import check_sink_options
 from watersmeet.engine.source_options import check_source_options
 from watersmeet.engine.sources import source_from_options
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
@@ -56,6 +57,7 @@ def read_script(
                 declare(statement, known, text, open_sources=open_sources, opener=opener)
             case CreateSink():
                 _check_new(statement, jobs, text)
+                check_sink_options(statement, text, on_spark=opener is not open_in_process)
                 jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
             case Query():
                 jobs.append(Job(f"query {len(jobs) + 1}", bind_query(statement, known, text), CONSOLE))

@@ -54,7 +54,8 @@ class FileSink:
 
 
 def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) -> Sink:
-    """The sink that WITH (sink = …, path = …, mode = …) asks for; options of other hosts are left alone."""
+    """The sink that WITH (sink = …, path = …, mode = …) asks for. Options that nothing reads are refused before, where
+    the script is read."""
     given = {key.lower(): value for key, value in options.items()}
     kind, path = kind_and_path(name, given)
     if path is None:

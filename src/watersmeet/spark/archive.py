@@ -76,11 +76,18 @@ def _property(name: str) -> str | None:
 
 def with_archive(plan: Plan) -> Plan:
     """The plan with an archive that is there, under a name that does not depend on where a worker runs."""
+    there = with_archive_path(plan)
+    if there.shedding is not None and there.shedding.archive is not None:
+        Archive.for_writing(Path(there.shedding.archive), plan)
+    return there
+
+
+def with_archive_path(plan: Plan) -> Plan:
+    """The plan with its archive, if it has one, under that name; nothing is made yet."""
     shedding = plan.shedding
     if shedding is None or shedding.archive is None:
         return plan
     path = Path(shedding.archive).expanduser().absolute()
-    Archive.for_writing(path, plan)
     return replace(plan, options=replace(plan.options, archive=str(path)))
 
 

@@ -12,6 +12,7 @@ from watersmeet.operators.admission import Admission
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.plan.expressions import Column
+from watersmeet.plan.meaning import meaning_of
 from watersmeet.plan.nodes import Input, Plan, windows_below
 from watersmeet.plan.partitioning import Dimension, Partitioning
 from watersmeet.plan.strategy import Code
@@ -78,5 +79,13 @@ class ContinuousJob(SparkJob):
     def retention_us(self, alias: str) -> int:
         return min(FOREVER_US, self._pipeline.leaves[alias].reach_us)
 
+    def grid(self) -> list[str]:
+        """By place, not by alias, which may be written in any case."""
+        columns = [code.expression for one in self.streams for code in self.keys_of(one)]
+        return [
+            f"{d.size} {[column.name for column in columns if isinstance(column, Column)]}"
+            for d in self.partitioning.dimensions
+        ]
+
     def meaning(self) -> list[str]:
-        return [repr(self.plan.root), self.plan.options.boundary]
+        return [meaning_of(self.plan.root), self.plan.options.boundary]

@@ -59,7 +59,7 @@ def dataframe(
             hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
         )
     out = spark_schema(job.plan.output_schema)
-    if _is_stateless(job):
+    if is_stateless(job):
         (source,) = sources.values()
         assert not isinstance(source, Following)
         df = source.dataframe(spark, job.streams[0].schema) if isinstance(source, ParquetStream) else source
@@ -124,7 +124,7 @@ def _packet_of(table: Table) -> bytes:
     return to_packet([conform(batch, table.schema) for batch in rows.to_batches()], table.schema)
 
 
-def _is_stateless(job: SparkJob) -> bool:
+def is_stateless(job: SparkJob) -> bool:
     """One stream, alone or with static tables, and no rows to count: every row is answered by itself."""
     return isinstance(job, JoinJob) and len(job.streams) == 1 and not job.counts_rows
 

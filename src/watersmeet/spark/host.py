@@ -25,7 +25,7 @@ from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
-from watersmeet.spark.launch import ensure_settings
+from watersmeet.spark.launch import cores, ensure_settings
 from watersmeet.spark.listener import listener_of
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.sample import sampled
@@ -125,11 +125,8 @@ def _last_event_us(plan: Plan) -> int:
 
 
 def default_buckets(spark: SparkSession) -> int:
-    """One bucket per core that Spark has by default; the number of shuffle partitions where that is not known."""
-    try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
-    except Exception:  # Spark Connect has no context
-        return max(1, int(spark.conf.get("spark.sql.shuffle.partitions", "8") or 8))
+    """One bucket per core that Spark has by default."""
+    return cores(spark)
 
 
 def partitioning_text(job: SparkJob) -> str:

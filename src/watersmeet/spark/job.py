@@ -139,9 +139,12 @@ class SparkJob(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        grid = [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *grid, *self.meaning()]
+        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    def grid(self) -> list[str]:
+        """Where rows lie in the state."""
+        return [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
 
     @abstractmethod
     def meaning(self) -> list[str]:

@@ -6,6 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +63,8 @@ def start_spark(
     if SparkContext._active_spark_context is None:
         _launch(_start_conf(master, chosen, app_name))
     spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
-    if PARTITIONS not in chosen:  # every partition runs a Python task in every batch, with rows or without
-        spark.conf.set(PARTITIONS, str(spark.sparkContext.defaultParallelism))
+    if PARTITIONS not in chosen:
+        spark.conf.set(PARTITIONS, str(cores(spark)))
     return spark
 
 
@@ -70,14 +72,28 @@ def ensure_settings(spark: SparkSession) -> list[str]:
     """Give a user's session what stateful queries cannot do without, and tell which settings were changed.
 
     Spark keeps the state of arbitrary operators only in RocksDB, and with changelogs a batch writes what it
-    changed instead of everything. Other settings are left as they are. They apply to queries that start
-    from now on; a running one keeps its own.
+    changed instead of everything. Every shuffle partition runs a Python task in every batch, with rows or without,
+    so that Spark's 200 are far too many. Other settings, and what the user has set, are left as they are. They
+    apply to queries that start from now on; a running one, and a checkpoint, keep their own.
     """
     changed = []
     for name, value in ((PROVIDER, ROCKSDB), (CHANGELOG, "true"), (COUNTING, "false")):
         if name == PROVIDER or spark.conf.get(name, None) is None:
             changed += _set(spark, name, value)
+    if PARTITIONS not in spark.conf.getAll:  # which has what somebody set, not Spark's defaults
+        changed += _set(spark, PARTITIONS, str(cores(spark)))
     return changed
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks Spark runs at once, as it knows by itself."""
+    if not is_connect(spark):
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    # Spark Connect has no context to ask, but a plan of its own making shows the number, without a job.
+    with redirect_stdout(StringIO()) as told:
+        spark.range(1).explain()
+    splits = re.search(r"splits=(\d+)", told.getvalue())
+    return max(1, int(splits.group(1))) if splits else int(spark.conf.get(PARTITIONS, "8") or 8)
 
 
 def _set(spark: SparkSession, name: str, value: str) -> list[str]:
@@ -130,6 +146,7 @@ def _connected(remote: str, chosen: Mapping[str, str], app_name: str) -> SparkSe
         except Exception as error:
             if name in chosen:
                 raise SetupError(f"{name} cannot be set on {remote}: {str(error).splitlines()[0]}") from None
+    ensure_settings(spark)
     return spark
 
 
@@ -139,6 +156,11 @@ def _let_workers_import_us() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if Path(home).name not in ("site-packages", "dist-packages") and home not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [home, *paths]))
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether Spark runs elsewhere, behind Spark Connect."""
+    return not hasattr(spark, "_jsc")
 
 
 def is_local(master: str) -> bool:

@@ -145,7 +145,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
 def _told(rows: Any, observed: str) -> list[dict[str, Any]]:
     """What buckets told, of all stages of a query."""
     stages = [row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)]
-    return [json.loads(text) for row in stages for text in row.asDict().get(TOLD) or ()]
+    return [json.loads(text) for row in stages for text in _by_name(row).get(TOLD) or ()]
 
 
 def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
@@ -161,7 +161,16 @@ def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
 
 def _counts(row: Any) -> dict[str, int]:
     """The values of an observed row; a batch without rows has no sums."""
-    return {} if row is None else {name: int(value or 0) for name, value in row.asDict().items() if name != TOLD}
+    return {} if row is None else {name: int(value or 0) for name, value in _by_name(row).items() if name != TOLD}
+
+
+def _by_name(row: Any) -> dict[str, Any]:
+    """An observed row by the names of its columns. Over Spark Connect it has two: its values, and their schema."""
+    named: dict[str, Any] = row.asDict()
+    if set(named) != {"values", "schema"} or not isinstance(named["schema"], dict):
+        return named
+    names = [field["name"] for field in named["schema"]["fields"]]
+    return dict(zip(names, named["values"], strict=True))
 
 
 def _watermark_us(progress: Any, before: int) -> int:

@@ -20,9 +20,11 @@ from watersmeet.engine.script import Job, read_script
 from watersmeet.errors import SetupError, UnsupportedError, WatersmeetError
 from watersmeet.spark import hot
 from watersmeet.spark.archive import follow
+from watersmeet.spark.checkpoint import Checkpoint, Owner
 from watersmeet.spark.dataframe import dataframe
 from watersmeet.spark.errors import first_useful_line, ours_in
 from watersmeet.spark.host import default_buckets
+from watersmeet.spark.launch import is_connect
 from watersmeet.spark.progress import ANSWER, Batch, Tally
 from watersmeet.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.spark.sources import open_on_spark
@@ -91,15 +93,27 @@ class SparkRun:
         tell = on_batch or (lambda running, batch: None)
         with self._checkpoints() as checkpoints:
             sinks = [SparkSink(job, folder) for job, folder in zip(self.jobs, checkpoints, strict=True)]
+            owners = self._owners(sinks)
             running: list[Running] = []
             try:
                 for sink in sinks:
                     running.append(self._start(sink))
+                    if sink.checkpoint in owners:
+                        Checkpoint(self.spark, sink.checkpoint).note(owners[sink.checkpoint])
                 self._watch(running, tell)
             finally:
                 for one in running:
                     _end(one)
             return running
+
+    def _owners(self, sinks: list[SparkSink]) -> dict[str, Owner]:
+        """The queries that the checkpoints are certain to belong to; one of another query is refused."""
+        if self.choices.checkpoint is None:
+            return {}
+        owners = {sink.checkpoint: Owner.of(sink.job.plan, self.buckets) for sink in sinks}
+        return {
+            folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
+        }
 
     def _start(self, sink: SparkSink) -> Running:
         df = dataframe(self.spark, sink.job.plan, self.buckets)
@@ -139,7 +153,7 @@ class SparkRun:
         if self.choices.checkpoint is not None:
             yield checkpoint_folders(self.choices.checkpoint, self.jobs)
             return
-        if not hasattr(self.spark, "_jsc"):
+        if is_connect(self.spark):
             raise SetupError("on Spark Connect a query needs a checkpoint that its server can reach; add --checkpoint")
         made = tempfile.mkdtemp(prefix="watersmeet-checkpoint-")
         try:

@@ -18,6 +18,7 @@ from watersmeet.engine.console import ConsoleSink
 from watersmeet.engine.formats import ALIASES, SUFFIXES
 from watersmeet.engine.script import Job
 from watersmeet.engine.sinks import MODES
+from watersmeet.engine.source_options import TO_SPARK
 from watersmeet.errors import SinkError, WatersmeetError
 from watersmeet.spark.errors import first_useful_line
 
@@ -37,7 +38,7 @@ class SparkSink:
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
-        self.options = {key: value for key, value in job.sink.items() if key.lower() not in OURS}
+        self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
         if self.kind == "csv" and "header" not in {key.lower() for key in self.options}:
             self.options["header"] = "true"
         if self.mode not in MODES:
@@ -93,6 +94,11 @@ class SparkSink:
 def is_checkpoint(folder: str) -> bool:
     """Whether a folder of this machine is the checkpoint of a query that has started once."""
     return (Path(folder) / "metadata").is_file()
+
+
+def _for_spark(name: str) -> str:
+    """The name by which Spark's writer knows an option: `spark.NAME` goes on as NAME."""
+    return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
 
 
 def _kind(name: str, written: str, path: str | None) -> str:

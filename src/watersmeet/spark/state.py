@@ -115,6 +115,17 @@ def read_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -
     return State(checkpoint, guard, tuple(sorted(buckets, key=lambda bucket: bucket.bucket)))
 
 
+def read_guard(spark: SparkSession, checkpoint: str) -> str | None:
+    """The fingerprint of the query whose state this is; None before its first rows, or if none can be read."""
+    try:
+        folder = _folder_of(checkpoint)
+        with _in_format_of(spark, folder):
+            meta = _load(spark, folder, "meta", None).where(f"key.bucket = {GUARD}").select("value.manifest").collect()
+    except Exception:  # no batch has ended yet, or Spark cannot read this state: then the guard speaks when it runs
+        return None
+    return bytes(meta[0][0]).decode() if meta else None
+
+
 def _folder_of(checkpoint: str) -> str:
     if "://" in checkpoint:
         return checkpoint

@@ -1,0 +1,85 @@
+"""Options of sinks that nothing reads are refused where they stand, with what was meant."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from watersmeet.engine.script import Job, Opened, read_script
+from watersmeet.errors import OptionError
+from watersmeet.sql.syntax import CreateStream, CreateTable
+
+SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
+STREAM = "CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (path='a.parquet', time='ts');\n"
+
+
+def read(options: str, *, on_spark: bool = False) -> list[Job]:
+    """The jobs of a script with such a sink, as each host reads it."""
+    text = f"{STREAM}CREATE SINK out WITH ({options}) AS SELECT a.k FROM a"
+
+    def as_spark(statement: CreateStream | CreateTable) -> Opened:
+        return SCHEMA, None, None
+
+    return read_script(text, opener=as_spark) if on_spark else read_script(text, open_sources=False)
+
+
+@pytest.mark.parametrize("on_spark", [False, True])
+@pytest.mark.parametrize(
+    ("options", "wrong", "meant"),
+    [
+        ("path='o.csv', delimeter=';'", "delimeter=';'", "did you mean delimiter?"),
+        ("path='o.csv', sepp=';'", "sepp=';'", "did you mean sep?"),
+        ("path='o.parquet', compresion='gzip'", "compresion='gzip'", "did you mean compression?"),
+        ("path='o.json', MODUS='append'", "MODUS='append'", "did you mean mode?"),
+        ("path='o.json', delimiter=';'", "delimiter=';'", "the options of a json sink are sink, path, mode"),
+        ("sink='console', limits=5", "limits=5", "did you mean limit?"),
+        ("sink='console', path='o'", "path='o'", "the options of a console sink are sink, limit"),
+        ("path='o.csv', limit=5", "limit=5", "the options of a csv sink are"),
+        ("path='o.csv', header='yes'", "header='yes'", "write header = 'true' or header = 'false'"),
+        ("path='o.csv', checkpointLocation='ck'", "checkpointLocation='ck'", "--checkpoint DIR"),
+    ],
+)
+def test_an_option_that_nothing_reads_is_refused_with_its_place(
+    options: str, wrong: str, meant: str, on_spark: bool
+) -> None:
+    with pytest.raises(OptionError) as refused:
+        read(options, on_spark=on_spark)
+    told = str(refused.value).splitlines()
+    assert told[2] == " " * told[1].index(wrong) + "^" * len(wrong)
+    assert meant in told[3]
+
+
+@pytest.mark.parametrize("on_spark", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "sink='console', limit=5",
+        "SINK='CSV', Path='o', Mode='overwrite', Header='false', Delimiter=';'",
+        "path='o.parquet', compression='snappy'",
+        "path='o.jsonl', 'spark.pretty'='true'",
+    ],
+)
+def test_options_that_are_read_are_taken(options: str, on_spark: bool) -> None:
+    assert len(read(options, on_spark=on_spark)) == 1
+
+
+@pytest.mark.parametrize(
+    "options", ["path='o.csv', quoteAll='true'", "path='o.json', ignoreNullFields='false'",
+                "path='o.parquet', 'parquet.block.size'='1000000'", "path='o.csv', retention='1 day'"]
+)  # fmt: skip
+def test_options_of_sparks_writers_go_with_spark(options: str) -> None:
+    assert len(read(options, on_spark=True)) == 1
+    with pytest.raises(OptionError, match=r"(?s)one of Spark's own writer.*run it with --engine spark"):
+        read(options)
+
+
+def test_a_format_that_others_brought_to_spark_knows_its_options() -> None:
+    assert len(read("sink='kafka', topic='t', 'kafka.bootstrap.servers'='h:1'", on_spark=True)) == 1
+
+
+def test_an_option_for_sparks_writer_goes_on_under_its_own_name(tmp_path) -> None:
+    pytest.importorskip("pyspark")
+    from watersmeet.spark.sinks import SparkSink
+
+    (job,) = read(f"sink='csv', path='{tmp_path}/o', 'spark.quoteAll'='true'", on_spark=True)
+    assert SparkSink(job, str(tmp_path / "ck")).options == {"quoteAll": "true", "header": "true"}

@@ -1,0 +1,36 @@
+"""The numbers of a batch, from what Spark tells of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyspark")
+from pyspark.sql import Row
+
+from watersmeet.spark.progress import ANSWER, Tally
+
+
+def progress(**observed: Row) -> SimpleNamespace:
+    return SimpleNamespace(
+        batchId=3, timestamp="2026-01-01T00:00:00Z", durationMs={"addBatch": 1, "triggerExecution": 1500},
+        eventTime={}, numInputRows=1, observedMetrics=observed,
+    )  # fmt: skip
+
+
+def over_connect(**values: object) -> Row:
+    """As Spark Connect sends an observed row: its values in one column, their schema in another."""
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in values]
+    return Row(values=list(values.values()), schema={"type": "struct", "fields": fields})
+
+
+@pytest.mark.parametrize("row", [Row, over_connect], ids=["classic", "connect"])
+def test_observed_rows_are_read_however_they_come(row) -> None:
+    told = ['{"bucket": 1, "results": 4}']
+    observed = {"watersmeet": row(rows_in=20, late_rows=2, results=None, told=told), ANSWER: row(results=7)}
+    batch = Tally().add(progress(**observed))
+    assert batch is not None
+    assert (batch.number, batch.seconds) == (3, 1.5)
+    assert (batch.metrics.rows_in, batch.metrics.late_rows, batch.metrics.results) == (20, 2, 7)
+    assert batch.metrics.buckets[1].results == 4
