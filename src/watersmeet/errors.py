@@ -93,6 +93,10 @@ class SetupError(WatersmeetError):
     """Something that must be installed or set up around the library is missing or too old."""
 
 
+class UnsafeFolderError(SetupError):
+    """A folder for scratch files that somebody else could have prepared, or could still change."""
+
+
 def underline(sql: str, span: tuple[int, int]) -> str:
     """The line of `sql` that holds `span` (start, end offsets), with carets beneath it; of a long line a part."""
     start = max(0, min(span[0], len(sql)))
