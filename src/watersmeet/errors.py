@@ -85,6 +85,10 @@ class DataError(WatersmeetError):
     """The rows themselves break a promise, such as a NULL event time."""
 
 
+class StaleResultsError(WatersmeetError):
+    """Results of a join were asked for after its windows had moved on."""
+
+
 class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 
