@@ -85,12 +85,20 @@ class DataError(WatersmeetError):
     """The rows themselves break a promise, such as a NULL event time."""
 
 
+class StaleResultsError(WatersmeetError):
+    """Results of a join were asked for after its windows had moved on."""
+
+
 class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 
 
 class SetupError(WatersmeetError):
     """Something that must be installed or set up around the library is missing or too old."""
+
+
+class UnsafeFolderError(SetupError):
+    """A folder for scratch files that somebody else could have prepared, or could still change."""
 
 
 def underline(sql: str, span: tuple[int, int]) -> str:

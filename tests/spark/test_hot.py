@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from watersmeet.private_folders import made_private, private_folder
 from watersmeet.spark import hot
 
 pytestmark = pytest.mark.usefixtures("warm_copies")
@@ -111,6 +112,7 @@ def test_a_file_with_wrong_bytes_never_raises(position):
 def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
     monkeypatch.setenv(hot.HOT_DIR, "/proc/nowhere")
     hot.keep("q", 0, 1, 11, value())
+    assert "/proc/nowhere" in (hot.trouble() or "")
     as_another_worker()
     assert hot.fetch("q", 0, 1, 11) is None
 
@@ -121,12 +123,13 @@ def test_no_temporary_files_stay(warm_copies):
     assert [path.name for path in hot.folder_of("q").iterdir()] == ["0"]
 
 
-def test_what_dead_executors_left_is_swept(warm_copies):
+def test_what_dead_executors_left_is_swept():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, living = warm_copies / f"old.{ended.pid}", warm_copies / f"other.{os.getpid()}"
+    base = made_private(hot.base_folder())
+    left, living = base / f"old.{ended.pid}", base / f"other.{os.getpid()}"
     for folder in (left, living):
-        folder.mkdir(parents=True)
+        folder.mkdir()
         (folder / "0").write_bytes(b"x")
     hot.keep("q", 0, 1, 11, value())
     assert (left.exists(), living.exists()) == (False, True)
@@ -152,11 +155,14 @@ def test_writers_at_the_same_time_leave_one_whole_copy():
         pool.starmap(_write_often, [(worker, 20) for worker in range(3)])
     path = hot.base_folder() / f"q.{parent}" / "0"
     version, nonce, *_ = hot._HEAD.unpack_from(path.read_bytes(), 0)
-    found = hot._load(path, version, nonce)
+    with private_folder(path.parent) as folder:
+        found = hot._load(folder, path.name, version, nonce)
     assert (found["worker"], found["version"]) == (nonce, version)
     assert np.array_equal(found["data"], np.full(50_000, nonce))
     assert [p.name for p in path.parent.iterdir()] == ["0"]
 
 
 def test_the_folder_can_be_chosen(warm_copies: Path):
-    assert hot.folder_of("q").parent == warm_copies
+    hot.keep("q", 0, 1, 11, value())
+    assert hot.folder_of("q").parent.parent == warm_copies
+    assert (hot.folder_of("q") / "0").is_file()

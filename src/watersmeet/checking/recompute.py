@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from watersmeet.errors import SetupError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import cast_timestamps
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.private_folders import temporary_folder
 from watersmeet.reference.continuous import change_log, instants, snapshots
 from watersmeet.reference.join import answer
 from watersmeet.reference.values import present
@@ -162,8 +164,11 @@ def _database() -> Any:
     """One for the process: starting a database takes longer than most checks."""
     import duckdb
 
-    database = duckdb.connect()
-    atexit.register(database.close)
+    spilled = ExitStack()  # by itself DuckDB would spill to the working folder
+    folder = spilled.enter_context(temporary_folder("check-"))
+    database = duckdb.connect(config={"temp_directory": str(folder)})
+    spilled.callback(database.close)
+    atexit.register(spilled.close)
     return database
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -20,6 +19,7 @@ from rich.console import Console
 from watersmeet.demo.checking import check, sample, sliced
 from watersmeet.demo.engines import DemoEngine, InProcess, OnSpark, Outcome, tell
 from watersmeet.demo.traffic import CAMERAS, LATENESS, ROWS_PER_SECOND, is_late, sightings
+from watersmeet.private_folders import temporary_folder
 from watersmeet.session import Session
 
 FILES = 10  # per camera; on Spark a micro-batch takes one of each
@@ -98,8 +98,8 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
         return
-    with TemporaryDirectory(prefix="watersmeet-demo-") as made:
-        yield Path(made)
+    with temporary_folder("demo-") as made:
+        yield made
 
 
 def _heading(console: Console, text: str) -> None:

@@ -10,7 +10,7 @@ from watersmeet.model.time import BEGINNING_US
 
 _OPTIONAL = (
     "shed_by_stream", "queue_shed_rows", "archived_rows", "archived_bytes", "lost_between", "recall_is_estimate",
-    "switches", "work", "delays", "buckets",
+    "switches", "work", "delays", "buckets", "cold_because",
 )  # fmt: skip
 
 
@@ -93,7 +93,8 @@ class Metrics(Recall):
     `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process. `buckets`
-    are those that share a memory on Spark, by their number in the state.
+    are those that share a memory on Spark, by their number in the state. `cold_because` says why operators were not
+    kept warm between batches, if something was wrong with the folder for that.
     """
 
     rows_in: int = 0
@@ -113,6 +114,7 @@ class Metrics(Recall):
     kernel_seconds: float = 0.0
     cache_hits: int = 0
     cache_misses: int = 0
+    cold_because: str = ""
     state_bytes: int = 0
     window_rows: int = 0
     watermark_us: int = BEGINNING_US

@@ -13,8 +13,9 @@ from watersmeet.operators.codes import Codes
 from watersmeet.operators.kernels import pair as pair_kernel
 from watersmeet.operators.kernels import star as star_kernel
 from watersmeet.operators.kernels import walk as kernel
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import HALF_WORDS, address, writable_address
 from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.operators.unmoved import Unmoved
 from watersmeet.plan.strategy import Code, Comparison, Route, Step
 
 Table = npt.NDArray[np.int64]
@@ -29,7 +30,12 @@ FIRST_LIST_ROOM = 256
 
 
 class Program:
-    """One route: what never changes is set up once, what depends on the stores is refreshed by `aim`."""
+    """One route: what never changes is set up once, what depends on the stores is refreshed by `_aim`.
+
+    A program is one run at a time: `generation` counts how often it was aimed.
+    """
+
+    generation = 0
 
     def __init__(self, route: Route, windows: ClosedWindows, positions: CodePositions, *, counted: bool) -> None:
         self.route = route
@@ -78,9 +84,11 @@ class Program:
     ) -> Iterator[npt.NDArray[np.int64]]:
         """Row numbers of all combinations with the new rows, in pieces of at most `capacity`.
 
-        Each piece has a row per visited input, the new rows first; it is overwritten by the next piece.
+        Each piece has a row per visited input, the new rows first; it is overwritten by the next piece. Until the
+        last one was asked for, the stores may not change.
         """
         self._aim(stores, probing)
+        unmoved = Unmoved([self, *(stores[step.stream] for step in self.route.steps)])
         state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
         state[kernel.SCALARS, kernel.AT_DEPTH] = -1
         if self._out.shape[1] != capacity:
@@ -94,6 +102,7 @@ class Program:
                 continue
             if count:
                 yield out[:, :count]
+                unmoved.check()
             if state[kernel.SCALARS, kernel.AT_ROW] >= times.size:
                 return
 
@@ -107,12 +116,12 @@ class Program:
                 self.steps.shape[0],
                 address(self._equals),
                 address(self._unequals),
-                address(self._ranges),
+                writable_address(self._ranges),
                 address(self._tests),
                 address(self._runs),
                 address(self.limits),
                 self.choices,
-                address(state),
+                writable_address(state),
                 out,
             )
         )
@@ -120,7 +129,7 @@ class Program:
     def _star(self, times: Times, state: Table, out: Table) -> int:
         if self.steps.shape[0] == 1:
             tables = (address(self.steps), address(self._equals), address(self.limits))
-            return int(pair_kernel.pair(address(times), times.size, *tables, address(state), out))
+            return int(pair_kernel.pair(address(times), times.size, *tables, writable_address(state), out))
         return int(
             star_kernel.star(
                 address(times),
@@ -130,8 +139,8 @@ class Program:
                 address(self._equals),
                 address(self.limits),
                 self.pairwise,
-                address(state),
-                address(self.lists),
+                writable_address(state),
+                writable_address(self.lists),
                 self.lists.shape[1],
                 out,
             )
@@ -139,6 +148,7 @@ class Program:
 
     def _aim(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
         """Write down where everything lies now; appends and expiry move it."""
+        self.generation += 1
         self._keep_alive = list(probing.values())
         own = {d + 1: stores[step.stream] for d, step in enumerate(self.route.steps)}
 
@@ -167,13 +177,13 @@ class Program:
         row[kernel.TAIL], row[kernel.HEAD], row[kernel.SLACK] = store.tail, store.head, store.disorder_us
         if step.access == "hash":
             index = store.hash_indexes[tuple(self.positions[step.stream][code] for code in step.key)]
-            row[kernel.HEADS], row[kernel.SHIFT] = address(index.heads), index.shift
-            row[kernel.FOLLOWING] = address(index.following)
+            row[kernel.HEADS], row[kernel.SHIFT] = address(index.heads, HALF_WORDS), index.shift
+            row[kernel.FOLLOWING] = address(index.following, HALF_WORDS)
         elif step.access == "sorted":
             assert step.sorted_by is not None
             row[kernel.RUN_FROM] = len(runs)
             for run in store.sorted_indexes[self.positions[step.stream][step.sorted_by]].runs:
-                runs.append([address(run.values), address(run.rows), run.values.size])
+                runs.append([address(run.values), address(run.rows, HALF_WORDS), run.values.size])
             row[kernel.RUN_TO] = len(runs)
 
     def _own(self, stores: Stores, code: Code) -> int:

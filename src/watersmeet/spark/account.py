@@ -29,10 +29,12 @@ class Account:
         done["estimated_losses"] = int(counters.losses_are_estimated)
         return done
 
-    def told(self, operator: Operator, bucket: int, memory: Memory | None) -> str | None:
+    def told(
+        self, operator: Operator, bucket: int, memory: Memory | None, cold_because: str | None = None
+    ) -> str | None:
         """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted.
 
-        `memory` is what the bucket may keep.
+        `memory` is what the bucket may keep, `cold_because` why its operator is not kept warm.
         """
         counters, told = operator.counters, dict[str, Any]()
         if memory is not None:
@@ -45,6 +47,8 @@ class Account:
         if counters.work:
             done = _since(self._work, counters.work)
             told["work"] = done | {name: now for name, now in counters.work.items() if name.endswith(NOW)}
+        if cold_because is not None:
+            told["cold_because"] = cold_because
         return json.dumps({"bucket": bucket, **told}) if told else None
 
 

@@ -4,6 +4,10 @@ Spark gives a bucket to any worker, so what one worker keeps to itself another m
 operator is saved to a memory-backed file, its arrays as they are; the next worker maps them without copying.
 Every copy is stamped with the version and the random nonce that the state store holds as well: what a failed
 or abandoned attempt left behind can never pass for the present state.
+
+A copy is code to whoever loads it, so copies lie in a private folder (`watersmeet.private_folders`) and are read only
+if this user wrote them. If the folder or a copy is refused, or nothing can be written, a query goes on without the
+short cut, and `trouble` says why.
 """
 
 from __future__ import annotations
@@ -17,7 +21,10 @@ import struct
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from watersmeet.errors import UnsafeFolderError
+from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
 
 HOT_DIR = "WATERSMEET_HOT_DIR"
 _ALIGN = 64
@@ -34,20 +41,24 @@ class Warm:
 # What this very process used last, by (query, bucket): no need to map what is still at hand.
 _at_hand: dict[tuple[str, int], Warm] = {}
 _swept = False
+_trouble: str | None = None
 
 
 def base_folder() -> Path:
+    """This user's folder of warm copies, in the memory disk unless another place was chosen."""
     chosen = os.environ.get(HOT_DIR)
-    if chosen:
-        return Path(chosen)
     memory = Path("/dev/shm")
-    root = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
-    return root / f"watersmeet-{os.getuid()}"
+    usable = memory.is_dir() and os.access(memory, os.W_OK)
+    return named_after_user(Path(chosen) if chosen else memory if usable else Path(tempfile.gettempdir()))
 
 
 def folder_of(query: str) -> Path:
+    return base_folder() / _name_of(query)
+
+
+def _name_of(query: str) -> str:
     """One folder per query and executor: workers of an executor share their parent, the daemon."""
-    return base_folder() / f"{query}.{os.getppid()}"
+    return f"{query}.{os.getppid()}"
 
 
 def fetch(query: str, bucket: int, version: int, nonce: int) -> Any | None:
@@ -55,46 +66,75 @@ def fetch(query: str, bucket: int, version: int, nonce: int) -> Any | None:
     held = _at_hand.pop((query, bucket), None)  # taken away: an attempt that fails may have changed it
     if held is not None and (held.version, held.nonce) == (version, nonce):
         return held.value
-    with contextlib.suppress(Exception):  # a missing or damaged copy costs speed, not correctness
-        return _load(folder_of(query) / str(bucket), version, nonce)
+    try:
+        with _opened(query) as folder:
+            return _load(folder, str(bucket), version, nonce)
+    except UnsafeFolderError as refused:
+        _note(refused)
+    except Exception:  # a missing or damaged copy costs speed, not correctness
+        pass
     return None
 
 
 def keep(query: str, bucket: int, version: int, nonce: int, value: Any) -> None:
     """Save an operator for whichever worker gets the bucket next."""
     _at_hand[query, bucket] = Warm(version, nonce, value)
-    _sweep()
-    folder = folder_of(query)
-    with contextlib.suppress(OSError):  # a full or missing memory disk costs speed, not correctness
-        folder.mkdir(parents=True, exist_ok=True)
-        _save(folder, bucket, version, nonce, value)
+    try:
+        with _opened(query) as folder:
+            _sweep()
+            _save(folder, bucket, version, nonce, value)
+    except (OSError, UnsafeFolderError) as error:  # a full or missing memory disk costs speed, not correctness
+        _note(error)
+
+
+def trouble() -> str | None:
+    """Why something could not be kept warm, or was not taken, since this was last asked."""
+    global _trouble
+    told, _trouble = _trouble, None
+    return told
 
 
 def discard(query: str) -> None:
     """Remove what a query kept on this machine."""
-    for folder in base_folder().glob(f"{query}.*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    with _base() as base:
+        for folder in base.path.glob(f"{query}.*"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _save(folder: Path, bucket: int, version: int, nonce: int, value: Any) -> None:
+def _base() -> PrivateFolder:
+    return private_folder(base_folder(), HOT_DIR)
+
+
+def _opened(query: str) -> PrivateFolder:
+    with _base() as base:
+        return base.below(_name_of(query))
+
+
+def _note(error: Exception) -> None:
+    global _trouble
+    _trouble = str(error).replace("\n", "; ")
+
+
+def _save(folder: PrivateFolder, bucket: int, version: int, nonce: int, value: Any) -> None:
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     raws = [buffer.raw() for buffer in buffers]
-    temporary = folder / f".{bucket}.{os.getpid()}"
+    temporary = f".{bucket}.{os.getpid()}"
     try:
-        with temporary.open("wb", buffering=0) as file:
+        with folder.write(temporary) as file:
             sizes = struct.pack(f"<{len(raws)}q", *(raw.nbytes for raw in raws))
             head = _HEAD.pack(version, nonce, len(body), len(raws)) + sizes + body
             position = _write(file, head, 0)
             for raw in raws:
                 position = _write(file, raw, position)
-        temporary.replace(folder / str(bucket))
+        folder.replace(temporary, str(bucket))
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            folder.remove(temporary)
         raise
 
 
-def _write(file: Any, data: Any, position: int) -> int:
+def _write(file: BinaryIO, data: Any, position: int) -> int:
     """Write everything and move on to the next aligned position."""
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
     while view.nbytes:
@@ -106,8 +146,8 @@ def _write(file: Any, data: Any, position: int) -> int:
     return end + padding
 
 
-def _load(path: Path, version: int, nonce: int) -> Any | None:
-    with path.open("rb") as file:
+def _load(folder: PrivateFolder, name: str, version: int, nonce: int) -> Any | None:
+    with folder.read(name) as file:
         # A private mapping: writing to the arrays changes this process's pages only.
         mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     found_version, found_nonce, body_size, count = _HEAD.unpack_from(mapped, 0)
@@ -130,7 +170,7 @@ def _load(path: Path, version: int, nonce: int) -> Any | None:
 
 
 def _sweep() -> None:
-    """Once per process: remove what executors left behind that are no more."""
+    """Once per process: remove what executors left behind that are no more. The folder was found private."""
     global _swept
     if _swept:
         return

@@ -7,13 +7,15 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.errors import SetupError
+from watersmeet.errors import SetupError, UnsafeFolderError
+from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
 
 OLDEST = 17
 VECTOR_MODULE = "jdk.incubator.vector"
@@ -126,33 +128,52 @@ def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
     """A folder whose bin/java runs `java` without asking for the vector module."""
     text = _SHIM.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    for folder in _cache_folders(environ):
-        home = folder / name
+    unusable: list[str] = []
+    for cache, chosen_by in _cache_folders(environ):
         try:
-            _write(home / "bin" / "java", text)
-        except OSError:
+            home = _written(cache, chosen_by, name, text)
+        except (OSError, UnsafeFolderError) as error:
+            unusable.append(str(error).partition("\n")[0])
             continue
-        if version_of(home / "bin" / "java") is not None:  # not where programs may not be run
+        if version_of(home / "bin" / "java") is not None:
             return home
-    raise SetupError(f"no folder was found in which a script that starts {java} can be kept and run")
+        unusable.append(f"programs in {cache} cannot be run")
+    raise SetupError(
+        f"no folder was found in which a script that starts {java} can be kept and run: {'; '.join(unusable)}",
+        hint="name a folder of your own (mkdir -m 700) in XDG_CACHE_HOME, or a full Java in JAVA_HOME",
+    )
 
 
-def _cache_folders(environ: MutableMapping[str, str]) -> Iterator[Path]:
+def _cache_folders(environ: MutableMapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Where the script may be kept, and what chooses that."""
     chosen = environ.get("XDG_CACHE_HOME")
     if chosen:
-        yield Path(chosen) / "watersmeet"
+        yield Path(chosen) / "watersmeet", "XDG_CACHE_HOME"
     elif environ.get("HOME"):
-        yield Path(environ["HOME"]) / ".cache" / "watersmeet"
-    yield Path(tempfile.gettempdir()) / f"watersmeet-java-{os.getuid()}"
+        yield Path(environ["HOME"]) / ".cache" / "watersmeet", "XDG_CACHE_HOME"
+    yield named_after_user(Path(tempfile.gettempdir())), "TMPDIR"
 
 
-def _write(path: Path, text: str) -> None:
-    """Write an executable as a whole, so that nobody runs half of it; leave one alone that is right already."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text and os.access(path, os.X_OK):
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(temporary, 0o755)
-    os.replace(temporary, path)
+def _written(cache: Path, chosen_by: str, name: str, text: str) -> Path:
+    """A home with the script as its bin/java, in private folders, because it will be run."""
+    with private_folder(cache, chosen_by) as folder, folder.below(name) as home, home.below("bin") as programs:
+        if not _is_there(programs, text):
+            _write(programs, text)
+        return home.path
+
+
+def _is_there(programs: PrivateFolder, text: str) -> bool:
+    try:
+        with programs.read("java") as file:
+            return file.read() == text.encode() and bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
+    except (OSError, UnsafeFolderError):
+        return False
+
+
+def _write(programs: PrivateFolder, text: str) -> None:
+    """Write an executable as a whole, so that nobody runs half of it."""
+    draft = f".java.{os.getpid()}"
+    with programs.write(draft) as file:
+        file.write(text.encode())
+    os.chmod(programs.path / draft, 0o700)
+    programs.replace(draft, "java")

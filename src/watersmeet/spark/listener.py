@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -42,7 +43,13 @@ class MetricsListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:
         for name in event.progress.observedMetrics or {}:
             if name in self.tallies:
-                self.tallies[name].add(event.progress)
+                self._add(self.tallies[name], event.progress)
+
+    def _add(self, tally: Tally, progress: Any) -> None:
+        known = tally.total.cold_because
+        tally.add(progress)
+        if tally.total.cold_because != known:
+            warnings.warn(f"state is not kept warm between batches: {tally.total.cold_because}", stacklevel=1)
 
     def onQueryIdle(self, event: Any) -> None:
         pass

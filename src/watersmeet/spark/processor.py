@@ -128,7 +128,7 @@ class BucketProcessor(StatefulProcessor):
         counts = account.numbers(operator)
         counts |= {**archived, "late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
-        yield self.output.report(counts, watermark_us, account.told(operator, bucket, memory))
+        yield self.output.report(counts, watermark_us, account.told(operator, bucket, memory, hot.trouble()))
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""

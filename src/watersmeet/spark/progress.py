@@ -31,6 +31,7 @@ class Batch:
     def __str__(self) -> str:
         m = self.metrics
         cold = f", {m.cache_misses} cold" if m.cache_misses else ""
+        cold += f", not kept warm: {m.cold_because}" if m.cold_because else ""
         cold += f", {m.plan_switches} new join orders" if m.plan_switches else ""
         late = f" ({short(m.late_rows)} late)" if m.late_rows else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
@@ -85,6 +86,7 @@ class Tally:
             total.buckets.setdefault(number, BucketMetrics()).add(bucket)
         if now.buckets:
             total.window_rows = sum(bucket.window_rows for bucket in total.buckets.values())
+        total.cold_because = now.cold_because or total.cold_because
         total.watermark_us = now.watermark_us
         self.batches += 1
         self.seconds += batch.seconds
@@ -114,6 +116,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     answer = _counts(rows.get(ANSWER))
     told = _told(rows, observed)
     work = sum_by_name(*(one.pop("work", {}) for one in told))
+    reasons = dict.fromkeys(one.pop("cold_because") for one in told if "cold_because" in one)
     bounded = {one.pop("bucket"): BucketMetrics(**one) for one in told if "results" in one}
     metrics = Metrics(
         rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
@@ -135,6 +138,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         expired_rows=counts.get("expired_rows", 0),
         cache_hits=counts.get("cache_hits", 0),
         cache_misses=counts.get("cache_misses", 0),
+        cold_because="; ".join(reasons),
         plan_switches=counts.get("plan_switches", 0),
         window_rows=counts.get("window_rows", 0),
         state_bytes=counts.get("state_bytes", 0),

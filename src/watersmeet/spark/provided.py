@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from watersmeet.engine.providers import NOT_FOR_PROVIDERS, provided
+from watersmeet.private_folders import made_private, scratch_folder
 
 PIECES = 16  # so that maxFilesPerTrigger = '1' shows a stream in batches
 
@@ -30,11 +31,10 @@ def as_files(kind: str, options: Mapping[str, str]) -> dict[str, str]:
 
 def stored(table: pa.Table) -> Path:
     """The folder that holds a table, in files that are taken in the order of its rows."""
-    home = Path(tempfile.gettempdir()) / f"watersmeet-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
+    home = scratch_folder()
     folder = home / _name_of(table)
-    if folder.exists():
-        return folder
+    if os.path.lexists(folder):
+        return made_private(folder)
     draft = Path(tempfile.mkdtemp(dir=home, prefix="draft-"))
     _write(table, draft)
     try:
@@ -60,5 +60,6 @@ def _write(table: pa.Table, folder: Path) -> None:
     for number, start in enumerate(starts):
         path = folder / f"part-{number:02}.parquet"
         pa_parquet.write_table(table.slice(start, size), path)
+        path.chmod(0o600)
         age = path.stat().st_mtime - len(starts) + number
         os.utime(path, (age, age))

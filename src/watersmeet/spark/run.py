@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.script import Job, read_script
-from watersmeet.errors import SetupError, UnsupportedError, WatersmeetError
+from watersmeet.errors import SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
+from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.spark import hot
 from watersmeet.spark.archive import follow
 from watersmeet.spark.checkpoint import Checkpoint, Owner
@@ -155,11 +154,8 @@ class SparkRun:
             return
         if is_connect(self.spark):
             raise SetupError("on Spark Connect a query needs a checkpoint that its server can reach; add --checkpoint")
-        made = tempfile.mkdtemp(prefix="watersmeet-checkpoint-")
-        try:
-            yield checkpoint_folders(made, self.jobs)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+        with temporary_folder("checkpoint-") as made:
+            yield checkpoint_folders(str(made), self.jobs)
 
 
 def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
@@ -186,14 +182,17 @@ def _raise_failure(one: Running, stopping: bool) -> None:
     found = ours_in(text)
     if found is not None:
         raise found from None
-    log = _kept(one.job.name, text)
-    raise QueryError(f"{one.job.name} failed: {first_useful_line(text)}", hint=f"all that Spark says is in {log}")
+    hint = _kept(one.job.name, text)
+    raise QueryError(f"{one.job.name} failed: {first_useful_line(text)}", hint=hint)
 
 
-def _kept(name: str, text: str) -> Path:
-    with tempfile.NamedTemporaryFile("w", prefix="watersmeet-", suffix=".log", delete=False, encoding="utf-8") as file:
-        file.write(f"{name}\n{text}\n")
-    return Path(file.name)
+def _kept(name: str, text: str) -> str:
+    """Where the whole text of a failure is; it may quote rows, so only its user can read it."""
+    try:
+        log = kept_file(f"{name}\n{text}\n", "failure-", ".log")
+    except (OSError, UnsafeFolderError) as error:
+        return f"all that Spark says could not be kept: {error}"
+    return f"all that Spark says is in {log}"
 
 
 def _end(one: Running) -> None:

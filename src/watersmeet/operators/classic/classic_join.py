@@ -23,6 +23,7 @@ from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.reach import cutoff_us
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.operators.state.window_store import WindowStore
+from watersmeet.operators.unmoved import Unmoved
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.strategy import JoinStrategy
 
@@ -30,8 +31,11 @@ from watersmeet.plan.strategy import JoinStrategy
 class ClassicJoin:
     """Runs a join by a given algorithm. Rows must come in time order and complete (see time_order.InTimeOrder).
 
-    With `probe_every`, how long arrivals take and what is held is sampled every so many of them.
+    With `probe_every`, how long arrivals take and what is held is sampled every so many of them. `generation` counts
+    the calls of the algorithm, whose buffers move as it goes on.
     """
+
+    generation = 0
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class ClassicJoin:
         arrivals = self._put(batch, deaths)
         if not len(arrivals):
             return
+        self.generation += 1
         table = self.shelf.table()
         if quietly:
             self.algorithm.take_back(arrivals, table)
@@ -111,6 +116,7 @@ class ClassicJoin:
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Join what was waiting for this moment; at the end of the inputs, everything that still waits."""
         until_us = min(watermarks.values())
+        self.generation += 1
         if self._lazy is not None:
             yield from self._results(self._lazy.advance(until_us, self.shelf.table()))
         if until_us >= FOREVER_US and not self._finished:
@@ -169,6 +175,7 @@ class ClassicJoin:
                 self.probe.sample(self.algorithm, piece, self.counters.kernel_seconds - before, table)
 
     def _results(self, pieces: Iterator[Int64s]) -> Iterator[pa.RecordBatch]:
+        unmoved = Unmoved([self, *self.shelf.stores.values()])
         while True:
             started = perf_counter()
             serials = next(pieces, None)
@@ -176,6 +183,7 @@ class ClassicJoin:
             if serials is None:
                 return
             yield from self._gathered(self.shelf.positions(serials))
+            unmoved.check()
 
     def _gathered(self, positions: Int64s) -> Iterator[pa.RecordBatch]:
         aliases = list(self.inputs)

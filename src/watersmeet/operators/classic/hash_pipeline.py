@@ -13,7 +13,7 @@ from watersmeet.operators.classic.pipeline_plan import PipelinePlan
 from watersmeet.operators.classic.pipelines import Pipeline, Pipelines, Turns, pipeline_refusal
 from watersmeet.operators.kernels import hash_pipeline as kernel
 from watersmeet.operators.kernels import pipeline
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import writable_address
 
 FIRST_ROOM = 256
 SWEEP_EVERY = 1_000
@@ -61,23 +61,23 @@ class HashPipeline(Pipeline):
         if self.buckets is None:
             self._give_buckets(buffer, room)
         self._aim()
-        kernel.relink(address(self._tables[buffer]), self._width(buffer))
+        kernel.relink(writable_address(self._tables[buffer]), self._width(buffer))
 
     def _aim(self) -> None:
-        self._tables[2:, kernel.ARENA] = [address(arena) for arena in self._arenas[2:]]
-        self._tables[2:, kernel.HEADS] = [address(heads) for heads in self._heads[2:]]
+        self._tables[2:, kernel.ARENA] = [writable_address(arena) for arena in self._arenas[2:]]
+        self._tables[2:, kernel.HEADS] = [writable_address(heads) for heads in self._heads[2:]]
 
     def _step(self, columns: tuple[int, int, int], arrivals: int, plan: int, out: Int64s) -> tuple[int, int]:
-        tables = (plan, address(self._tables), address(self.state))
+        tables = (plan, writable_address(self._tables), writable_address(self.state))
         outcome, count = kernel.hash_pipeline(*columns, arrivals, *tables, self.counts, out)
         return int(outcome), int(count)
 
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None:
-        kernel.held(plan, address(self._tables), self.plan.inputs, now_us, totals)
+        kernel.held(plan, writable_address(self._tables), self.plan.inputs, now_us, totals)
 
     def _lower_to_held(self, oldest: Int64s) -> None:
         if self.plan.table[pipeline.COUNTED]:
-            kernel.oldest_members(address(self._tables), self.plan.inputs, oldest)
+            kernel.oldest_members(writable_address(self._tables), self.plan.inputs, oldest)
 
 
 class HashPipelineJoin(Pipelines):

@@ -8,7 +8,7 @@ from watersmeet.operators.classic.contract import COUNTS, Arrivals, Int64s
 from watersmeet.operators.classic.description import Description
 from watersmeet.operators.classic.nested_plan import NestedPlan
 from watersmeet.operators.kernels import nested, removal
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import address, writable_address
 
 
 class Horizon:
@@ -20,8 +20,8 @@ class Horizon:
 
     def follow(self, arrivals: Arrivals, shelf: Int64s) -> None:
         plan = self._plan.aim(shelf)
-        removal.follow(*addresses(arrivals), len(arrivals), address(self._buffers))
-        removal.remove(plan, address(self._buffers), np.zeros(COUNTS, np.int64), False)
+        removal.follow(*addresses(arrivals), len(arrivals), writable_address(self._buffers))
+        removal.remove(plan, writable_address(self._buffers), np.zeros(COUNTS, np.int64), False)
 
     def oldest(self, place: int) -> int:
         return int(self._buffers[nested.TAIL + place])

@@ -14,7 +14,7 @@ from watersmeet.operators.classic.contract import COUNTS, DEATHS, FIRST_CODE, TI
 from watersmeet.operators.classic.loop_plan import LoopPlan
 from watersmeet.operators.kernels import classic_buffers as buffers
 from watersmeet.operators.kernels import classic_loops as kernel
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import writable_address
 from watersmeet.plan.strategy import JoinStrategy
 
 OUTPUT_ROWS = 1 << 16
@@ -266,11 +266,11 @@ class Loops:
             (buffers.STATE, self.state),
             (buffers.COUNTS, self.counts),
         ):
-            plan[at] = address(array)
-        self._at = address(plan)
+            plan[at] = writable_address(array)
+        self._at = writable_address(plan)
 
     def _locate(self, t: int) -> None:
-        self.tables[t, buffers.HEADS] = address(self.heads[t])
-        self.tables[t, buffers.FREE] = address(self.free[t])
-        self.tables[t, buffers.ARENA] = address(self.arenas[t])
+        self.tables[t, buffers.HEADS] = writable_address(self.heads[t])
+        self.tables[t, buffers.FREE] = writable_address(self.free[t])
+        self.tables[t, buffers.ARENA] = writable_address(self.arenas[t])
         self.tables[t, buffers.ARENA_SIZE] = self.arenas[t].size

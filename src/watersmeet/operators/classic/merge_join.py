@@ -17,7 +17,7 @@ from watersmeet.operators.classic.periods import Windows, is_exact, merge_window
 from watersmeet.operators.classic.w_join import held_rows
 from watersmeet.operators.kernels import merge_join as kernel
 from watersmeet.operators.kernels import nested
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import writable_address
 
 EVENTS = ("dropped", "fits", "begins", "starts", "admitted")
 NO_ARRIVALS = Arrivals(*(np.empty(0, np.int64) for _ in range(3)))
@@ -117,7 +117,7 @@ class MergeJoin:
         columns = addresses(arrivals)
         self._state[nested.AT_ARRIVAL] = 0
         while True:
-            tables = (plan, address(self._buffers), address(self._state))
+            tables = (plan, writable_address(self._buffers), writable_address(self._state))
             outcome, count = kernel.merge_join(
                 *columns, len(arrivals), *tables, self.counts, self._trace, quietly, self._out.table
             )

@@ -12,7 +12,7 @@ from watersmeet.operators.classic.output import OUTPUT_ROWS
 from watersmeet.operators.classic.pipeline_plan import PipelinePlan
 from watersmeet.operators.classic.pipelines import Pipeline, Pipelines, Turns, pipeline_refusal
 from watersmeet.operators.kernels import pipeline, pipeline_join
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import writable_address
 
 FIRST_ROOM = 256
 
@@ -42,19 +42,19 @@ class NestedPipeline(Pipeline):
         self._aim()
 
     def _aim(self) -> None:
-        self._nodes[1:, pipeline_join.LEFT] = [address(left) for left in self._lefts[1:]]
+        self._nodes[1:, pipeline_join.LEFT] = [writable_address(left) for left in self._lefts[1:]]
 
     def _step(self, columns: tuple[int, int, int], arrivals: int, plan: int, out: Int64s) -> tuple[int, int]:
-        tables = (plan, address(self._nodes), address(self.state))
+        tables = (plan, writable_address(self._nodes), writable_address(self.state))
         outcome, count = pipeline_join.pipeline_join(*columns, arrivals, *tables, self.counts, out)
         return int(outcome), int(count)
 
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None:
-        pipeline_join.held(plan, address(self._nodes), self.plan.inputs, now_us, totals)
+        pipeline_join.held(plan, writable_address(self._nodes), self.plan.inputs, now_us, totals)
 
     def _lower_to_held(self, oldest: Int64s) -> None:
         counted = bool(self.plan.table[pipeline.COUNTED])
-        pipeline_join.oldest_members(address(self._nodes), self.plan.inputs, counted, oldest)
+        pipeline_join.oldest_members(writable_address(self._nodes), self.plan.inputs, counted, oldest)
 
 
 class PipelineJoin(Pipelines):

@@ -16,7 +16,7 @@ from watersmeet.operators.classic.nested_plan import NestedPlan
 from watersmeet.operators.classic.output import OUTPUT_ROWS, Output, as_work
 from watersmeet.operators.kernels import nested, removal
 from watersmeet.operators.kernels import w_join as kernel
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import writable_address
 
 
 class WJoin:
@@ -47,13 +47,13 @@ class WJoin:
         columns = addresses(arrivals)
         self._state[nested.AT_ARRIVAL] = 0
         while self._state[nested.AT_ARRIVAL] < len(arrivals):
-            tables = (plan, address(self._buffers), address(self._state))
+            tables = (plan, writable_address(self._buffers), writable_address(self._state))
             count = kernel.w_join(*columns, len(arrivals), *tables, self.counts, self._out.table)
             if count:
                 yield self._out.table[:, :count]
 
     def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
-        tables = (self._plan.aim(shelf), address(self._buffers), address(self._state))
+        tables = (self._plan.aim(shelf), writable_address(self._buffers), writable_address(self._state))
         kernel.take_back(*addresses(arrivals), len(arrivals), *tables, np.zeros_like(self.counts))
 
     def finish(self, shelf: Int64s) -> Iterator[Int64s]:
@@ -80,5 +80,5 @@ def held_rows(
     """How many rows of each input are held from the tails up to `past`: live ones and stale ones."""
     totals = np.zeros((2, description.inputs), np.int64)
     reach_us = np.array(description.reach_us, np.int64)
-    removal.held(plan.aim(shelf), address(buffers), past, reach_us, now_us, totals)
+    removal.held(plan.aim(shelf), writable_address(buffers), past, reach_us, now_us, totals)
     return totals

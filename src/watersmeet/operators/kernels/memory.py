@@ -1,7 +1,8 @@
 """Reading arrays through their addresses, so that one compiled kernel serves any number of stores.
 
 A kernel that took its stores as arguments would be compiled anew for every number of streams. Here a store is
-a row of int64s, some of them addresses; whoever builds that row keeps the arrays alive during the call.
+a row of int64s, some of them addresses; whoever builds that row keeps the arrays alive during the call. A kernel
+cannot see what an address leads to, so type and layout of an array are checked where its address is taken.
 Passing addresses also spares the reference counting that Numba does for every array argument of every call.
 """
 
@@ -9,17 +10,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+WORDS = np.dtype(np.int64)  # what load64 and store64 take an address for
+HALF_WORDS = np.dtype(np.int32)  # the same for load32
 
-def address(array: npt.NDArray[Any]) -> int:
-    """Where the first element lies; the array must be contiguous along its last axis."""
-    assert array.ndim == 0 or array.strides[-1] == array.itemsize
+
+def address(array: npt.NDArray[Any], kind: np.dtype[Any] = WORDS) -> int:
+    """Where the first element lies, for reading: of an array of this type without gaps."""
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise ValueError(f"a kernel reads {kind} without gaps here, and was given {_described(array)}")
     return int(array.ctypes.data)
+
+
+def writable_address(array: npt.NDArray[Any], kind: np.dtype[Any] = WORDS) -> int:
+    """The same for an array that the kernel also writes to."""
+    if not array.flags.writeable:
+        raise ValueError(f"a kernel writes here, and was given {_described(array)}")
+    return address(array, kind)
+
+
+def _described(array: npt.NDArray[Any]) -> str:
+    access = "" if array.flags.writeable else ", which is read-only"
+    return f"{array.dtype} of shape {array.shape} with strides {array.strides}{access}"
 
 
 def _loader(width: int) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.operators.kernels.chains import link, move
+from watersmeet.operators.state.positions import check_positions
 
 MIN_BITS = 6
 EMPTY = np.int32(-1)
@@ -18,7 +19,7 @@ class HashIndex:
 
     def __init__(self, columns: Sequence[int], capacity: int) -> None:
         self.columns = np.array(columns, np.int64)
-        self.following = np.empty(capacity, np.int32)
+        self.following = _chains(capacity)
         self._allocate_heads(MIN_BITS)
 
     def _allocate_heads(self, bits: int) -> None:
@@ -43,7 +44,7 @@ class HashIndex:
     def rebuild(self, codes: npt.NDArray[np.int64], first: int, last: int, capacity: int) -> None:
         self._allocate_heads(_bits_for(last - first))
         if self.following.size != capacity:
-            self.following = np.empty(capacity, np.int32)
+            self.following = _chains(capacity)
         self._link(codes, first, last)
 
     def relocate(self, codes: npt.NDArray[np.int64], by: int, count: int, capacity: int) -> None:
@@ -54,12 +55,17 @@ class HashIndex:
         if capacity == self.following.size:
             move(self.heads, self.following, self.following, count, by)
         else:
-            grown = np.empty(capacity, np.int32)
+            grown = _chains(capacity)
             move(self.heads, self.following, grown, count, by)
             self.following = grown
 
     def _link(self, codes: npt.NDArray[np.int64], first: int, last: int) -> None:
         link(codes, self.columns, first, last, self.heads, np.uint64(self.shift), self.following)
+
+
+def _chains(capacity: int) -> npt.NDArray[np.int32]:
+    check_positions(capacity)
+    return np.empty(capacity, np.int32)
 
 
 def _bits_for(rows: int) -> int:

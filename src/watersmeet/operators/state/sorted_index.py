@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.operators.state.positions import check_positions
+
 
 @dataclass
 class Run:
@@ -39,6 +41,7 @@ class SortedIndex:
 
     def add(self, codes: npt.NDArray[np.int64], first: int, last: int, tail: int) -> None:
         if last > first:
+            check_positions(last)
             rows = np.arange(first, last, dtype=np.int32)
             self.runs.append(_sorted_run(codes[self.column, first:last], rows, last - 1))
         while len(self.runs) > 1 and self.runs[-2].rows.size <= 2 * self.runs[-1].rows.size:

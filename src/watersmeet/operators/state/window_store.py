@@ -16,6 +16,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.kernels.rows import disorder
 from watersmeet.operators.state.hash_index import HashIndex
 from watersmeet.operators.state.payload import Positions, moved, payload_column, picked
+from watersmeet.operators.state.positions import MOST_ROWS, check_positions
 from watersmeet.operators.state.sorted_index import SortedIndex
 
 MIN_CAPACITY = 1024
@@ -28,7 +29,11 @@ class WindowStore:
 
     With `counted`, each row also has its serial number in the stream and a death: the time from which newer rows
     have pushed it out of its ROWS window (FOREVER_US while it is among the newest).
+
+    `generation` counts the changes after which addresses and positions that were taken before may not be used.
     """
+
+    generation = 0
 
     def __init__(
         self,
@@ -85,6 +90,7 @@ class WindowStore:
         count = times.size
         if count == 0:
             return
+        self.generation += 1
         self._make_room(count)
         first, last = self.head, self.head + count
         self.times[first:last] = times
@@ -107,6 +113,7 @@ class WindowStore:
 
     def index_by(self, hash_keys: Sequence[tuple[int, ...]], sorted_keys: Sequence[int]) -> None:
         """Have just these indexes: build what is missing over the rows held, drop the rest."""
+        self.generation += 1
         self.hash_indexes = {key: self.hash_indexes.get(key) or self._hashed(key) for key in hash_keys}
         self.sorted_indexes = {key: self.sorted_indexes.get(key) or self._sorted(key) for key in sorted_keys}
 
@@ -138,6 +145,7 @@ class WindowStore:
     def kill(self, serials: npt.NDArray[np.int64], at: Times) -> None:
         """Set the deaths of rows by serial number; rows that are not stored are passed over."""
         assert self.serials is not None
+        self.generation += 1
         live = self.serials[self.tail : self.head]
         found = np.searchsorted(live, serials)
         stored = found < live.size
@@ -155,6 +163,7 @@ class WindowStore:
         return self._drop(gone)
 
     def _drop(self, gone: int) -> int:
+        self.generation += int(gone > 0)
         self.tail += gone
         if gone and self.tail == self.head:
             self.disorder_us = 0
@@ -166,6 +175,7 @@ class WindowStore:
         if self.head + count <= self.capacity:
             return
         live = len(self)
+        check_positions(live + count)
         wanted = _capacity_for(live + count)
         fits = live + count <= self.capacity / GROWTH
         wasteful = wanted < self.capacity * SHRINK_BELOW
@@ -186,6 +196,7 @@ class WindowStore:
 
     def _keep_only(self, positions: Positions) -> None:
         """Squeeze out dead rows from between live ones."""
+        self.generation += 1
         capacity = _capacity_for(positions.size)
         self.times = picked(self.times, positions, capacity)
         self.codes = picked(self.codes, positions, capacity)
@@ -213,4 +224,4 @@ def first_at_least(times: Times, cutoff_us: int) -> int:
 
 
 def _capacity_for(rows: int) -> int:
-    return max(MIN_CAPACITY, int(rows * GROWTH))
+    return min(max(MIN_CAPACITY, int(rows * GROWTH)), MOST_ROWS)

@@ -1,0 +1,197 @@
+"""What another user of the machine planted is neither loaded nor run, and the user hears of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.attacks import Give, give_away
+from watersmeet.errors import SetupError, UnsafeFolderError
+from watersmeet.spark import hot, provided
+from watersmeet.spark.dataframe import OBSERVED
+from watersmeet.spark.java import shim
+from watersmeet.spark.output import TOLD
+from watersmeet.spark.progress import Tally
+from watersmeet.spark.run import _kept
+
+__all__ = ["give_away"]
+pytestmark = pytest.mark.usefixtures("warm_copies")
+
+
+class Planted:
+    """Code that leaves a trace when it is loaded."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.trace,)
+
+
+def plant(trace: Path) -> Path:
+    """A warm copy, right in every way but its origin."""
+    folder = hot.folder_of("q")
+    folder.mkdir(parents=True, mode=0o700)
+    body = pickle.dumps(Planted(trace))
+    (folder / "0").write_bytes(struct.pack("<qqqq", 1, 11, len(body), 0) + body)
+    return folder / "0"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hot, "_at_hand", {})
+    monkeypatch.setattr(hot, "_trouble", None)
+
+
+def test_the_planted_copy_would_do_harm(tmp_path: Path) -> None:
+    """So that the tests below show something."""
+    plant(tmp_path / "trace")
+    hot.base_folder().chmod(0o700)
+    hot.fetch("q", 0, 1, 11)
+    assert (tmp_path / "trace").exists()
+    assert hot.trouble() is None
+
+
+ATTACKS = ["another's copy", "another's folder", "another's base", "writable copy", "writable folder",
+           "writable base", "linked copy", "linked folder", "linked base", "replaceable base"]  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Path, give_away: Give) -> None:
+    copy = plant(tmp_path / "trace")
+    hot.base_folder().chmod(0o700)
+    how, what = attack.split()
+    target = {"copy": copy, "folder": copy.parent, "base": hot.base_folder()}[what]
+    match how:
+        case "another's":
+            give_away(target)
+        case "writable":
+            target.chmod(0o777)
+        case "linked":
+            target.rename(tmp_path / "elsewhere")
+            target.symlink_to(tmp_path / "elsewhere")
+        case "replaceable":
+            target.parent.chmod(0o777)
+    assert hot.fetch("q", 0, 1, 11) is None
+    assert not (tmp_path / "trace").exists()
+    told = hot.trouble()
+    assert told is not None
+    assert str(target.parent if how == "replaceable" else target) in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("attack", ["another's", "writable", "linked"])
+def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp_path: Path, give_away: Give) -> None:
+    copy = plant(tmp_path / "trace")
+    base = hot.base_folder()
+    match attack:
+        case "another's":
+            give_away(base)
+        case "writable":
+            base.chmod(0o777)
+        case "linked":
+            base.rename(tmp_path / "elsewhere")
+            base.symlink_to(tmp_path / "elsewhere")
+    before = copy.read_bytes()
+    hot.keep("q", 0, 2, 22, "a value")
+    assert "WATERSMEET_HOT_DIR" in (hot.trouble() or "")
+    with pytest.raises(UnsafeFolderError):
+        hot.discard("q")
+    assert copy.read_bytes() == before
+    assert hot.fetch("q", 0, 2, 22) == "a value"  # what this very process has at hand is safe
+
+
+def test_the_user_hears_of_it_with_the_batch() -> None:
+    told = [json.dumps({"bucket": bucket, "cold_because": "others may write to x"}) for bucket in (0, 1)]
+    row = SimpleNamespace(asDict=lambda: {TOLD: told, "cache_misses": 2, "rows_in": 5})
+    progress = SimpleNamespace(
+        batchId=0,
+        timestamp="t",
+        durationMs={"addBatch": 1},
+        observedMetrics={OBSERVED: row},
+        numInputRows=5,
+        eventTime={},
+    )
+    tally = Tally()
+    assert str(tally.add(progress)).endswith(", 2 cold, not kept warm: others may write to x")
+    assert tally.total.as_dict()["cold_because"] == "others may write to x"
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["scratch folder", "folder of the rows"])
+@pytest.mark.parametrize("attack", ["another's", "writable", "linked"])
+def test_rows_that_another_prepared_are_not_read(
+    attack: str, inner: bool, tmp_path: Path, give_away: Give, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = provided.stored(pa.table({"k": [1, 2]}))
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    target = folder if inner else folder.parent
+    match attack:
+        case "another's":
+            give_away(target)
+        case "writable":
+            target.chmod(0o777)
+        case "linked":
+            target.rename(tmp_path / "elsewhere")
+            target.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsafeFolderError, match=str(target)):
+        provided.stored(pa.table({"k": [1, 2]}))
+
+
+def test_a_failure_is_told_even_if_its_text_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    log = Path(_kept("q", "text").removeprefix("all that Spark says is in "))
+    assert (log.read_text(), log.stat().st_mode & 0o777) == ("q\ntext\n", 0o600)
+    log.parent.chmod(0o777)
+    assert f"could not be kept: others may write to the folder {log.parent}" in _kept("q", "text")
+
+
+def fake_java(home: Path) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 'openjdk version \"21\"' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_a_java_that_another_prepared_is_not_run(
+    tmp_path: Path, give_away: Give, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first place is refused, the next is taken; where all are refused, each is told."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    java = fake_java(tmp_path / "real")
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    first = shim(java, environ)
+    assert first.parent == tmp_path / "cache" / "watersmeet"
+    give_away(first.parent)
+    second = shim(java, environ)
+    assert second.parent == tmp_path / "tmp" / f"watersmeet-{os.geteuid()}"
+    second.parent.chmod(0o777)
+    with pytest.raises(
+        SetupError, match=r"can be kept and run: the folder .*/cache.* belongs to .*; others may write to"
+    ):
+        shim(java, environ)
+
+
+def test_a_script_that_another_changed_is_replaced(tmp_path: Path, give_away: Give) -> None:
+    java = fake_java(tmp_path / "real")
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    script = shim(java, environ) / "bin" / "java"
+    text = script.read_text()
+    script.chmod(0o777)
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/trace\n")
+    give_away(script)
+    shim(java, environ)
+    assert (script.read_text(), script.stat().st_mode & 0o777) == (text, 0o700)
+    subprocess.run([script, "-version"], check=True, capture_output=True)
+    assert not (tmp_path / "trace").exists()
