@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, OptionError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_rate
+from watersmeet.model.zones import check_zone
 from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
@@ -38,12 +39,15 @@ class Session:
     [1, 2]
     """
 
-    def __init__(self, spark: Any = None, *, buckets: int | None = None) -> None:
+    def __init__(self, spark: Any = None, *, buckets: int | None = None, timezone: str = "UTC") -> None:
         """In-process without arguments. With a SparkSession, the same calls run on Spark.
 
         buckets: on Spark, into how many parts the state is cut; by default one per core. A checkpoint keeps the
         number it was made with.
+        timezone: the zone in which queries read instants (TIMESTAMP WITH TIME ZONE), unless they say another:
+        OPTIONS (timezone = '…').
         """
+        self.timezone = _zone(timezone)
         self.catalog = Catalog()
         self._host = _host(spark, buckets)
 
@@ -106,7 +110,7 @@ class Session:
         """Check a query against the declared streams and tables. Nothing runs yet."""
         from watersmeet.sql import bind
 
-        return Query(bind(text, self.catalog), self._host)
+        return Query(bind(text, self.catalog, self.timezone), self._host)
 
     def explain(self, text: str) -> str:
         """The plan of a query as text."""
@@ -187,7 +191,7 @@ class Query:
     def over(self, tables: Mapping[str, pa.Table]) -> Query:
         """The same query over other rows: a table for each of its streams and static tables, by name. It archives
         nothing, as those rows are not the query's own."""
-        session = Session()
+        session = Session(timezone=self.plan.options.timezone)
         session._host = self._host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
             schema, source, rows = self._host.opened(tables[relation.name], relation.name)
@@ -210,6 +214,14 @@ def _host(spark: Any, buckets: int | None) -> Host:
     from watersmeet.spark.host import SparkHost
 
     return SparkHost(spark, buckets)
+
+
+def _zone(name: object) -> str:
+    try:
+        return check_zone(str(name))
+    except ValueError as error:
+        message, _, hint = str(error).partition("; ")
+        raise OptionError(f"timezone: {message}", hint=hint or None) from None
 
 
 def _column_named(name: str, time: object) -> str:

@@ -253,19 +253,26 @@ def test_what_is_odd_but_valid_is_answered(
 
 
 @pytest.mark.parametrize("columns", ["", "(k BIGINT, ts TIMESTAMP)"], ids=["found", "declared"])
-def test_digits_below_the_microsecond_are_rounded_down_also_before_1970(columns: str) -> None:
-    assert (
-        run(
-            stream("a", "fine.parquet", columns=columns) + "CREATE SINK o WITH (path='o.parquet') AS SELECT a.ts FROM a"
-        )
-        == 0
-    )
+def test_digits_below_the_microsecond_are_cut_where_the_stream_says_so_also_before_1970(columns: str) -> None:
+    fine = stream("a", "fine.parquet", ", rounding='down'", columns)
+    assert run(fine + "CREATE SINK o WITH (path='o.parquet') AS SELECT a.ts FROM a") == 0
     assert pa_parquet.read_table("o.parquet")["ts"].cast(pa.int64()).to_pylist() == [-2, -1, 0, 1]
 
 
-def test_times_below_the_microsecond_of_data_in_memory_are_rounded_down() -> None:
-    session = watersmeet.Session()
-    session.stream("a", pa.table({"ts": times([-1001, -1, 0, 999], "ns", "Europe/Berlin")}), time="ts")
+@pytest.mark.parametrize("columns", ["", "(k BIGINT, ts TIMESTAMP)"], ids=["found", "declared"])
+def test_digits_below_the_microsecond_are_refused_with_a_way_out(
+    columns: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(stream("a", "fine.parquet", columns=columns) + "SELECT a.ts FROM a") == 1
+    said = capsys.readouterr().err
+    assert "'a': column 'ts': 3 rows have times finer than a microsecond" in said
+    assert "rounding = 'down'" in said
+
+
+def test_times_below_the_microsecond_of_data_in_memory_are_cut_where_the_stream_says_so() -> None:
+    session = watersmeet.Session(timezone="Europe/Berlin")
+    data = pa.table({"ts": times([-1001, -1, 0, 999], "ns", "UTC")})
+    session.stream("a", data, time="ts", rounding="down")
     answer = session.sql("SELECT a.ts FROM a").to_arrow()["ts"]
     assert answer.type == pa.timestamp("us", "Europe/Berlin")
     assert answer.cast(pa.int64()).to_pylist() == [-2, -1, 0, 0]

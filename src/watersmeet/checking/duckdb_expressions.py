@@ -22,7 +22,23 @@ _SAME_NAME = frozenset(
     ("abs", "floor", "ceil", "round", "sqrt", "power", "greatest", "least", "lower", "upper", "trim", "length",
      "substring", "starts_with", "contains", "replace", "coalesce", "nullif")
 )  # fmt: skip
+_WITHIN_AN_HOUR = ("microsecond", "millisecond", "second", "minute", "hour")
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
+
+
+# What clocks of a zone show at an instant, and the first instant at which they show it; all in microseconds. Around a
+# change of clocks the offsets before and after it are tried, for DuckDB takes the last of two.
+MACROS = (
+    "CREATE OR REPLACE TEMP MACRO wm_shown(t, z) AS epoch_us(timezone(z, make_timestamptz(t)))",
+    "CREATE OR REPLACE TEMP MACRO wm_with_offset_of(r, t, z) AS r - (wm_shown(t, z) - t)",
+    "CREATE OR REPLACE TEMP MACRO wm_before(r, z) AS wm_with_offset_of(r, r - 54000000000, z)",
+    "CREATE OR REPLACE TEMP MACRO wm_after(r, z) AS wm_with_offset_of(r, r + 46800000000, z)",
+    "CREATE OR REPLACE TEMP MACRO wm_first(r, z, skipped) AS CASE WHEN r IS NULL THEN NULL "
+    "WHEN wm_shown(wm_before(r, z), z) = r THEN wm_before(r, z) "
+    "WHEN wm_shown(wm_after(r, z), z) = r THEN wm_after(r, z) "
+    "WHEN skipped AND wm_shown(wm_before(r, z) - 1, z) < r THEN wm_before(r, z) "
+    "ELSE error('a time that clocks skip') END",
+)
 
 
 class InexpressibleError(Exception):
@@ -106,7 +122,7 @@ def _call(call: Call, args: Sequence[str]) -> str:
     if function in _SAME_NAME:
         return f"{function}({', '.join(args)})"
     if function in _PARTS:
-        return f"{function}(make_timestamp({args[0]}))"
+        return f"{function}(make_timestamp({_shown(args[0], call.args[0].type)}))"
     match function:
         case "divide":
             return f"(CAST({args[0]} AS DOUBLE) / nullif(CAST({args[1]} AS DOUBLE), 0))"
@@ -124,7 +140,7 @@ def _call(call: Call, args: Sequence[str]) -> str:
             whens = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(args[0:-1:2], args[1:-1:2], strict=True))
             return f"(CASE {whens} ELSE {args[-1]} END)"
         case "date_trunc":
-            return f"epoch_us(CAST(date_trunc({args[0]}, make_timestamp({args[1]})) AS TIMESTAMP))"
+            return _truncated(args[0], args[1], call.args[1].type)
         case "epoch_us":
             return args[0]
         case "cast":
@@ -132,12 +148,42 @@ def _call(call: Call, args: Sequence[str]) -> str:
     raise InexpressibleError(f"the function {function.upper()}")
 
 
+def _zone(kind: pa.DataType) -> str | None:
+    zone = getattr(kind, "tz", None)
+    return None if zone in (None, "UTC") else f"'{zone}'"
+
+
+def _shown(text: str, kind: pa.DataType) -> str:
+    """What clocks show at an instant; any other time as it is."""
+    zone = _zone(kind)
+    return text if zone is None else f"wm_shown({text}, {zone})"
+
+
+def _truncated(unit: str, text: str, kind: pa.DataType) -> str:
+    shown, zone = _shown(text, kind), _zone(kind)
+    start = f"epoch_us(CAST(date_trunc({unit}, make_timestamp({shown})) AS TIMESTAMP))"
+    if zone is None:
+        return start
+    if unit.strip("'") in _WITHIN_AN_HOUR:
+        return f"({text} - ({shown} - {start}))"
+    return f"wm_first({start}, {zone}, true)"
+
+
+def _cast_instant(text: str, source: pa.DataType, target: pa.DataType) -> str:
+    zone = _zone(target)
+    if zone is not None:
+        return f"wm_first({text}, {zone}, false)" if pa.types.is_date(source) else text
+    shown = _shown(text, source)
+    day = f"epoch_us(CAST(date_trunc('day', make_timestamp({shown})) AS TIMESTAMP))"
+    return day if pa.types.is_date(target) else shown
+
+
 def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
     exact = pa.types.is_integer(source) or pa.types.is_decimal(source) or pa.types.is_boolean(source)
-    if is_instant(source) and pa.types.is_date(target):
-        return f"epoch_us(CAST(date_trunc('day', make_timestamp({text})) AS TIMESTAMP))"
-    if source == target or (is_instant(source) and is_instant(target)):
+    if source == target:
         return text
+    if is_instant(source) and is_instant(target):
+        return _cast_instant(text, source, target)
     if pa.types.is_integer(target) and (exact or pa.types.is_floating(source)):
         return (
             f"CAST(trunc({text}) AS {sql_type(target)})" if not pa.types.is_boolean(source) else f"CAST({text} AS INT)"

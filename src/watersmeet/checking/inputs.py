@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.engine.conform import conform
+from watersmeet.engine.conform import entered
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import normalize_time_column, times_of
@@ -36,7 +36,7 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
         raise SourceError(f"{relation.name!r} does not end", hint="say how many rows to check: --sample 1000")
     batches: list[pa.RecordBatch] = []
     missing = most
-    for batch in source.batches(min(BATCH_ROWS, most or BATCH_ROWS)):
+    for batch in entered(source.batches(min(BATCH_ROWS, most or BATCH_ROWS)), relation):
         batches.append(batch if missing is None else batch.slice(0, missing))
         missing = None if missing is None else missing - batches[-1].num_rows
         if missing == 0:
@@ -45,7 +45,7 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
 
 
 def _conformed(table: pa.Table, relation: Stream | Table) -> pa.Table:
-    return pa.Table.from_batches([conform(b, relation.schema) for b in table.to_batches()], schema=relation.schema)
+    return pa.Table.from_batches(entered(table.to_batches(), relation), schema=relation.schema)
 
 
 def without_late_rows(plan: Plan, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.checking.duckdb_expressions import InexpressibleError, quoted
+from watersmeet.checking.duckdb_expressions import MACROS, InexpressibleError, quoted
 from watersmeet.checking.duckdb_sql import Script, raw_name, refuse_rough_values
 from watersmeet.engine.rows import python_rows
 from watersmeet.errors import SetupError
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.time import cast_timestamps
+from watersmeet.model.time import cast_intervals, cast_timestamps
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.private_folders import temporary_folder
 from watersmeet.reference.continuous import change_log, instants, snapshots
@@ -99,9 +99,18 @@ class DuckDB:
         self._ran = 0
         self._connection = _database().cursor()  # with temporary tables of its own
         self._connection.execute("SET TimeZone = 'UTC'")
+        if plan.options.timezone != "UTC":
+            self._prepare_zones()
         self._connection.execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
         for relation in {one.name: one for one in relations_below(plan.root)}.values():
             self._register(raw_name(relation), _registered(relation, tables[relation.name]))
+
+    def _prepare_zones(self) -> None:
+        try:
+            for macro in MACROS:
+                self._connection.execute(macro)
+        except self._error as error:  # DuckDB without its icu extension
+            raise InexpressibleError(f"time zones ({str(error).splitlines()[0]})") from None
 
     def instants(self) -> list[int]:
         text = self._script.instants(self.plan.root)
@@ -191,17 +200,15 @@ def _registered(relation: Stream | Table, table: pa.Table) -> pa.Table:
     """The rows as DuckDB sees them: zones and units aside, intervals as microseconds, numbered as they arrived."""
     if len({name.lower() for name in table.column_names}) < len(table.column_names):
         raise InexpressibleError(f"columns of {relation.name} that differ only in case")
-    time = relation.time if isinstance(relation, Stream) else None
-    columns = {name: _plain(table[name], name == time) for name in table.column_names}
+    columns = {name: _plain(table[name], relation) for name in table.column_names}
     return pa.table({**columns, "#row": pa.array(range(table.num_rows), pa.int64())})
 
 
-def _plain(column: pa.ChunkedArray, is_time: bool) -> pa.ChunkedArray:
+def _plain(column: pa.ChunkedArray, relation: Stream | Table) -> pa.ChunkedArray:
     kind = column.type
-    if getattr(kind, "unit", None) == "ns" and not is_time:
-        raise InexpressibleError("columns with nanoseconds")
     if pa.types.is_timestamp(kind):
-        return pa.chunked_array([cast_timestamps(c, pa.timestamp("us")) for c in column.chunks], pa.timestamp("us"))
+        utc = pa.timestamp("us")
+        return pa.chunked_array([cast_timestamps(c, utc, relation.rounding) for c in column.chunks], utc)
     if pa.types.is_duration(kind):
-        return pc.cast(pc.cast(column, pa.duration("us")), pa.int64())
-    return column
+        return pc.cast(cast_intervals(column, pa.duration("us"), relation.rounding), pa.int64())
+    return pc.cast(column, pa.date32()) if pa.types.is_date64(kind) else column

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
-from watersmeet.model.time import cast_timestamps
+from watersmeet.model.catalog import Relation, Stream
+from watersmeet.model.time import ROUND_DOWN, cast_intervals, cast_timestamps
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 
 _EXACT_IN_DOUBLE_BITS = 32
@@ -33,7 +36,7 @@ def plain_schema(schema: pa.Schema, what: str) -> pa.Schema:
 
 
 def fits(found: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether every value of the found type is a value of the declared one (times may lose digits below 1 µs)."""
+    """Whether every value of the found type is a value of the declared one, digits of times below 1 µs aside."""
     if pa.types.is_null(found) or plain_type(found) == plain_type(declared):
         return True
     found = plain_type(found)
@@ -88,30 +91,56 @@ def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str) ->
             )
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly these columns, in these types."""
+def entered(batches: Iterable[pa.RecordBatch], relation: Relation) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream or table as a query sees them."""
+    return (enter(batch, relation.schema, relation) for batch in batches)
+
+
+def enter(batch: pa.RecordBatch, schema: pa.Schema, relation: Relation) -> pa.RecordBatch:
+    """Some columns of a stream or table as a query sees them: times in microseconds and in the query's zone."""
+    try:
+        return conform(batch, schema, relation.rounding)
+    except DataError as error:
+        what = "stream" if isinstance(relation, Stream) else "table"
+        raise DataError(f"{what} {relation.name!r}: {error.message}", hint=error.hint) from None
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, rounding: str = "error") -> pa.RecordBatch:
+    """The batch with exactly these columns, in these types. `rounding` is for times finer than their type."""
     if batch.schema.equals(schema):
         return batch
-    columns = [_fitted(batch.column(field.name), field) for field in schema]
+    columns = [_fitted(batch.column(field.name), field, rounding) for field in schema]
     for field, column in zip(schema, columns, strict=True):
         if column.null_count and not field.nullable:
             raise DataError(f"column {field.name!r} is declared NOT NULL, but {column.null_count} rows have NULL there")
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
+def _fitted(column: pa.Array, field: pa.Field, rounding: str) -> pa.Array:
     try:
-        return _cast(column, field.type)
+        return _cast(column, field.type, rounding)
     except DataError as error:
-        raise DataError(f"column {field.name!r}: {error.message}") from None
+        raise DataError(f"column {field.name!r}: {error.message}", hint=error.hint) from None
 
 
-def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+def _cast(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type == target:
         return column
     if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
-        return cast_timestamps(column, target)
-    finer_digits = is_instant(target) or pa.types.is_duration(target)
-    return pc.cast(column, target, safe=not finer_digits)
+        return cast_timestamps(column, target, rounding)
+    if pa.types.is_duration(column.type) and pa.types.is_duration(target):
+        return cast_intervals(column, target, rounding)
+    if pa.types.is_nested(target):
+        return _cast_nested(column, target, rounding)
+    return pc.cast(column, target, safe=not is_instant(target))
+
+
+def _cast_nested(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Array:
+    try:
+        return pc.cast(column, target, safe=rounding == "error")
+    except pa.ArrowInvalid as error:
+        if "would lose data" not in str(error):
+            raise
+        raise DataError("it holds times finer than a microsecond", hint=ROUND_DOWN) from None

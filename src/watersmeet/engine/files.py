@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.engine.conform import check_columns, conform, plain_schema
 from watersmeet.engine.formats import ALIASES, SUFFIXES, Format, format_named
-from watersmeet.errors import SourceError
+from watersmeet.errors import DataError, SourceError
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class FileSource:
     declared: bool
     known_rows: int | None = None
     bounded: bool = True
+    rounding: str = "error"
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
@@ -39,8 +40,15 @@ class FileSource:
         if found is None:
             return
         self.check(found, path)
-        for batch in self.format.read(path, self.schema, found, max_rows):
-            yield conform(batch, self.schema)
+        wanted = self.schema if self.rounding == "error" else _with_nanoseconds(self.schema)
+        for batch in self.format.read(path, wanted, found, max_rows):
+            yield self._conformed(batch)
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return conform(batch, self.schema, self.rounding)
+        except DataError as error:
+            raise DataError(f"{self.name!r}: {error.message}", hint=error.hint) from None
 
     def check(self, found: pa.Schema, path: Path) -> None:
         """Refuse a file whose columns do not fit those of the source."""
@@ -58,14 +66,20 @@ class FileSource:
 
 
 def open_files(
-    name: str, path: str, kind: str | None, options: Mapping[str, str], declared: pa.Schema | None
+    name: str,
+    path: str,
+    kind: str | None,
+    options: Mapping[str, str],
+    declared: pa.Schema | None,
+    rounding: str = "error",
 ) -> FileSource:
     """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said."""
     paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     schema = declared or _first_schema(name, paths[0], format_)
     description = _description(format_.kind, path, len(paths))
-    return _looked_over(FileSource(name, tuple(paths), format_, schema, description, declared is not None))
+    source = FileSource(name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding)
+    return _looked_over(source)
 
 
 def _first_schema(name: str, path: Path, format_: Format) -> pa.Schema:
@@ -92,6 +106,13 @@ def _looked_over(source: FileSource) -> FileSource:
 def _untyped(declared: pa.Schema, found: pa.Schema) -> pa.Schema:
     """Text formats are parsed with the declared types, so only the names must be there."""
     return pa.schema([found.field(f.name) if f.name in found.names else f for f in declared])
+
+
+def _with_nanoseconds(schema: pa.Schema) -> pa.Schema:
+    """Text is read with all the digits it has, for what is too fine to be cut off afterwards."""
+    return pa.schema(
+        [f.with_type(pa.timestamp("ns", tz=f.type.tz)) if pa.types.is_timestamp(f.type) else f for f in schema]
+    )
 
 
 def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -> None:

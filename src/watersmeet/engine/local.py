@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.engine.build import Built, build_query
 from watersmeet.engine.clock import StreamClock
+from watersmeet.engine.conform import entered
 from watersmeet.engine.metrics import Metrics
 from watersmeet.engine.sources import Source
 from watersmeet.errors import SourceError
@@ -141,7 +142,7 @@ class LocalRun:
             raise SourceError(
                 f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
             )
-        return cast(Source, relation.source).batches(self.batch_rows)
+        return entered(cast(Source, relation.source).batches(self.batch_rows), relation)
 
     def _report(self) -> None:
         """Bring the metrics up to date and show them."""

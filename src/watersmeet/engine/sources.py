@@ -203,4 +203,4 @@ def source_from_options(name: str, options: Mapping[str, str], declared: pa.Sche
         format_named(kind, given)  # an unknown source is told before a missing path
     if not path:
         raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
-    return open_files(name, path, kind, given, declared)
+    return open_files(name, path, kind, given, declared, given.get("rounding", "error").lower())

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError
 from watersmeet.model.arrival import Arrival
-from watersmeet.model.time import normalized_time_type
+from watersmeet.model.zones import entering_schema
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class Stream:
         _check_columns(self.name, self.schema, self.statistics)
         if self.lateness_us < 0:
             raise CatalogError(f"the lateness of stream {self.name!r} is negative; write '0 seconds' or more")
-        normalized = self.schema.set(index, pa.field(self.time, normalized_time_type(kind)))
-        object.__setattr__(self, "schema", normalized)
+        object.__setattr__(self, "schema", entering_schema(self.schema))
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,7 @@ class Table:
     rounding: str = "error"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", entering_schema(self.schema))
         _check_columns(self.name, self.schema, self.statistics)
 
 

@@ -18,6 +18,7 @@ Times = npt.NDArray[np.int64]
 FOREVER_US = 2**61
 BEGINNING_US = -FOREVER_US
 
+ROUND_DOWN = "say rounding = 'down' for it to cut them off, or round them before they enter"
 UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 UNIT_ORDER = tuple(UNIT_NAMES)
 
@@ -134,18 +135,38 @@ def normalize_time_column(column: pa.Array) -> pa.Array:
     return cast_timestamps(column, normalized_time_type(column.type))
 
 
-def cast_timestamps(column: Any, target: pa.DataType) -> Any:
-    """Timestamps in another unit or zone, rounded down, also before 1970. Raises DataError for those too far off."""
+def cast_timestamps(column: Any, target: pa.DataType, rounding: str = "down") -> Any:
+    """Timestamps in another unit or zone. Digits that the unit does not have are cut off, also before 1970, or with
+    rounding='error' refused with a DataError; so are times too far off."""
     if column.type == target:
         return column
     source = column.type.unit
     if UNIT_ORDER.index(source) > UNIT_ORDER.index(target.unit):
         in_utc = pc.cast(column, pa.timestamp(source))
-        column = pc.floor_temporal(in_utc, unit=UNIT_NAMES[target.unit])
+        cut = pc.floor_temporal(in_utc, unit=UNIT_NAMES[target.unit])
+        if rounding == "error":
+            refuse_finer(in_utc, cut)
+        column = cut
     try:
         return pc.cast(column, target)
     except pa.ArrowInvalid:
         raise DataError("a timestamp lies beyond the years this system can count") from None
+
+
+def cast_intervals(column: Any, target: pa.DataType, rounding: str) -> Any:
+    """Intervals in another unit, by the same rule."""
+    since_1970 = pc.cast(pc.cast(column, pa.int64()), pa.timestamp(column.type.unit))
+    return pc.cast(pc.cast(cast_timestamps(since_1970, pa.timestamp(target.unit), rounding), pa.int64()), target)
+
+
+def refuse_finer(exact: Any, cut: Any) -> None:
+    """Refuse times of which something would be cut off."""
+    finer = pc.fill_null(pc.not_equal(exact, cut), False)
+    count = pc.sum(finer).as_py() or 0
+    if count:
+        first = pc.filter(exact, finer)[0].cast(pa.string()).as_py()
+        rows = "1 row has a time" if count == 1 else f"{count} rows have times"
+        raise DataError(f"{rows} finer than a microsecond, the first is {first}", hint=ROUND_DOWN)
 
 
 def times_of(column: pa.Array) -> Times:

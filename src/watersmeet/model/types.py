@@ -20,6 +20,10 @@ _PLAIN: dict[str, pa.DataType] = {
     "TIMESTAMP": pa.timestamp("us"), "DATETIME": pa.timestamp("us"), "TIMESTAMP_NTZ": pa.timestamp("us"),
     "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"), "TIMESTAMP_LTZ": pa.timestamp("us", tz="UTC"),
 }  # fmt: skip
+_TIMES = {
+    "TIMESTAMP": "TIMESTAMP", "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ", "TIMESTAMP WITH LOCAL TIME ZONE": "TIMESTAMPTZ",
+}  # fmt: skip
 _SIZED = re.compile(r"^(\w+)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
 
 
@@ -29,7 +33,8 @@ def arrow_type(sql: str) -> pa.DataType | None:
     >>> arrow_type("decimal(10, 2)")
     Decimal128Type(decimal128(10, 2))
     """
-    name = sql.strip().upper()
+    name = " ".join(sql.upper().split())
+    name = _TIMES.get(re.sub(r" ?\( ?6 ?\)", "", name), name)
     match = _SIZED.match(name)
     if match and match.group(1) in ("DECIMAL", "NUMERIC"):
         precision, scale = int(match.group(2)), int(match.group(3) or 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -120,7 +121,7 @@ def _literal_text(value: Any, kind: pa.DataType) -> str:
     if pa.types.is_duration(kind):
         return f"INTERVAL '{format_interval(value)}'"
     if pa.types.is_timestamp(kind):
-        return f"TIMESTAMP '{value}'"
+        return f"TIMESTAMP '{value}'" if kind.tz is None else f"TIMESTAMPTZ '{value.astimezone(ZoneInfo(kind.tz))}'"
     if pa.types.is_date(kind):
         return f"DATE '{value}'"
     if isinstance(value, str):

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.time import format_interval, parse_interval
 from watersmeet.model.windows import Boundary
+from watersmeet.model.zones import check_zone
 from watersmeet.plan.memory import Memory
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -34,7 +35,7 @@ _RUNNABLE: dict[str, tuple[str, ...]] = {}
 @dataclass(frozen=True)
 class Options:
     """Every setting of a query with its default. No option ever changes the answer, except what sheds rows
-    (a sub-bag of it) and `boundary`, which is part of the windows' meaning."""
+    (a sub-bag of it), and `boundary` and `timezone`, which are part of what windows and times mean."""
 
     boundary: Boundary = "closed"
     join: str = "auto"
@@ -53,6 +54,7 @@ class Options:
     max_lag: str = "unlimited"
     queue: str = "integrated"
     archive: str = "none"
+    timezone: str = "UTC"
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -159,6 +161,15 @@ def parse_seed(text: str) -> int:
     return int(text)
 
 
+def parse_zone(text: str) -> str:
+    """The zone in which a query reads instants."""
+    try:
+        return check_zone(text)
+    except ValueError as error:
+        message, _, hint = str(error).partition("; ")
+        raise OptionError(f"option timezone: {message}", hint=hint or None, option="timezone") from None
+
+
 def _by_alias(option: str, text: str) -> dict[str, str]:
     said: dict[str, str] = {}
     for part in text.split(","):
@@ -192,5 +203,6 @@ _PARSED: dict[str, Callable[[str], object]] = {
     "order": parse_orders,
     "memory": Memory.parse,
     "shed_seed": parse_seed,
+    "timezone": parse_zone,
 }
 _DEFAULTS = {f.name: f.default for f in fields(Options)}

@@ -12,11 +12,13 @@ import pyarrow as pa
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import common_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal
-from watersmeet.reference.functions import FUNCTIONS, cast
+from watersmeet.reference.functions import FUNCTIONS, cast, date_trunc, zone_of
 from watersmeet.reference.values import Value, coerce, plain
+from watersmeet.reference.zones import shown
 
 Row = Mapping[str, Value]
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def _call(call: Call, combination: Combination) -> Value:
         return None
     if call.function in _STRICT:
         return _STRICT[call.function](values, call)
+    if call.function in _PARTS:
+        values = [shown(values[0], zone_of(call.args[0].type))]
     return FUNCTIONS[call.function](values, call.type)
 
 
@@ -244,5 +248,6 @@ _STRICT: dict[str, Callable[[list[Value], Call], Value]] = {
     "modulo": _modulo,
     "negate": _negate,
     "abs": _abs,
+    "date_trunc": lambda values, call: date_trunc(values[0], values[1], zone_of(call.args[1].type)),
     "cast": lambda values, call: cast(values[0], call.args[0].type, call.type),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
@@ -14,9 +14,9 @@ from watersmeet.errors import DataError
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.types import is_instant, is_text, sql_type
 from watersmeet.reference.values import Value, coerce, tick_ns
+from watersmeet.reference.zones import first_past, first_shown, moment, nanoseconds, offset_text, shown
 
 _EXACT = Context(prec=100)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = 1_000  # nanoseconds
 Rule = Callable[[list[Value], pa.DataType], Value]
 
@@ -59,7 +59,17 @@ def substring(text: str, start: int, length: int | None = None) -> str:
     return text[max(start, 1) - 1 : max(end, 1) - 1]
 
 
-def date_trunc(unit: str, instant_ns: int) -> int:
+def date_trunc(unit: str, instant_ns: int, zone: str | None) -> int:
+    """The start of a unit by the clocks of a zone. An hour is one of the hours that go by, also if clocks show it
+    twice; a day starts when its first time is shown."""
+    reading = shown(instant_ns, zone)
+    start = _start(unit, reading)
+    if zone is None or UNITS_US.get(unit.lower(), UNITS_US["day"]) < UNITS_US["day"]:
+        return instant_ns - (reading - start)
+    return first_past(start, zone)
+
+
+def _start(unit: str, instant_ns: int) -> int:
     unit = unit.lower()
     if unit == "week":
         monday = UNITS_US["day"] * 4  # 1970-01-05
@@ -72,15 +82,6 @@ def date_trunc(unit: str, instant_ns: int) -> int:
     return nanoseconds(datetime(at.year, month, 1, tzinfo=UTC))
 
 
-def moment(instant_ns: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=instant_ns // _US)
-
-
-def nanoseconds(at: datetime) -> int:
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return (at - _EPOCH) // timedelta(microseconds=1) * _US
-
-
 def cast(value: Value, source: pa.DataType, target: pa.DataType) -> Value:
     """CAST: towards integers cuts the fraction off, towards decimals rounds, dates forget the time of day."""
     try:
@@ -88,9 +89,22 @@ def cast(value: Value, source: pa.DataType, target: pa.DataType) -> Value:
             return as_text(value, source)
         if is_text(source):
             return _parse(value, target)
+        if is_instant(source) and is_instant(target):
+            value = _between_zones(value, source, target)
         return _convert(value // _US if pa.types.is_duration(source) else value, target)
     except (ValueError, KeyError, InvalidOperation, OverflowError):
         raise DataError(f"{value!r} cannot be cast to {sql_type(target)}") from None
+
+
+def zone_of(kind: pa.DataType) -> str | None:
+    return getattr(kind, "tz", None)
+
+
+def _between_zones(value: int, source: pa.DataType, target: pa.DataType) -> int:
+    """An instant becomes what clocks show, a date the instant at which they show its midnight; a timestamp is UTC."""
+    if zone_of(target) is None:
+        return shown(value, zone_of(source))
+    return first_shown(value, zone_of(target)) if pa.types.is_date(source) else value
 
 
 def as_text(value: Value, source: pa.DataType) -> str:
@@ -99,8 +113,9 @@ def as_text(value: Value, source: pa.DataType) -> str:
     if pa.types.is_date(source):
         return moment(value).date().isoformat()
     if is_instant(source):
-        text = moment(value).replace(tzinfo=None).isoformat(sep=" ")
-        return text.rstrip("0") if "." in text else text
+        zone = zone_of(source)
+        text = moment(shown(value, zone)).replace(tzinfo=None).isoformat(sep=" ")
+        return (text.rstrip("0") if "." in text else text) + (offset_text(value, zone) if zone else "")
     return str(value)
 
 
@@ -111,7 +126,8 @@ def _parse(text: str, target: pa.DataType) -> Value:
     if pa.types.is_date(target):
         return nanoseconds(datetime.combine(date.fromisoformat(text), datetime.min.time()))
     if is_instant(target):
-        return nanoseconds(datetime.fromisoformat(text))
+        read = datetime.fromisoformat(text)
+        return nanoseconds(read) if read.tzinfo else first_shown(nanoseconds(read), zone_of(target))
     return _convert(float(text) if pa.types.is_floating(target) else Decimal(text), target)
 
 
@@ -150,6 +166,5 @@ FUNCTIONS: dict[str, Rule] = {
     "hour": lambda v, kind: moment(v[0]).hour,
     "minute": lambda v, kind: moment(v[0]).minute,
     "second": lambda v, kind: moment(v[0]).second,
-    "date_trunc": lambda v, kind: date_trunc(*v),
     "epoch_us": lambda v, kind: v[0] // _US,
 }

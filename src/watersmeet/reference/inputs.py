@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.time import normalize_time_column
 from watersmeet.plan.nodes import Node, relations_below
 from watersmeet.reference.evaluate import Combination, Row
-from watersmeet.reference.values import plain_column
+from watersmeet.reference.values import Value, plain_column, tick_ns
 
 Arrivals = Mapping[str, pa.Table]
 NS_PER_US = 1_000
@@ -45,36 +44,46 @@ def rows_in_time(stream: Stream, arrivals: Arrivals) -> list[Member]:
 
 
 def rows_of_table(table: Table, arrivals: Arrivals) -> list[Member]:
-    return [Member(row, None, i) for i, row in enumerate(_row_dicts(_table(table.name, arrivals)))]
+    return [Member(row, None, i) for i, row in enumerate(_row_dicts(table, _table(table.name, arrivals)))]
 
 
 def with_lateness(stream: Stream, arrivals: Arrivals) -> Iterator[tuple[Member, bool]]:
     """The rows in arrival order, each with whether it is late: older than (newest so far − lateness)."""
     newest: int | None = None
-    for arrival, row in enumerate(_row_dicts(_normalized(stream, _table(stream.name, arrivals)))):
+    for arrival, row in enumerate(_row_dicts(stream, _checked(stream, _table(stream.name, arrivals)))):
         time_ns = row[stream.time]
         yield Member(row, time_ns, arrival), newest is not None and time_ns < newest - stream.lateness_us * NS_PER_US
         newest = time_ns if newest is None else max(newest, time_ns)
 
 
-def _normalized(stream: Stream, table: pa.Table) -> pa.Table:
+def _checked(stream: Stream, table: pa.Table) -> pa.Table:
     column = table[stream.time].combine_chunks()
     if column.null_count:
         raise DataError(
             f"stream {stream.name!r} has {column.null_count} rows without an event time ({stream.time} is NULL)",
             hint="filter them out or fill them in before they enter",
         )
-    return table.set_column(table.schema.get_field_index(stream.time), stream.time, normalize_time_column(column))
+    return table
 
 
 def _table(name: str, arrivals: Arrivals) -> pa.Table:
     return next(table for given, table in arrivals.items() if given.lower() == name.lower())
 
 
-def _row_dicts(table: pa.Table) -> Iterator[Row]:
-    columns = [plain_column(column) for column in table.columns]
+def _row_dicts(relation: Stream | Table, table: pa.Table) -> Iterator[Row]:
+    columns = [_entered(plain_column(table[name]), name, relation) for name in table.schema.names]
     names = table.schema.names
     return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def _entered(values: list[Value], name: str, relation: Stream | Table) -> list[Value]:
+    """Times as the stream takes them in: in whole ticks of its type, finer ones refused or cut."""
+    tick = tick_ns(relation.schema.field(name).type)
+    if tick is None or not any(value is not None and value % tick for value in values):
+        return values
+    if relation.rounding == "error" and tick == NS_PER_US:
+        raise DataError(f"column {name!r} of {relation.name!r} has times finer than a microsecond")
+    return [value if value is None else value // tick * tick for value in values]
 
 
 def streams_below(node: Node) -> list[Stream]:

@@ -16,22 +16,22 @@ from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, named_output, ordinal
 from watersmeet.sql.parse import parse_query
-from watersmeet.sql.scope import Text
+from watersmeet.sql.scope import UTC, Text
 from watersmeet.sql.select import Answer, bind_select
 from watersmeet.sql.sources import Context
 from watersmeet.sql.syntax import Body, Compound, OrderKey, Query, Select, Setting, span_of
 
 
-def bind(text: str, catalog: Catalog) -> Plan:
-    """The plan of one query."""
-    return bind_query(parse_query(text), catalog, text)
+def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
+    """The plan of one query. `timezone` is its zone if it does not say one itself."""
+    return bind_query(parse_query(text), catalog, text, timezone)
 
 
-def bind_query(query: Query, catalog: Catalog, text: str) -> Plan:
+def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
     """The plan of a query that was parsed as part of `text`; errors point into `text`."""
     where = Text(text)
-    options = _options(query.settings, where)
-    context = Context(where, catalog, options.boundary)
+    options = _options(query.settings, where, timezone)
+    context = Context(where, catalog, options.boundary, options.timezone)
     try:
         root = _bind_whole(query, context)
     except RecursionError:
@@ -64,13 +64,13 @@ def _check_method(root: Node, options: Options, settings: tuple[Setting, ...], t
         raise text.error(error.message, spans[0], hint=error.hint, kind=OptionError) from None
 
 
-def _options(settings: tuple[Setting, ...], text: Text) -> Options:
+def _options(settings: tuple[Setting, ...], text: Text, timezone: str) -> Options:
     for setting in settings:
         try:
             Options.of({setting.name: setting.value})
         except OptionError as error:
             raise text.error(error.message, setting.span, hint=error.hint, kind=OptionError) from None
-    return Options.of({setting.name: setting.value for setting in settings})
+    return Options.of({"timezone": timezone} | {setting.name.lower(): setting.value for setting in settings})
 
 
 def _bind_whole(query: Query, context: Context) -> Node:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from watersmeet.errors import BindError, UnsupportedError
 from watersmeet.model.types import arrow_type, is_instant, is_text, sql_type
+from watersmeet.model.zones import zoned_type
 from watersmeet.plan.expressions import Aggregate, Call, EventTime, Expression, Literal
 from watersmeet.plan.functions import (
     TRUNCATION_UNITS,
@@ -21,6 +22,7 @@ from watersmeet.plan.functions import (
     scalar_name,
 )
 from watersmeet.sql import literals
+from watersmeet.sql.midnights import mixes_dates, with_midnights
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Duration, Name, WindowCondition, span_of
 
@@ -29,6 +31,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply", exp.Div: "divide", exp.Mod: "modulo",
     exp.And: "and", exp.Or: "or",
 }  # fmt: skip
+_ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least")
 _MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least")
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 
@@ -83,6 +86,8 @@ class ExpressionBinder:
     def call(self, function: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
         try:
             fitted = self._fit(function, list(args))
+            if function in ("in", "nullif") and mixes_dates(fitted):
+                return self._by_pairs(function, fitted, node)
             return Call(function, tuple(fitted), result_type(function, [arg.type for arg in fitted]))
         except (TypeError, ValueError) as error:
             raise self.error(str(error), node) from None
@@ -97,16 +102,24 @@ class ExpressionBinder:
     ) -> Exception:
         return self.scope.text.error(message, span_of(node), hint=hint, kind=kind)
 
+    def _by_pairs(self, function: str, args: list[Expression], node: exp.Expr) -> Expression:
+        """IN and NULLIF between dates and times, where a date is another midnight for each it is compared with."""
+        tests = [self.call("eq", [args[0], other], node) for other in args[1:]]
+        if function == "nullif":
+            return self.call("case", [tests[0], literals.NULL, args[0]], node)
+        return tests[0] if len(tests) == 1 else self.call("or", tests, node)
+
     @staticmethod
     def _fit(function: str, args: list[Expression]) -> list[Expression]:
         if function in _MEETING:
-            return literals.meet(args)
+            met = literals.meet(args)
+            return with_midnights(met) if function in _ALIKE else met
         if function == "case":
-            values = literals.meet([*args[1:-1:2], args[-1]])
+            values = with_midnights(literals.meet([*args[1:-1:2], args[-1]]))
             pairs = [part for pair in zip(args[0:-1:2], values[:-1], strict=True) for part in pair]
             return [*pairs, values[-1]]
         if function in ("add", "subtract") and any(is_instant(a.type) or pa.types.is_duration(a.type) for a in args):
-            return [_as_interval(arg) for arg in args]
+            return with_midnights([_as_interval(arg) for arg in args])
         return args
 
     def _column(self, node: exp.Column) -> Expression:
@@ -175,8 +188,9 @@ class ExpressionBinder:
         target = arrow_type(sql)
         if target is None:
             raise self.error(f"{sql} is not a type that CAST knows", node)
+        target = zoned_type(target, self.scope.zone)
         try:
-            if isinstance(value, Literal):
+            if isinstance(value, Literal) and not (is_instant(value.type) and is_text(target)):
                 return literals.cast(value, target)
             check_cast(value.type, target)
         except (TypeError, ValueError) as error:
@@ -240,7 +254,7 @@ class ExpressionBinder:
                 node,
                 hint="select a time inside the subquery, for example MAX(ts) AS newest",
             )
-        return EventTime(event_time_type(self.scope.inputs))
+        return EventTime(event_time_type(self.scope.inputs, self.scope.zone))
 
     def _aggregate(self, function: str, node: exp.Anonymous) -> Expression:
         if not self.aggregates:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.time import parse_interval
 from watersmeet.model.types import common_type, comparable, is_instant, is_text, sql_type
+from watersmeet.model.zones import instant_of
 from watersmeet.plan.expressions import Expression, Literal
 
 NULL = Literal(None, pa.null())
@@ -66,7 +68,8 @@ def fitted(literal: Literal, target: pa.DataType) -> Literal:
 
 
 def instant(text: str, target: pa.DataType) -> Literal:
-    """A timestamp or date constant. A timestamp without a zone is UTC."""
+    """A timestamp or date constant. Text without a zone is as written beside a TIMESTAMP, and in the query's zone,
+    which the target carries, beside an instant. Raises ValueError if it cannot be read, or is skipped."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -74,9 +77,10 @@ def instant(text: str, target: pa.DataType) -> Literal:
     if pa.types.is_date(target) and (moment.time() == datetime.min.time() and moment.tzinfo is None):
         return Literal(date(moment.year, moment.month, moment.day), pa.date32())
     zone = target.tz if pa.types.is_timestamp(target) else None
-    utc = moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     if zone is None:
+        utc = moment.astimezone(UTC) if moment.tzinfo is not None else moment
         return Literal(utc.replace(tzinfo=None), pa.timestamp("us"))
+    utc = moment.astimezone(UTC) if moment.tzinfo is not None else instant_of(moment, zone)
     return Literal(utc, pa.timestamp("us", tz=zone))
 
 
@@ -96,8 +100,22 @@ def cast(literal: Literal, target: pa.DataType) -> Literal:
         return Literal(None, target)
     if is_text(literal.type) and is_instant(target):
         made = instant(literal.value, target)
-        return made if made.type == target else Literal(_converted(made, target), target)
+        return made if made.type == target else cast(made, target)
+    if is_instant(literal.type) and is_instant(target):
+        return Literal(_as_instant(literal, target), target)
     return Literal(_converted(literal, target), target)
+
+
+def _as_instant(literal: Literal, target: pa.DataType) -> Any:
+    """A date or time in another type, as casts of columns do it (operators.scalar.casts)."""
+    value, zone = literal.value, getattr(target, "tz", None)
+    if not isinstance(value, datetime):
+        midnight = datetime(value.year, value.month, value.day)
+        return value if pa.types.is_date(target) else instant_of(midnight, zone) if zone else midnight
+    if zone:
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    reading = value.astimezone(ZoneInfo(literal.type.tz)).replace(tzinfo=None) if value.tzinfo is not None else value
+    return reading.date() if pa.types.is_date(target) else reading
 
 
 def _converted(literal: Literal, target: pa.DataType) -> Any:

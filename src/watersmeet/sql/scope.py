@@ -13,6 +13,7 @@ from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Derived, Input
 from watersmeet.sql.syntax import Name, Span
 
+UTC = "UTC"
 HIDDEN_TIME = "_ts"
 """The event-time column of a subquery that does not select one."""
 
@@ -39,6 +40,7 @@ class Scope:
 
     text: Text
     inputs: tuple[Input, ...]
+    zone: str = UTC
 
     def input(self, name: Name) -> Input:
         for one in self.inputs:
@@ -89,11 +91,11 @@ class Scope:
         )
 
 
-def event_time_type(inputs: tuple[Input, ...]) -> pa.DataType:
-    """The type of event_time(): zoned only if every stream's time is."""
+def event_time_type(inputs: tuple[Input, ...], zone: str) -> pa.DataType:
+    """The type of event_time(): an instant, in the query's zone, only if every stream's time is one."""
     kinds = [one.schema.field(one.time).type for one in inputs if one.time is not None]
     aware = bool(kinds) and all(kind.tz is not None for kind in kinds)
-    return pa.timestamp("us", tz="UTC") if aware else pa.timestamp("us")
+    return pa.timestamp("us", tz=zone) if aware else pa.timestamp("us")
 
 
 def visible_fields(one: Input) -> list[pa.Field[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,9 +11,10 @@ from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import Boundary, Rows, Window
+from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, is_monotone, schema_of
-from watersmeet.sql.scope import HIDDEN_TIME, Text, event_time_type, field_index
+from watersmeet.sql.scope import HIDDEN_TIME, UTC, Text, event_time_type, field_index
 from watersmeet.sql.syntax import Name, Query, Source, Span, stream_word
 
 
@@ -24,6 +25,7 @@ class Context:
     text: Text
     catalog: Catalog
     boundary: Boundary
+    zone: str = UTC
 
 
 SubqueryBinder = Callable[[Query, Context], Node]
@@ -68,7 +70,8 @@ def _alias(source: Source, taken: list[str]) -> str:
 def _named(name: Name, context: Context) -> Stream | Table:
     relation = context.catalog.find(name.text)
     if relation is not None:
-        return relation
+        schema = zoned_schema(relation.schema, context.zone)
+        return relation if schema == relation.schema else replace(relation, schema=schema)
     near = context.catalog.suggestion(name.text)
     known = ", ".join(context.catalog.names())
     listing = f"declared are {known}" if known else "none is declared yet: use CREATE STREAM"
@@ -146,7 +149,7 @@ def _derived(alias: str, source: Source, node: Node, context: Context) -> Derive
     if time is not None:
         return Derived(alias, node, node.schema, time)
     _refuse_hidden_name(node.schema, source, context)
-    with_time = Project(join, (*node.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs)))))
+    with_time = Project(join, (*node.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
     return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
 
 

@@ -13,7 +13,18 @@ from watersmeet.model.types import arrow_type
 from watersmeet.sql.clauses import QueryParser
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Name, Setting, Statement
 
-_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "STRING", "DATE", "TIMESTAMP")
+_TYPES = (
+    "BOOLEAN",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL(10, 2)",
+    "STRING",
+    "DATE",
+    "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE",
+)
 
 
 class StatementParser(QueryParser):
@@ -97,6 +108,10 @@ class StatementParser(QueryParser):
             if self._match(TokenType.COMMA):
                 self._count("a scale")
             self._close(")")
+        if start.text.upper() == "TIMESTAMP" and (self._match(TokenType.WITH) or self._match_text_seq("WITHOUT")):
+            self._match_text_seq("LOCAL")
+            if not self._match_text_seq("TIME", "ZONE"):
+                self.fail(f"expected TIME ZONE, found {self._found()}", hint="write TIMESTAMP WITH TIME ZONE")
         span = self._from(start)
         return self.sql[span[0] : span[1]]
 

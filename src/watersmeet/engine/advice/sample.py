@@ -9,6 +9,7 @@ from typing import cast
 import pyarrow as pa
 
 from watersmeet.engine.clock import StreamClock
+from watersmeet.engine.conform import entered
 from watersmeet.engine.sources import Source
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Stream, Table
@@ -48,7 +49,7 @@ def take_sample(plan: Plan, rows: int) -> Sample:
     relations = {one.name: one for one in relations_below(plan.root)}
     streams = [one for one in relations.values() if isinstance(one, Stream)]
     pieces = max(1, min(READ_ROWS, rows // (8 * max(len(streams), 1))))
-    readings = {one.name: _Reading(StreamClock(one), _source(one).batches(pieces)) for one in streams}
+    readings = {one.name: _Reading(StreamClock(one), entered(_source(one).batches(pieces), one)) for one in streams}
     _read(list(readings.values()), rows)
     tables = {
         name: pa.Table.from_batches(readings[name].taken if name in readings else _whole(one), one.schema)
@@ -75,7 +76,7 @@ def _read(readings: list[_Reading], rows: int) -> None:
 
 
 def _whole(table: Stream | Table) -> list[pa.RecordBatch]:
-    return list(_source(table).batches(READ_ROWS))
+    return list(entered(_source(table).batches(READ_ROWS), table))
 
 
 def _source(relation: Stream | Table) -> Source:

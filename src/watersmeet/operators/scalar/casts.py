@@ -1,7 +1,12 @@
-"""CAST: numbers are cut towards zero for integers and rounded for decimals; text is read and written as in SQL."""
+"""CAST: numbers are cut towards zero for integers and rounded for decimals; text is read and written as in SQL.
+
+An instant becomes a date, a timestamp or text by what clocks show in the zone of its type, which is the query's. A
+date, and text without a zone, become instants by the same clocks; a timestamp is taken as UTC.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -23,6 +28,8 @@ def cast(args: Sequence[Value], call: Call) -> Value:
         return _read(pc.utf8_trim_whitespace(as_text(value)), target)
     if is_text(target):
         return _written(value)
+    if is_instant(value.type) and is_instant(target):
+        return _as_instant(value, target)
     if pa.types.is_integer(target) and not pa.types.is_boolean(value.type):
         return pc.cast(_whole(value), target)
     if pa.types.is_boolean(target) and is_number(value.type):
@@ -55,13 +62,35 @@ def _read(text: Value, target: pa.DataType) -> Value:
 
 
 def _read_timestamp(text: Value, target: pa.DataType) -> Value:
-    """Zone offsets are honoured where they are written; without one the text is UTC."""
+    """Zone offsets are honoured where they are written; without one the text is in the target's zone, or as it is."""
     zoned = pc.match_substring_regex(text, _ZONE)
     none = pa.scalar(None, pa.string())
     utc = pa.timestamp(target.unit, tz="UTC")
     plain = pc.cast(pc.if_else(zoned, none, text), pa.timestamp(target.unit))
     with_zone = pc.cast(pc.if_else(zoned, text, none), utc)
-    return pc.cast(pc.coalesce(pc.cast(plain, utc), with_zone), target)
+    without = pc.cast(plain, utc) if target.tz is None else pc.cast(_instants(plain, target.tz), utc)
+    return pc.cast(pc.coalesce(without, with_zone), target)
+
+
+def _as_instant(value: Value, target: pa.DataType) -> Value:
+    if pa.types.is_date(value.type):
+        midnight = convert(value, pa.timestamp("us"))
+        zone = getattr(target, "tz", None)
+        return convert(midnight if zone is None else _instants(midnight, zone), target)
+    if value.type.tz is not None and getattr(target, "tz", None) is None:
+        value = pc.local_timestamp(value)
+    return convert(value, target)
+
+
+def _instants(readings: Value, zone: str) -> Value:
+    """The first instants at which clocks of a zone show these times."""
+    try:
+        return pc.assume_timezone(readings, zone, ambiguous="earliest", nonexistent="raise")
+    except pa.ArrowInvalid as error:
+        skipped = re.search(r"(\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d)[.0-9]* is in a gap", str(error))
+        if skipped is None:
+            raise
+        raise pa.ArrowInvalid(f"{skipped[1]} does not exist in {zone}: clocks skip it there") from None
 
 
 def _written(value: Value) -> Value:
@@ -69,8 +98,10 @@ def _written(value: Value) -> Value:
     if pa.types.is_floating(value.type):
         return pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
     if is_instant(value.type) and not pa.types.is_date(value.type):
-        cut = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z?)$", r"\1\2")
-        return pc.replace_substring_regex(cut, r"\.(Z?)$", r"\1")
+        cut = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z|[+-]\d{4})?$", r"\1\2")
+        cut = pc.replace_substring_regex(cut, r"\.(Z|[+-]\d{4})?$", r"\1")
+        offset = pc.replace_substring_regex(cut, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+        return offset if value.type.tz is None else pc.replace_substring_regex(offset, "Z$", "+00:00")
     return text
 
 

@@ -1,4 +1,5 @@
-"""Parts of timestamps and dates. A timestamp with a zone shows its own local time; one without is UTC."""
+"""Parts of timestamps and dates. An instant is read in the zone of its type, which is the query's; a timestamp
+without a zone as it is."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import pyarrow.compute as pc
 from watersmeet.operators.scalar.values import Function, Value, convert, per_constant
 from watersmeet.plan.expressions import Call
 from watersmeet.plan.functions import TRUNCATION_UNITS
+
+_WITHIN_AN_HOUR = ("microsecond", "millisecond", "second", "minute", "hour")
 
 
 def _part(kernel: Callable[[Value], Value]) -> Function:
@@ -26,13 +29,24 @@ def _as_timestamp(value: Value) -> Value:
 
 
 def date_trunc(args: Sequence[Value], call: Call) -> Value:
-    """DATE_TRUNC(unit, instant): the start of the unit that holds the instant; weeks start on Monday."""
+    """DATE_TRUNC(unit, instant): the start of the unit that holds the instant; weeks start on Monday.
+
+    Of an hour that clocks show twice each has its own start. A day whose midnight is shown twice starts at the first,
+    one whose midnight is skipped when its first time is shown.
+    """
     unit = args[0].as_py()
     if unit is None:
         return pa.scalar(None, call.type)
     if unit.lower() not in TRUNCATION_UNITS:
         raise pa.ArrowInvalid(f"there is no unit {unit!r}; the units are {', '.join(TRUNCATION_UNITS)}")
-    return pc.floor_temporal(convert(args[1], call.type), unit=unit.lower())
+    value = convert(args[1], call.type)
+    if value.type.tz is None:
+        return pc.floor_temporal(value, unit=unit.lower())
+    reading = pc.local_timestamp(value)
+    start = pc.floor_temporal(reading, unit=unit.lower())
+    if unit.lower() in _WITHIN_AN_HOUR:
+        return pc.subtract(value, pc.subtract(reading, start))
+    return pc.assume_timezone(start, value.type.tz, ambiguous="earliest", nonexistent="latest")
 
 
 def epoch_us(args: Sequence[Value], call: Call) -> Value:

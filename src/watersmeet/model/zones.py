@@ -1,0 +1,97 @@
+"""Time zones: their names, and the types that columns of instants have in a query.
+
+A TIMESTAMP is a reading without a zone, taken as UTC. A TIMESTAMP WITH TIME ZONE is an instant; inside a query every
+such column has the query's zone, whatever zone its type carried where it came from.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_MICROSECONDS = "us"
+# They name a file, not a zone: what they mean depends on the machine.
+_NOT_ZONES = frozenset(("localtime", "factory", "posixrules"))
+
+
+@cache
+def check_zone(name: str) -> str:
+    """The name, if it is that of a zone. Raises ValueError with a sentence that names the nearest one."""
+    try:
+        if name.lower() in _NOT_ZONES:
+            raise ValueError
+        ZoneInfo(name)
+    except (ValueError, KeyError, OSError):
+        near = nearest_zone(name)
+        meant = f"did you mean {near!r}?" if near else "write for example 'America/New_York' or 'UTC'"
+        raise ValueError(f"{name!r} is not the name of a time zone; {meant}") from None
+    try:
+        pc.local_timestamp(pa.scalar(0, pa.timestamp(_MICROSECONDS, tz=name)))
+    except pa.ArrowInvalid:
+        raise ValueError(f"Arrow finds no data for the time zone {name!r} here; install the system's tzdata") from None
+    return name
+
+
+def nearest_zone(name: str) -> str | None:
+    """The known zone whose name, or whose city, is nearest."""
+    known = sorted(available_timezones())
+    plain = name.strip().lower().replace(" ", "_")
+    whole = {zone.lower(): zone for zone in known}
+    cities = {zone.rsplit("/", 1)[-1].lower(): zone for zone in reversed(known)}
+    for names in (whole, cities):
+        if near := get_close_matches(plain, names, n=1, cutoff=0.7):
+            return names[near[0]]
+    return None
+
+
+def instant_of(reading: datetime, zone: str) -> datetime:
+    """The instant at which clocks of a zone show this reading, the first if they show it twice.
+
+    Raises ValueError for a reading that they skip.
+    """
+    there = reading.replace(tzinfo=ZoneInfo(zone), fold=0)
+    instant = there.astimezone(UTC)
+    if instant.astimezone(there.tzinfo).replace(tzinfo=None) != reading:
+        raise ValueError(f"{reading} does not exist in {zone}: clocks skip it there")
+    return instant
+
+
+def entering_type(kind: pa.DataType) -> pa.DataType:
+    """The type a column has inside the system: times and intervals in microseconds, dates in days, zones kept."""
+    return _with_times(kind, None)
+
+
+def zoned_type(kind: pa.DataType, zone: str) -> pa.DataType:
+    """The same with the zone of a query in every instant."""
+    return _with_times(kind, zone)
+
+
+def zoned_schema(schema: pa.Schema, zone: str) -> pa.Schema:
+    return pa.schema([column.with_type(zoned_type(column.type, zone)) for column in schema], schema.metadata)
+
+
+def entering_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([column.with_type(entering_type(column.type)) for column in schema], schema.metadata)
+
+
+def _with_times(kind: pa.DataType, zone: str | None) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(_MICROSECONDS, tz=None if kind.tz is None else zone or kind.tz)
+    if pa.types.is_duration(kind):
+        return pa.duration(_MICROSECONDS)
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    if pa.types.is_map(kind):
+        return pa.map_(_with_times(kind.key_type, zone), _with_times(kind.item_type, zone))
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_with_times(part.type, zone)) for part in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, zone)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_with_times(kind.value_type, zone)))
+    return kind

@@ -1,0 +1,30 @@
+"""A DATE among times is its midnight: beside an instant in the query's zone, beside a TIMESTAMP as written."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pyarrow as pa
+
+from watersmeet.model.types import common_type
+from watersmeet.plan.expressions import Call, Expression, Literal
+from watersmeet.sql import literals
+
+
+def mixes_dates(args: list[Expression]) -> bool:
+    """Whether dates stand beside times."""
+    kinds = [arg.type for arg in args]
+    return any(map(pa.types.is_date, kinds)) and any(map(pa.types.is_timestamp, kinds))
+
+
+def with_midnights(args: list[Expression]) -> list[Expression]:
+    """The values with every date as the time it stands for among the others. Raises ValueError for a constant whose
+    midnight is skipped."""
+    if not mixes_dates(args):
+        return args
+    target = reduce(common_type, [arg.type for arg in args if not pa.types.is_null(arg.type)])
+    return [_at_midnight(arg, target) if pa.types.is_date(arg.type) else arg for arg in args]
+
+
+def _at_midnight(arg: Expression, target: pa.DataType) -> Expression:
+    return literals.cast(arg, target) if isinstance(arg, Literal) else Call("cast", (arg,), target)
