@@ -233,7 +233,8 @@ def set_operations(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) 
 def first_rows(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     body = draw(bodies(depth - 1, columns, shape))
     name = draw(st.sampled_from([name for name, _ in columns]))
-    return f"{body} ORDER BY {name}{draw(st.sampled_from(['', ' DESC']))} LIMIT {draw(st.integers(1, 3))}"
+    direction = draw(st.sampled_from(["", " DESC", " NULLS FIRST", " DESC NULLS LAST", " DESC NULLS FIRST"]))
+    return f"{body} ORDER BY {name}{direction} LIMIT {draw(st.integers(1, 3))}"
 
 
 @st.composite

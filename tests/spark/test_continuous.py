@@ -148,3 +148,18 @@ def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_p
         query = streaming_session(spark, sources, tmp_path, 2).sql(QUERIES[name])
         table = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
     assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
+
+
+def test_whole_answers_come_in_the_order_asked_for(spark):
+    sources = two_streams(40, 3)
+    session = Session(spark, buckets=3)
+    for source in sources:
+        session.stream(source.name, batch_frame(spark, source.table), time="ts")
+    first = "k, v FROM a [RANGE 20 SECONDS] ORDER BY k DESC, v LIMIT 5"
+    last = [(row["k"], row["v"]) for row in session.sql(f"SELECT {first}").final().to_pylist()]
+    assert last == sorted(last, key=lambda row: (-row[0], row[1]))
+    assert len(last) == 5
+    snapshots = session.sql(f"SELECT RSTREAM {first} EVERY 3 SECONDS")
+    expected = [(row["_ts"], -row["k"], row["v"]) for row in snapshots.to_arrow().to_pylist()]
+    assert expected == sorted(expected)
+    assert [(row["_ts"], -row["k"], row["v"]) for row in snapshots.dataframe().collect()] == expected

@@ -43,3 +43,49 @@ def test_an_answer_that_is_empty_at_the_end_has_no_rows() -> None:
 def test_changes_alone_have_no_final_state() -> None:
     with pytest.raises(UnsupportedError, match="no final state"):
         session().sql("SELECT ISTREAM k, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY k").final()
+
+
+def prices() -> Session:
+    """Rows whose prices tie, are missing, or are no number, in an order that is none."""
+    at = [dt.datetime(2026, 1, 1, 0, 0, second) for second in (0, 1, 2, 3, 4, 5, 6)]
+    made = Session()
+    values = [2.0, None, 7.5, 2.0, float("nan"), -1.0, 7.5]
+    made.stream("s", pa.table({"k": ["d", "n", "z", "b", "x", "a", "c"], "v": values, "ts": at}), time="ts")
+    return made
+
+
+ORDERS = {
+    "v LIMIT 9": "abdczxn",
+    "v DESC LIMIT 9": "xczbdan",
+    "v NULLS FIRST LIMIT 9": "nabdczx",
+    "v DESC NULLS FIRST LIMIT 4": "nxcz",
+    "v DESC NULLS LAST LIMIT 3": "xcz",
+    "v > 0 DESC, k DESC LIMIT 9": "zxdcban",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_first_rows_come_in_their_order(order: str) -> None:
+    answer = prices().sql(f"SELECT k, v FROM s [UNBOUNDED] ORDER BY {order}").final()
+    assert "".join(answer["k"].to_pylist()) == ORDERS[order]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_whole_answers_again_and_again_come_in_their_order(order: str) -> None:
+    sent = prices().sql(f"SELECT RSTREAM k, v FROM s [UNBOUNDED] ORDER BY {order} EVERY 2 SECONDS").to_arrow()
+    answers: dict[dt.datetime, str] = {}
+    for row in sent.to_pylist():
+        answers[row["_ts"]] = answers.get(row["_ts"], "") + row["k"]
+    assert len(answers) == 4
+    assert sent["_ts"].to_pylist() == sorted(sent["_ts"].to_pylist())
+    assert answers[max(answers)] == ORDERS[order]
+
+
+def test_equal_rows_stand_together_in_an_answer_with_an_order() -> None:
+    same = session().sql("SELECT k, v FROM s [UNBOUNDED] ORDER BY v DESC LIMIT 4").final()
+    assert same["k"].to_pylist() == [None, "b", "b", "b"]
+
+
+def test_a_set_operation_is_given_in_the_order_that_stands_around_it() -> None:
+    sql = "SELECT k FROM s [UNBOUNDED] UNION ALL SELECT k FROM s [UNBOUNDED] ORDER BY k DESC LIMIT 3"
+    assert prices().sql(sql).final()["k"].to_pylist() == ["z", "z", "x"]

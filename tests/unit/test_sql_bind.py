@@ -256,7 +256,7 @@ def test_groups_may_be_named_by_alias_and_by_number() -> None:
 def test_order_keys_stand_over_the_output_columns() -> None:
     root = plan("SELECT k AS n, x + 1 AS y, COUNT(*) FROM a [NOW] GROUP BY k, x ORDER BY 3 DESC, n, x + 1 LIMIT 5").root
     assert isinstance(root, TopK)
-    assert [(key.name, down) for key, down in root.keys if isinstance(key, Column)] == [
+    assert [(key.expression.name, key.descending) for key in root.keys if isinstance(key.expression, Column)] == [
         ("COUNT(*)", True), ("n", False), ("y", False),
     ]  # fmt: skip
 

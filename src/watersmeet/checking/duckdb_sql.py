@@ -28,6 +28,7 @@ from watersmeet.plan.nodes import (
     Node,
     Project,
     SetOperation,
+    SortKey,
     TopK,
     View,
     is_monotone,
@@ -230,7 +231,7 @@ class Script:
         )
 
     def _first(self, node: TopK, instants: str) -> str:
-        keys = [f"{Translator().sql(e)} {'DESC' if down else 'ASC'} NULLS LAST" for e, down in node.keys]
+        keys = [_sort_key(key) for key in node.keys]
         schema = schema_of(node)
         order = ", ".join([*keys, *_canonical(schema)])
         ranked = f"SELECT *, row_number() OVER (PARTITION BY {AT} ORDER BY {order}) AS {PLACE} FROM"
@@ -289,6 +290,11 @@ def _bound(bound: Bound) -> str:
 
 def _choice(choice: Choice) -> str:
     return "(" + " OR ".join(f"({_all([_bound(b) for b in bounds])})" for bounds in choice.alternatives) + ")"
+
+
+def _sort_key(key: SortKey) -> str:
+    direction, nulls = "DESC" if key.descending else "ASC", "FIRST" if key.nulls_first else "LAST"
+    return f"{Translator().sql(key.expression)} {direction} NULLS {nulls}"
 
 
 def _aggregate(call: Aggregate, value: str, order: str) -> str:

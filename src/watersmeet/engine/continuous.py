@@ -40,8 +40,10 @@ from watersmeet.plan.nodes import (
     Plan,
     Project,
     SetOperation,
+    SortKey,
     TopK,
     View,
+    order_of,
 )
 from watersmeet.plan.nodes import Node as PlanNode
 
@@ -90,7 +92,7 @@ class Builder:
         match node:
             case Changes(kind="rstream", child=child, every_us=every_us):
                 assert every_us is not None
-                return self._snapshots(child, every_us, make, 0)
+                return self._snapshots(child, every_us, make, 0, order_of(child))
             case Changes(child=child):
                 return Net(self._edge(self._node(child, make, 0)))
         inside = self._node(node, make, 0)
@@ -208,11 +210,18 @@ class Builder:
             return self._snapshots(changes.child, changes.every_us, Timely, outer_us)
         return Net(self._node(changes.child, Timely, outer_us))
 
-    def _snapshots(self, child: PlanNode, every_us: int, trigger: Callable[[], Trigger], outer_us: int) -> Node:
+    def _snapshots(
+        self,
+        child: PlanNode,
+        every_us: int,
+        trigger: Callable[[], Trigger],
+        outer_us: int,
+        order: Sequence[SortKey] = (),
+    ) -> Node:
         known = set(self.inputs.leaves)
         node = self._node(child, trigger, outer_us)
         below = [leaf.waiting for name, leaf in self.inputs.leaves.items() if name not in known]
-        return Snapshots(node, every_us, below)
+        return Snapshots(node, every_us, below, order)
 
     def _join_source(self, project: Project, time: str, window: Window | None, around: Join, outer_us: int) -> Source:
         """A monotone join or selection inside FROM."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.operators.continuous.row_ids import RowIds
-from watersmeet.plan.nodes import AT, OP, Plan
+from watersmeet.operators.continuous.value_order import answer_order
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import AT, OP, Plan, SortKey
 
 
 def check_final(plan: Plan) -> None:
@@ -32,4 +36,24 @@ def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
     np.add.at(copies, ids, signs)
     _, first = np.unique(ids, return_index=True)
     first = np.sort(first)
-    return rows.take(pa.array(np.repeat(first, copies[ids[first]])))
+    answer = rows.take(pa.array(np.repeat(first, copies[ids[first]])))
+    return in_order(answer, plan)
+
+
+def in_order(answer: pa.Table, plan: Plan) -> pa.Table:
+    """A whole answer in the order that the query asks for; as it is if it asks for none."""
+    return _sorted(answer, plan.order) if plan.order else answer
+
+
+def by_instant(answers: pa.Table, plan: Plan) -> pa.Table:
+    """Whole answers one after another, each in the order that the query asks for."""
+    if not plan.order:
+        return answers.sort_by(AT)
+    return _sorted(answers, (SortKey(Column("", AT, answers.schema.field(AT).type)), *plan.order))
+
+
+def _sorted(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
+    if rows.num_rows == 0:
+        return rows
+    (whole,) = rows.combine_chunks().to_batches()
+    return rows.take(pa.array(answer_order(whole, keys)))

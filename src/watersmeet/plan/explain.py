@@ -30,6 +30,7 @@ from watersmeet.plan.nodes import (
     Plan,
     Project,
     SetOperation,
+    SortKey,
     TopK,
     View,
 )
@@ -143,13 +144,17 @@ def _node(node: Node, strategy: JoinStrategy | None = None) -> Iterator[Line]:
         case Distinct(child=child):
             yield Line("distinct")
         case TopK(child=child, keys=keys, limit=limit):
-            yield _entry(f"first {limit} by", [to_text(e) + (" desc" if down else "") for e, down in keys])
+            yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
         case Changes(kind=kind, child=child, every_us=every):
             yield Line(kind + ("" if every is None else f" every {format_interval(every)}"))
         case SetOperation(kind=kind, all=keep, left=left, right=child):
             yield Line(kind + (" all" if keep else ""))
             yield from _below(_node(left))
     yield from _below(_node(child, strategy))
+
+
+def _sort_key(key: SortKey) -> str:
+    return to_text(key.expression) + " desc" * key.descending + " nulls first" * key.nulls_first
 
 
 def _output(name: str, text: str) -> str:

@@ -177,11 +177,20 @@ class SetOperation:
 
 
 @dataclass(frozen=True)
+class SortKey:
+    """One key of ORDER BY, over the output columns. NULLs are last, upwards and downwards, unless they are first."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
 class TopK:
-    """ORDER BY … LIMIT k over the windows."""
+    """ORDER BY … LIMIT k over the windows. Rows that the keys do not tell apart go by all their columns."""
 
     child: Node
-    keys: tuple[tuple[Expression, bool], ...]  # (expression, descending)
+    keys: tuple[SortKey, ...]
     limit: int
 
 
@@ -249,6 +258,11 @@ class Plan:
         if isinstance(self.root, Changes):
             return _KINDS[self.root.kind]
         return "rows" if is_monotone(self.root) else "changes"
+
+    @property
+    def order(self) -> tuple[SortKey, ...]:
+        """The order in which the whole answer is given: that of ORDER BY … LIMIT, if that is what the query is."""
+        return order_of(self.root)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -321,6 +335,16 @@ def schema_of(node: Node) -> pa.Schema:
             return schema_of(child)
         case GroupBy() | Join():
             raise TypeError(f"{type(node).__name__} has no output columns of its own")
+
+
+def order_of(node: Node) -> tuple[SortKey, ...]:
+    """The keys of the ORDER BY that stands around everything else; none if no order was asked for."""
+    match node:
+        case TopK(keys=keys):
+            return keys
+        case Changes(child=child):
+            return order_of(child)
+    return ()
 
 
 def relations_below(node: Node) -> Iterator[Stream | Table]:

@@ -292,11 +292,13 @@ def _combined(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row
 
 
 def _first(node: TopK, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
-    """The first rows by the keys, NULLs last in either direction, then by the whole row."""
+    """The first rows by the keys, NULLs where the key says, then by the whole row."""
     ordered = sorted(rows, key=rank_of_row)
-    for expression, descending in reversed(node.keys):
-        keyed = [(evaluate(expression, Combination({"": dict(zip(names, row, strict=True))})), row) for row in ordered]
+    for key in reversed(node.keys):
+        members = [Combination({"": dict(zip(names, row, strict=True))}) for row in ordered]
+        keyed = [(evaluate(key.expression, one), row) for one, row in zip(members, ordered, strict=True)]
         known = [each for each in keyed if each[0] is not None]
-        known.sort(key=lambda each: rank(each[0]), reverse=descending)
-        ordered = [row for _, row in known] + [row for key, row in keyed if key is None]
+        known.sort(key=lambda each: rank(each[0]), reverse=key.descending)
+        given, unknown = [row for _, row in known], [row for value, row in keyed if value is None]
+        ordered = unknown + given if key.nulls_first else given + unknown
     return ordered[: node.limit]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from watersmeet.engine.advice import Advice, advise
 from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.conform import conform
-from watersmeet.engine.final import check_final, final_answer
+from watersmeet.engine.final import by_instant, check_final, final_answer
 from watersmeet.engine.host import Explaining, explained, reservation
 from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import UnsupportedError
@@ -103,7 +103,9 @@ class SparkHost:
         with friendly():
             table = df.toArrow()
         metrics.results = table.num_rows
-        if plan.kind != "rows":
+        if plan.kind == "snapshots":
+            table = by_instant(table, plan)
+        elif plan.kind != "rows":
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
         return [conform(batch, plan.output_schema) for batch in table.to_batches()]
 

@@ -11,7 +11,7 @@ from watersmeet.errors import OptionError, ParseError
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, walk
-from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, TopK, log_columns, method_of, shedding_of
+from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, SortKey, TopK, log_columns, method_of, shedding_of
 from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, named_output, ordinal
@@ -149,7 +149,7 @@ def _check_limit(query: Query, context: Context) -> None:
 def _top(query: Query, answer: Answer) -> Node:
     if query.limit is None:
         return answer.node
-    keys = tuple((_order_key(key, answer), key.descending) for key in query.order_by)
+    keys = tuple(SortKey(_order_key(key, answer), key.descending, key.nulls_first) for key in query.order_by)
     return TopK(answer.node, keys, query.limit)
 
 

@@ -249,9 +249,15 @@ class QueryParser(SettingsParser):
         descending = bool(self._match(TokenType.DESC))
         if not descending:
             self._match(TokenType.ASC)
-        if self._match_text_seq("NULLS"):
-            self.fail("NULLS FIRST and NULLS LAST are not supported; NULLs come last", kind=UnsupportedError)
-        return OrderKey(expression, descending)
+        return OrderKey(expression, descending, self._nulls_first())
+
+    def _nulls_first(self) -> bool:
+        if not self._match_text_seq("NULLS"):
+            return False
+        first = bool(self._match_text_seq("FIRST"))
+        if not first and not self._match_text_seq("LAST"):
+            self.fail(f"expected FIRST or LAST after NULLS, found {self._found()}", hint="NULLs come last by default")
+        return first
 
     def _limit(self) -> int | None:
         limit = self._count("a number of rows after LIMIT") if self._match(TokenType.LIMIT) else None

@@ -83,6 +83,7 @@ class SelectItem:
 class OrderKey:
     expression: exp.Expr
     descending: bool
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True)

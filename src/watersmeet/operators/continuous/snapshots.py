@@ -11,8 +11,10 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Node, Unary
+from watersmeet.operators.continuous.value_order import answer_order
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.operators.waiting import Waiting
+from watersmeet.plan.nodes import SortKey
 
 
 class Snapshots(Unary):
@@ -21,11 +23,12 @@ class Snapshots(Unary):
 
     netted = True
 
-    def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting]) -> None:
-        """streams: the streams that the answer is made of."""
+    def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting], order: Sequence[SortKey] = ()) -> None:
+        """streams: the streams that the answer is made of. order: in which every answer is given, if in any."""
         super().__init__(child, child.schema)
         self.every_us = every_us
         self.streams = list(streams)
+        self.order = list(order)
         self._rows = Multiset(self.schema, kernel.UNION_ALL)
         self._next = BEGINNING_US
         self._number = 0
@@ -82,7 +85,8 @@ class Snapshots(Unary):
     def _whole(self) -> pa.RecordBatch:
         ids = np.flatnonzero(self._rows.left > 0)
         repeated = np.repeat(ids, self._rows.left[ids])
-        return pa.RecordBatch.from_arrays(self._rows.rows.get(repeated), schema=self.schema)
+        whole = pa.RecordBatch.from_arrays(self._rows.rows.get(repeated), schema=self.schema)
+        return whole.take(pa.array(answer_order(whole, self.order))) if self.order else whole
 
     def _as_delta(self, sent: list[pa.RecordBatch], instants: list[Int64s]) -> Delta:
         data = joined(sent, self.schema)

@@ -103,7 +103,7 @@ def _timed(delta: Delta, time: str) -> Rows:
 def _by_values(rows: Rows) -> Rows:
     """The rows in time order; those of one instant, which came into being together, in the order of their values."""
     times = pa.array(rows.times)
-    return rows.take(value_order([(times, False), *((column, False) for column in rows.data.columns)]))
+    return rows.take(value_order([(column, False, False) for column in (times, *rows.data.columns)]))
 
 
 class JoinSource:

@@ -14,9 +14,8 @@ from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.top_k_window import TopKWindow
-from watersmeet.operators.continuous.value_order import value_order
-from watersmeet.operators.evaluate import evaluate
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.operators.continuous.value_order import answer_order
+from watersmeet.plan.nodes import SortKey
 
 
 class TopK(Unary):
@@ -25,7 +24,7 @@ class TopK(Unary):
 
     netted = True
 
-    def __init__(self, child: Node, keys: Sequence[tuple[Expression, bool]], limit: int) -> None:
+    def __init__(self, child: Node, keys: Sequence[SortKey], limit: int) -> None:
         super().__init__(child, child.schema)
         self.keys = list(keys)
         self.ids = RowIds()
@@ -97,12 +96,7 @@ class TopK(Unary):
     def _sorted(self, ids: Int64s) -> Int64s:
         """Positions in the order asked for; then by all columns."""
         data = pa.RecordBatch.from_arrays(self.rows.get(ids), schema=self.schema)
-
-        def column(one: Column) -> pa.Array:
-            return data.column(one.name)
-
-        given = [(evaluate(e, column, data.num_rows), descending) for e, descending in self.keys]
-        return value_order([*given, *((values, False) for values in data.columns)])
+        return answer_order(data, self.keys)
 
 
 def _longer(array: Int64s, room: int) -> Int64s:

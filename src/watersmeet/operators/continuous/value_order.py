@@ -9,15 +9,29 @@ import pyarrow.compute as pc
 
 from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.evaluate import evaluate
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import SortKey
 from watersmeet.plan.strategy import is_exact
 
 
-def value_order(columns: Sequence[tuple[pa.Array, bool]]) -> Int64s:
-    """Positions in the order of the columns, the first counting most; each with whether it descends. NULLs are last
-    either way."""
-    sortable = [_sortable(values, descending=descending) for values, descending in columns]
+def answer_order(data: pa.RecordBatch, keys: Sequence[SortKey]) -> Int64s:
+    """Positions in the order of the keys, then by all columns from left to right: the same whenever the rows are."""
+
+    def column(one: Column) -> pa.Array:
+        return data.column(one.name)
+
+    given = [(evaluate(key.expression, column, data.num_rows), key.descending, key.nulls_first) for key in keys]
+    return value_order([*given, *((values, False, False) for values in data.columns)])
+
+
+def value_order(columns: Sequence[tuple[pa.Array, bool, bool]]) -> Int64s:
+    """Positions in the order of the columns, the first counting most; each with whether it descends, and whether its
+    NULLs are first rather than last."""
+    sortable = [_sortable(values, descending=descending) for values, descending, _ in columns]
     table = pa.table([values for values, _ in sortable], names=[str(i) for i in range(len(sortable))])
-    by = [(str(i), direction, "at_end") for i, (_, direction) in enumerate(sortable)]
+    nulls = ["at_start" if first else "at_end" for *_, first in columns]
+    by = [(str(i), direction, where) for i, ((_, direction), where) in enumerate(zip(sortable, nulls, strict=True))]
     order: Int64s = pc.sort_indices(table, sort_keys=by).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return order
 
