@@ -100,11 +100,12 @@ def committed(folder: Path) -> list[Path]:
     return [path for path in folder.glob("part-*") if path.name in log]
 
 
-def test_what_a_connect_server_has_not_been_told_is_set(remote: str) -> None:
+def test_a_connect_server_is_told_what_it_lacks_and_not_asked_for_what_it_cannot_do(remote: str) -> None:
     """Asked from a process of its own, since classic and Connect sessions do not share one."""
     asked = """
 import sys
-from watersmeet import Session
+from watersmeet import Session, WatersmeetError
+from watersmeet.spark.run import Choices, SparkRun
 from watersmeet.spark.launch import PARTITIONS, PROVIDER, ROCKSDB, cores, ensure_settings, start_spark
 spark = start_spark(remote=sys.argv[1])
 assert spark.conf.get(PARTITIONS) == "2"  # as the server was told when it started
@@ -116,6 +117,14 @@ assert ensure_settings(spark) == [PARTITIONS]
 assert spark.conf.get(PARTITIONS) == "2"
 spark.conf.set(PARTITIONS, "7")
 assert ensure_settings(spark) == []
+printing = "CREATE STREAM t WITH (source='rate', time='timestamp'); SELECT t.value FROM t"
+for checkpoint, told in ((None, "needs a checkpoint that its server can reach"), ("ck", "on the console of the Spark")):
+    try:
+        SparkRun(spark, printing, Choices(checkpoint=checkpoint)).run()
+    except WatersmeetError as refused:
+        assert told in str(refused), refused
+    else:
+        raise AssertionError(told)
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     ran = subprocess.run(
