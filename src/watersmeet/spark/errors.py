@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from watersmeet import __version__, errors
+from watersmeet import errors
 from watersmeet.errors import SetupError, WatersmeetError
+from watersmeet.version import VERSION
 
 OTHER_WORKERS = (
-    f"before Spark starts, set PYSPARK_PYTHON (spark.pyspark.python) to a Python that has watersmeet {__version__}, as "
+    f"before Spark starts, set PYSPARK_PYTHON (spark.pyspark.python) to a Python that has watersmeet {VERSION}, as "
     f"{sys.executable} has; or install it there; or send the package along as a .zip in spark.submit.pyFiles"
 )
 

@@ -20,11 +20,11 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import watersmeet
 from watersmeet.errors import SetupError
 from watersmeet.identity import code
 from watersmeet.spark.errors import OTHER_WORKERS, first_useful_line
 from watersmeet.spark.launch import is_connect, is_local
+from watersmeet.version import VERSION
 
 NEEDED = ("numpy", "numba", "pyarrow", "pandas", "sqlglot")
 # Runs in any Python, also in one that has none of this.
@@ -73,8 +73,8 @@ def compare(told: dict[str, Any]) -> None:
     if "version" not in told:
         raise _wrong(f"the Python of Spark's workers, {program}, has no watersmeet ({told['missing']})")
     version = told["version"]
-    if version != watersmeet.__version__:
-        raise _wrong(f"Spark's workers have watersmeet {version} ({program}), this process {watersmeet.__version__}")
+    if version != VERSION:
+        raise _wrong(f"Spark's workers have watersmeet {version} ({program}), this process {VERSION}")
     if told.get("code") != code():
         raise _wrong(
             f"Spark's workers have another watersmeet {version} than this process ({program}): the code differs"
@@ -91,7 +91,7 @@ def _is_this_python(spark: SparkSession) -> bool:
     """Whether workers surely find what this process has: its program, and the package where that always looks."""
     if not _runs_here(spark) or shutil.which(spark.sparkContext.pythonExec) != sys.executable:
         return False
-    home = Path(watersmeet.__file__).parents[1]
+    home = Path(__file__).parents[2]
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return str(home) in paths or home.name in ("site-packages", "dist-packages")
 
