@@ -22,6 +22,7 @@ from watersmeet.errors import (
     WatersmeetError,
     WindowError,
 )
+from watersmeet.version import VERSION
 
 if TYPE_CHECKING:
     from watersmeet.checking import Report, check
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from watersmeet.session import Query, Session
     from watersmeet.spark.packed import ParquetStream
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "BindError",
     "CatalogError",

@@ -21,7 +21,9 @@ from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark import processes
 from tests.spark.harness import cut, run_streaming, start_streaming, streaming_session, write_arrivals
 from tests.spark.test_streaming import random_streams
-from watersmeet.errors import DataError
+from watersmeet import Query
+from watersmeet.errors import DataError, SetupError
+from watersmeet.spark.checkpoint import check_checkpoint
 from watersmeet.spark.errors import friendly
 
 SQL = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
@@ -152,8 +154,11 @@ class Restarts:
         for source in self.sources:
             write_arrivals(self.folder / source.name, cut(source.table, [25])[first:last], start=first)
 
+    def query(self, sql: str | None = None) -> Query:
+        return streaming_session(self.spark, self.sources, self.folder, 2).sql(sql or self.sql)
+
     def frame(self, sql: str | None = None) -> DataFrame:
-        return streaming_session(self.spark, self.sources, self.folder, 2).sql(sql or self.sql).dataframe()
+        return self.query(sql).dataframe()
 
     def run(self, sql: str | None = None) -> pa.Table:
         return run_streaming(self.spark, self.frame(sql), self.checkpoint, self.folder / "sink")
@@ -170,9 +175,13 @@ def restarts(spark: SparkSession, tmp_path: Path) -> Restarts:
 def test_a_changed_query_is_refused_and_the_old_one_goes_on(restarts):
     restarts.arrive(0, 1)
     restarts.run()
+    changed = restarts.sql.replace("2 SECONDS", "3 SECONDS")
+    check_checkpoint(restarts.query(), str(restarts.checkpoint))
+    with pytest.raises(SetupError, match="checkpoint belongs to another query"):
+        check_checkpoint(restarts.query(changed), str(restarts.checkpoint))
     restarts.arrive(1, 3)
     with pytest.raises(DataError, match="this checkpoint belongs to another query") as caught, friendly():
-        restarts.run(restarts.sql.replace("2 SECONDS", "3 SECONDS"))
+        restarts.run(changed)
     assert str(caught.value).endswith("or go back to the query that wrote this one")
     restarts.assert_exact(restarts.run())
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from watersmeet.errors import DataError
+from watersmeet.errors import DataError, SetupError
 from watersmeet.spark.errors import first_useful_line, ours_in
+from watersmeet.spark.listener import MetricsListener
 from watersmeet.spark.noise import quiet_stderr
 
 STAGE = (
@@ -61,3 +63,24 @@ def test_noise_is_dropped_and_the_rest_goes_on(capfd: pytest.CaptureFixture[str]
             break
         time.sleep(0.02)
     assert shown == "real trouble\n"
+
+
+def test_workers_without_the_package_are_named() -> None:
+    found = ours_in(
+        "org.apache.spark.SparkException: …\nTraceback (most recent call last):\n  File …\n"
+        "ModuleNotFoundError: No module named 'watersmeet.spark'\n\n\tat org.apache.spark…"
+    )
+    assert isinstance(found, SetupError)
+    assert found.message == "Spark's workers cannot run this query: No module named 'watersmeet.spark'"
+    assert "PYSPARK_PYTHON" in str(found)
+    assert ours_in("ModuleNotFoundError: No module named 'kafka'") is None
+
+
+def test_the_end_of_a_query_by_an_error_of_ours_is_logged_in_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    said = (
+        "[STREAM_FAILED] … watersmeet.errors.DataError: this checkpoint belongs to another query\nhint: go back\n\tat x"
+    )
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="7", exception=said))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="8", exception="java.lang.OutOfMemoryError"))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="9", exception=None))
+    assert caplog.messages == ["query 7: this checkpoint belongs to another query\nhint: go back"]

@@ -33,6 +33,8 @@ def meaning_of(value: Any) -> str:
             return f"Bound({later.lower()} - {earlier.lower()} <= {at_most_us})"
         case pa.Schema():
             return "[" + ", ".join(f"{field.name} {field.type}" for field in value) + "]"
+        case pa.DataType():
+            return str(value)
         case tuple():
             return "(" + ", ".join(map(meaning_of, value)) + ")"
     if not is_dataclass(value):

@@ -6,6 +6,7 @@ The state itself has a guard, which sees a stranger when rows arrive. The file t
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from watersmeet.errors import SetupError
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.spark.archive import with_archive_path
 from watersmeet.spark.dataframe import in_stages, is_stateless
+from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.launch import is_connect
 from watersmeet.spark.state import read_guard
@@ -24,6 +26,7 @@ from watersmeet.spark.state import read_guard
 if TYPE_CHECKING:
     from watersmeet.session import Query
 
+logger = logging.getLogger("watersmeet")
 NOTE = "watersmeet.json"
 METADATA = "metadata"  # of Spark's own, there once a query has started
 GO_BACK = "start the changed query with a new checkpoint, or go back to the query that wrote this one"
@@ -87,9 +90,13 @@ class Checkpoint:
         return held is not None or self._guard_knows(owner)
 
     def note(self, owner: Owner) -> None:
-        """Write down whose it is, unless it is known."""
-        if _owner_in(self._read(NOTE)) is None:
-            self._write(json.dumps(asdict(owner)))
+        """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
+        a file that cannot be written does not end it."""
+        try:
+            if _owner_in(self._read(NOTE)) is None:
+                self._write(json.dumps(asdict(owner)))
+        except Exception as error:
+            logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
 
     def _guard_knows(self, owner: Owner) -> bool:
         """Of a checkpoint without the file: ask its state, which knows nothing before its first rows."""
@@ -107,7 +114,8 @@ class Checkpoint:
     def _read(self, name: str) -> str | None:
         if self._here:
             path = Path(self.folder) / name
-            return path.read_text(encoding="utf-8") if path.is_file() else None
+            parts = [path] if path.is_file() else sorted(path.glob("part-*"))
+            return "\n".join(part.read_text(encoding="utf-8") for part in parts) or None
         try:
             rows = self.spark.read.text(f"{self.folder}/{name}").collect()
         except Exception as error:

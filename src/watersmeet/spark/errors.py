@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from watersmeet import errors
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import SetupError, WatersmeetError
+from watersmeet.version import VERSION
+
+OTHER_WORKERS = (
+    f"before Spark starts, set PYSPARK_PYTHON (spark.pyspark.python) to a Python that has watersmeet {VERSION}, as "
+    f"{sys.executable} has; or install it there; or send the package along as a .zip in spark.submit.pyFiles"
+)
 
 _OURS = re.compile(
     r"watersmeet\.errors\.(\w+): (.*?)(?:\s+SQLSTATE: |\n\s*(?:at |JVM stacktrace|=== |\n)|\Z)", re.DOTALL
 )
+_NOT_THERE = re.compile(r"ModuleNotFoundError: (No module named '(?:watersmeet|numba|numpy|pandas|pyarrow)\b[\w.]*')")
 _PYTHON_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 # What Spark wraps around the cause, outermost first.
 _WRAPPINGS = re.compile(
@@ -29,7 +37,10 @@ _WRAPPINGS = re.compile(
 
 
 def ours_in(text: str) -> WatersmeetError | None:
-    """The error of this library that a Spark exception's text carries, or None."""
+    """The error of this library that a Spark exception's text carries, or None. Workers without it cannot raise one."""
+    absent = _NOT_THERE.search(text)
+    if absent:
+        return SetupError(f"Spark's workers cannot run this query: {absent.group(1)}", hint=OTHER_WORKERS)
     match = _OURS.search(text)
     kind = getattr(errors, match.group(1), None) if match else None
     if match is None or kind is None:

@@ -30,6 +30,7 @@ from watersmeet.spark.listener import listener_of
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.sample import sampled
 from watersmeet.spark.types import arrow_schema
+from watersmeet.spark.workers import check_workers
 
 _serial = count(1)
 
@@ -40,6 +41,7 @@ class SparkHost:
     in_arrival_order = False
 
     def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
+        check_workers(spark, by_job=False)
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
 
@@ -79,6 +81,7 @@ class SparkHost:
         return df
 
     def _dataframe(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> DataFrame:
+        check_workers(self.spark)
         observed = f"{OBSERVED}_{next(_serial)}"
         df = dataframe(self.spark, plan, self.buckets, observed, run)
         if df.isStreaming:

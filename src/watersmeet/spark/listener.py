@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,8 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from watersmeet.engine.metrics import Metrics
+from watersmeet.spark.errors import ours_in
 from watersmeet.spark.progress import Tally
 
+logger = logging.getLogger("watersmeet")
 # One per Spark session: Spark calls every listener for every batch of every query, and each call costs.
 _listeners: WeakKeyDictionary[SparkSession, MetricsListener] = WeakKeyDictionary()
 
@@ -55,4 +58,7 @@ class MetricsListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: Any) -> None:
-        pass
+        """What ended a query, in our words if it was ours: whoever waits for it gets Spark's, with all its stacks."""
+        found = ours_in(event.exception) if event.exception else None
+        if found is not None:
+            logger.error("query %s: %s", event.id, found)

@@ -27,6 +27,7 @@ from watersmeet.spark.launch import is_connect
 from watersmeet.spark.progress import ANSWER, Batch, Tally
 from watersmeet.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.spark.sources import open_on_spark
+from watersmeet.spark.workers import check_workers
 
 POLL_SECONDS = 0.1
 OnBatch = Callable[["Running", Batch], None]
@@ -91,7 +92,10 @@ class SparkRun:
         """Start every job and watch them until all have ended, one has failed, or a stop was asked for."""
         tell = on_batch or (lambda running, batch: None)
         with self._checkpoints() as checkpoints:
-            sinks = [SparkSink(job, folder) for job, folder in zip(self.jobs, checkpoints, strict=True)]
+            connect = is_connect(self.spark)
+            jobs = zip(self.jobs, checkpoints, strict=True)
+            sinks = [SparkSink(job, folder, over_connect=connect) for job, folder in jobs]
+            check_workers(self.spark)
             owners = self._owners(sinks)
             running: list[Running] = []
             try:

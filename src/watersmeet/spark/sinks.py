@@ -30,7 +30,7 @@ METADATA = "_spark_metadata"
 class SparkSink:
     """Where the results of one job go. Making it checks what can be checked before anything runs."""
 
-    def __init__(self, job: Job, checkpoint: str) -> None:
+    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False) -> None:
         given = {key.lower(): value for key, value in job.sink.items()}
         self.job = job
         self.checkpoint = checkpoint
@@ -45,6 +45,11 @@ class SparkSink:
             raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
         if self.kind in FILES:
             self._check_files()
+        if self.kind == "console" and over_connect:
+            raise SinkError(
+                f"{job.name} would print on the console of the Spark Connect server, not here",
+                hint="write to files with CREATE SINK, or use --master instead of --remote",
+            )
 
     def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start writing a streaming DataFrame."""
@@ -53,19 +58,14 @@ class SparkSink:
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         try:
-            return self._to(writer, df).start()
+            return self._to(writer).start()
         except WatersmeetError:
             raise
         except Exception as error:
             raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}") from None
 
-    def _to(self, writer: DataStreamWriter, df: DataFrame) -> DataStreamWriter:
+    def _to(self, writer: DataStreamWriter) -> DataStreamWriter:
         if self.kind == "console":
-            if not hasattr(df, "_jdf"):
-                raise SinkError(
-                    f"{self.job.name} would print on the console of the Spark Connect server, not here",
-                    hint="write to files with CREATE SINK, or use --master instead of --remote",
-                )
             return writer.foreachBatch(_printer(self.job, self.limit))
         writer = writer.format(self.kind).options(**self.options)
         return writer.option("path", str(self.path)) if self.path else writer

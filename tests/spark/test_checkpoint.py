@@ -1,0 +1,71 @@
+"""Whose a checkpoint is, by the file in it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from watersmeet.errors import SetupError
+from watersmeet.spark import checkpoint
+from watersmeet.spark.checkpoint import NOTE, Checkpoint, Owner
+
+OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, ["f1"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
+    """Of this machine, so that no Spark is asked; its state knows nothing yet."""
+    monkeypatch.setattr(checkpoint, "_is_here", lambda spark, folder: True)
+    monkeypatch.setattr(checkpoint, "read_guard", lambda spark, folder: None)
+    return Checkpoint(None, str(tmp_path))  # type: ignore[arg-type]
+
+
+def started(folder: Checkpoint) -> Path:
+    (Path(folder.folder) / "metadata").write_text('{"id": "1"}')
+    return Path(folder.folder) / NOTE
+
+
+def test_a_new_checkpoint_becomes_that_of_the_first_query(folder: Checkpoint) -> None:
+    assert folder.refuse_others(OWNER)
+    note = started(folder)
+    folder.note(OWNER)
+    assert folder.refuse_others(replace(OWNER, sql="select  1"))
+    before = note.read_text()
+    folder.note(replace(OWNER, sql="select 1"))
+    assert note.read_text() == before
+    with pytest.raises(SetupError, match=r"belongs to another query:\nSELECT 1\n"):
+        folder.refuse_others(Owner("SELECT 2", 2, {"a": "k int64"}, ["f2"]))
+
+
+def test_a_start_that_failed_before_it_had_a_checkpoint_leaves_it_to_anybody(folder: Checkpoint) -> None:
+    (Path(folder.folder) / NOTE).write_text("")
+    assert folder.refuse_others(OWNER)
+
+
+@pytest.mark.parametrize("text", ["", "no json", '{"other": 1}', "[]"])
+def test_a_file_that_says_nothing_leaves_it_to_the_guard(folder: Checkpoint, text: str) -> None:
+    started(folder).write_text(text)
+    assert not folder.refuse_others(OWNER)
+
+
+def test_what_a_server_wrote_is_read_as_well(folder: Checkpoint) -> None:
+    note = started(folder)
+    folder.note(OWNER)
+    text = note.read_text()
+    note.unlink()
+    note.mkdir()
+    (note / "part-00000-x.txt").write_text(text)
+    with pytest.raises(SetupError, match="made with 2 buckets, and this run has 3"):
+        folder.refuse_others(replace(OWNER, buckets=3, states=["f3"]))
+
+
+def test_a_file_that_cannot_be_written_does_not_end_the_query(
+    folder: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    started(folder).mkdir()
+    with caplog.at_level(logging.WARNING):
+        folder.note(OWNER)
+    assert "watersmeet.json cannot be written" in caplog.text
