@@ -5,9 +5,18 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 EFFORT ?= 20
+LOWEST := .venv-lowest
+HIGHEST := .venv-highest
+SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches memory shedding spark_joins spark_batches spark_shedding
 
-.PHONY: demo test check format bench lab soak golden clean
+define few_tests
+$(1)/bin/python -m pip list --disable-pip-version-check
+NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 'not spark and not soak'
+NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
+endef
+
+.PHONY: demo test test-lowest test-highest check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -16,6 +25,16 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak'
 	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
+
+# The fast tests and a little of Spark, with the lowest versions that pyproject.toml allows and with the newest. Kernels
+# are compiled for a version of Numba, so each has a cache of its own.
+test-lowest: $(LOWEST)/.ready
+	$(call few_tests,$(LOWEST))
+
+test-highest:
+	$(PYTHON) -m venv $(HIGHEST)
+	$(HIGHEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[spark,test,lab]'
+	$(call few_tests,$(HIGHEST))
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -45,10 +64,15 @@ golden: $(READY)
 	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(LOWEST) $(HIGHEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,test,dev,lab]'
+	touch $@
+
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[spark,test,lab]'
 	touch $@

@@ -71,7 +71,7 @@ class PrivateFolder:
         path = self.path / name
         if self._handle is None:
             return path.open("rb", buffering=0)
-        _check_file(path, os.lstat(name, dir_fd=self._handle))  # opening a link or a pipe is no harm to be done first
+        _check_file(path, os.lstat(name, dir_fd=self._handle))  # a pipe would be waited for when opened
         handle = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._handle)
         try:
             _check_file(path, os.fstat(handle))

@@ -16,11 +16,15 @@ import pyarrow as pa
 import pytest
 
 from tests.attacks import Give, give_away
+from tests.spark.simulation import Simulation, another_worker
+from tests.spark.test_processor import QUERIES, expected, six_batches
+from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.spark import hot, provided
 from watersmeet.spark.dataframe import OBSERVED
 from watersmeet.spark.java import shim
-from watersmeet.spark.output import TOLD
+from watersmeet.spark.listener import MetricsListener
+from watersmeet.spark.output import PREFIX, TOLD
 from watersmeet.spark.progress import Tally
 from watersmeet.spark.run import _kept
 
@@ -111,6 +115,19 @@ def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp
     assert hot.fetch("q", 0, 2, 22) == "a value"  # what this very process has at hand is safe
 
 
+def test_a_query_goes_on_without_what_is_refused_and_is_right() -> None:
+    sources, pieces = six_batches("a common key")
+    hot.base_folder().mkdir(parents=True)
+    hot.base_folder().chmod(0o777)
+    run = Simulation(QUERIES["a common key"], sources, 2, between_batches=another_worker)
+    assert run.run(pieces) == expected("a common key", sources, pieces)
+    assert run.counted("cache_hits") == 0
+    assert run.counted("cache_misses") > 0
+    told = [json.loads(text) for frame in run.frames for text in frame[PREFIX + TOLD] if text is not None]
+    assert {one["bucket"] for one in told} == set(run.job.bucket_ids)
+    assert all(f"others may write to the folder {hot.base_folder()}" in one["cold_because"] for one in told)
+
+
 def test_the_user_hears_of_it_with_the_batch() -> None:
     told = [json.dumps({"bucket": bucket, "cold_because": "others may write to x"}) for bucket in (0, 1)]
     row = SimpleNamespace(asDict=lambda: {TOLD: told, "cache_misses": 2, "rows_in": 5})
@@ -125,6 +142,11 @@ def test_the_user_hears_of_it_with_the_batch() -> None:
     tally = Tally()
     assert str(tally.add(progress)).endswith(", 2 cold, not kept warm: others may write to x")
     assert tally.total.as_dict()["cold_because"] == "others may write to x"
+    listener, metrics = MetricsListener(), Metrics()
+    listener.follow(OBSERVED, metrics)
+    with pytest.warns(UserWarning, match="not kept warm between batches: others may write to x"):
+        listener.onQueryProgress(SimpleNamespace(progress=progress))
+    assert metrics.cold_because == "others may write to x"
 
 
 @pytest.mark.parametrize("inner", [False, True], ids=["scratch folder", "folder of the rows"])

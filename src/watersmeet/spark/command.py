@@ -45,6 +45,8 @@ def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> s
     if stopped and choices.checkpoint is not None:
         where += f"; the next start goes on from {one.checkpoint}"
     told = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+    if one.metrics.cold_because:
+        told += f"\n  not kept warm: {one.metrics.cold_because}"
     return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql.settings import SettingsParser

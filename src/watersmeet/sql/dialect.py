@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from sqlglot import exp, parser, tokens
+from sqlglot import Token, TokenType, exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError as SqlglotParseError
-from sqlglot.tokenizer_core import Token, TokenType
 
 from watersmeet.errors import ParseError, SqlError, UnsupportedError
 from watersmeet.model.time import FOREVER_US, UNITS_US, parse_interval, scale_to_us, unit_us

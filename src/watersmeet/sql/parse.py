@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import Token
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token
 
 from watersmeet.errors import ParseError
 from watersmeet.sql.dialect import TextError, Watersmeet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot import Token, TokenType
 
 from watersmeet.errors import OptionError
 from watersmeet.sql.syntax import Setting

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot import Token, TokenType
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import arrow_type

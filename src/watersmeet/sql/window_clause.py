@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import TokenType
 
 from watersmeet.model.windows import Range, Rows, Unbounded, Window
 from watersmeet.sql.dialect import ExpressionParser
