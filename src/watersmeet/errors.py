@@ -85,6 +85,10 @@ class DataError(WatersmeetError):
     """The rows themselves break a promise, such as a NULL event time."""
 
 
+class MidnightWarning(UserWarning):
+    """A DATE is compared for equality with a time, which holds at midnight only."""
+
+
 class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import watersmeet as wm
 from watersmeet.checking.checker import check
 from watersmeet.cli import app
 from watersmeet.engine.advice.sample import take_sample
-from watersmeet.errors import BindError, DataError, OptionError
+from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
 from watersmeet.model.types import arrow_type
 
 NEW_YORK = "America/New_York"
@@ -104,6 +105,20 @@ def test_a_constant_that_clocks_skip_is_refused_at_its_place() -> None:
         session(NEW_YORK).sql("SELECT ts FROM a WHERE ts > '2026-03-08 02:30:00'")
     assert "^^^^^" in str(told.value)
     assert session(NEW_YORK).sql("SELECT ts FROM a WHERE n > '2026-03-08 02:30:00'") is not None
+
+
+def test_a_date_that_equals_a_time_is_told_to_do_so_at_midnight_only() -> None:
+    made = session()
+    made.stream(
+        "b", pa.table({"t": pa.array([datetime(2026, 1, 1), datetime(2026, 1, 1, 9)]), "ts": [NOON, NOON]}), time="ts"
+    )
+    with pytest.warns(MidnightWarning, match=r"write CAST\(b.t AS DATE\) = a.d"):
+        query = made.sql("SELECT b.t FROM a, b WHERE a.d = b.t WINDOW = 1 HOUR")
+    assert query.to_arrow().to_pylist() == [{"t": datetime(2026, 1, 1)}]
+    with warnings.catch_warnings(action="error"):
+        of_the_day = made.sql("SELECT b.t FROM a, b WHERE CAST(b.t AS DATE) = a.d WINDOW = 1 HOUR")
+        made.sql("SELECT a.d FROM a WHERE a.d = TIMESTAMP '2026-01-01 00:00:00'")
+    assert of_the_day.to_arrow().num_rows == 2
 
 
 def test_streams_in_different_zones_unite() -> None:
