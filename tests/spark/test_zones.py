@@ -93,6 +93,18 @@ def test_text_files_are_read_and_written_in_the_same_zones_on_both_hosts(kolkata
         assert read(written).num_rows == 1
 
 
+def test_times_found_in_csv_are_readings_unless_their_text_has_a_zone(kolkata, tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("ts,z\n2024-11-03 05:30:00,2024-11-03T05:30:00+02:00\n")
+    sql = f"SELECT ts, z, HOUR(ts) AS h, HOUR(z) AS hz FROM a OPTIONS (timezone = '{ZONE}')"
+    answers = []
+    for session in (Session(), Session(kolkata, buckets=1)):
+        session.stream("a", str(file), time="ts")
+        answers.append(session.sql(sql).to_arrow())
+    assert answers[0].schema == answers[1].schema
+    assert rows(answers[0]) == rows(answers[1])
+
+
 NANOSECONDS = TABLE.set_column(0, "ts", TABLE["ts"].cast(pa.timestamp("ns", tz="UTC"))).set_column(
     1, "n", TABLE["n"].cast(pa.timestamp("ns"))
 )

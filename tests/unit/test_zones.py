@@ -16,6 +16,7 @@ import watersmeet as wm
 from watersmeet.checking.checker import check
 from watersmeet.cli import app
 from watersmeet.engine.advice.sample import take_sample
+from watersmeet.engine.archive.description import Description
 from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
 from watersmeet.model.types import arrow_type
 
@@ -83,6 +84,14 @@ def test_the_option_of_the_query_wins_and_explain_shows_it() -> None:
     assert f"timezone = {NEW_YORK}" in session().explain(hour)
     assert "timezone = Asia/Tokyo" in session("Asia/Tokyo").explain("SELECT ts FROM a")
     assert "timezone" not in session().explain("SELECT ts FROM a")
+
+
+def test_an_archive_keeps_the_zone_that_the_session_said() -> None:
+    query = "SELECT HOUR(a.ts) AS h FROM a"
+    here, there = (Description.of(session(zone).sql(query).plan) for zone in ("UTC", NEW_YORK))
+    assert there.plan().options.timezone == NEW_YORK
+    assert here.plan().options.timezone == "UTC"
+    assert there.fingerprint != here.fingerprint
 
 
 def test_a_timestamp_is_taken_as_utc_whatever_the_zone() -> None:

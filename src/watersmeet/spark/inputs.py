@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from watersmeet.engine.conform import conform
 from watersmeet.engine.sources import source_of
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.model.zones import entering_schema
 from watersmeet.spark.nanoseconds import nanosecond_files, nanosecond_frame
+from watersmeet.spark.text_times import with_readings
 from watersmeet.spark.types import spark_schema
 
 _READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
@@ -51,8 +52,15 @@ def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame
         return nanosecond_frame(spark, name, files, rounding)
     try:
         reader = spark.read.format(kind)
-        if kind != "parquet":
-            reader = reader.option("timeZone", "UTC")
-        return (reader.option("header", True).option("inferSchema", True) if kind == "csv" else reader).load(path)
+        if kind == "parquet":
+            return reader.load(path)
+        reader = reader.option("timeZone", "UTC")  # whatever the zone of the session
+        return _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
     except Exception as error:
         raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _csv(reader: DataFrameReader, path: str) -> DataFrame:
+    found = reader.option("inferSchema", True).load(path)
+    schema = with_readings(found.schema, lambda schema: reader.schema(schema).load(path))
+    return found if schema == found.schema else reader.schema(schema).load(path)

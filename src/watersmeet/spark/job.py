@@ -141,6 +141,8 @@ class SparkJob(ABC):
         """What must not change between two runs on one checkpoint."""
         grid = [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
         parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *grid, *self.meaning()]
+        if self.plan.options.has("timezone"):
+            parts.append(f"timezone {self.plan.options.timezone}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     @abstractmethod

@@ -22,6 +22,7 @@ from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.provided import as_files
+from watersmeet.spark.text_times import with_readings
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
@@ -144,7 +145,8 @@ class _Input:
                 raise
             return spark_schema(self.declared)  # nothing to look at yet
         if self.declared is None:
-            return found
+            plain = self.spark.read.format(self.kind).options(**self.options)
+            return with_readings(found, lambda schema: plain.schema(schema).load(path)) if self.kind == "csv" else found
         if self.kind in WITH_FOOTER:
             check_columns(arrow_schema(found, repr(self.name)), self.declared, self.name, self.path or "")
             return found
