@@ -130,6 +130,12 @@ def test_a_date_that_equals_a_time_is_told_to_do_so_at_midnight_only() -> None:
     assert of_the_day.to_arrow().num_rows == 2
 
 
+def test_the_ends_of_the_calendar_are_told_where_a_zone_has_no_such_year() -> None:
+    assert answer("SELECT ts < '9999-12-31 23:59:59' AS z FROM a", zone="Asia/Tokyo") == [True]
+    with pytest.raises(BindError, match="not between the years 1 and 9999"):
+        session(NEW_YORK).sql("SELECT ts FROM a WHERE ts < '9999-12-31 23:59:59'")
+
+
 def test_streams_in_different_zones_unite() -> None:
     made = session("Asia/Tokyo")
     made.stream("b", pa.table({"ts": pa.array([NOON], pa.timestamp("ms", tz="Europe/Berlin"))}), time="ts")
