@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
+from watersmeet.errors import CatalogError, MidnightWarning, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from watersmeet.engine.script import Job
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+_FORMAT = warnings.formatwarning
 
 app = typer.Typer(
     name="watersmeet",
@@ -399,8 +401,16 @@ def _fail(text: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
+def _in_one_line(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+    """A warning of ours without the place in our code; those of others as Python shows them."""
+    if issubclass(category, MidnightWarning):
+        return f"warning: {message}\n"
+    return _FORMAT(message, category, *place, **line)
+
+
 def main() -> None:
     """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up."""
+    warnings.formatwarning = _in_one_line
     try:
         app()
     except (SqlError, CatalogError, SetupError) as error:

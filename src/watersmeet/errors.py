@@ -89,6 +89,10 @@ class StaleResultsError(WatersmeetError):
     """Results of a join were asked for after its windows had moved on."""
 
 
+class MidnightWarning(UserWarning):
+    """A DATE is compared for equality with a time, which holds at midnight only."""
+
+
 class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 

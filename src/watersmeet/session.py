@@ -83,10 +83,10 @@ class Session:
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
         """
-        schema, source, rows = self._host.opened(data, name)
         said = _parsed(
             name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
         )
+        schema, source, rows = self._host.opened(data, name, said.get("rounding", "error"))
         stream = Stream(
             name,
             schema,
@@ -101,8 +101,8 @@ class Session:
 
     def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
         """Declare a static table, read once when a query starts. `data` and `rounding` are as for `stream`."""
-        schema, source, rows = self._host.opened(data, name)
         said = _parsed(name, rounding=rounding)
+        schema, source, rows = self._host.opened(data, name, said.get("rounding", "error"))
         statistics = Statistics(rows=rows)
         self.catalog.add(Table(name, schema, source, statistics=statistics, rounding=said.get("rounding", "error")))
 

@@ -23,6 +23,7 @@ from watersmeet.checking.recompute import DuckDB, rows_of
 from watersmeet.errors import BindError, DataError
 from watersmeet.reference.join import answer
 
+pytestmark = pytest.mark.filterwarnings("ignore::watersmeet.errors.MidnightWarning")
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
 some = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
 

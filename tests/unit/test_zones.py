@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import watersmeet as wm
 from watersmeet.checking.checker import check
 from watersmeet.cli import app
 from watersmeet.engine.advice.sample import take_sample
-from watersmeet.errors import BindError, DataError, OptionError
+from watersmeet.engine.archive.description import Description
+from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
 from watersmeet.model.types import arrow_type
 
 NEW_YORK = "America/New_York"
@@ -84,6 +86,14 @@ def test_the_option_of_the_query_wins_and_explain_shows_it() -> None:
     assert "timezone" not in session().explain("SELECT ts FROM a")
 
 
+def test_an_archive_keeps_the_zone_that_the_session_said() -> None:
+    query = "SELECT HOUR(a.ts) AS h FROM a"
+    here, there = (Description.of(session(zone).sql(query).plan) for zone in ("UTC", NEW_YORK))
+    assert there.plan().options.timezone == NEW_YORK
+    assert here.plan().options.timezone == "UTC"
+    assert there.fingerprint != here.fingerprint
+
+
 def test_a_timestamp_is_taken_as_utc_whatever_the_zone() -> None:
     assert answer("SELECT HOUR(n) AS h, n = ts AS same, n - ts AS gap FROM a", zone=NEW_YORK)[:2] == [12, True]
 
@@ -104,6 +114,26 @@ def test_a_constant_that_clocks_skip_is_refused_at_its_place() -> None:
         session(NEW_YORK).sql("SELECT ts FROM a WHERE ts > '2026-03-08 02:30:00'")
     assert "^^^^^" in str(told.value)
     assert session(NEW_YORK).sql("SELECT ts FROM a WHERE n > '2026-03-08 02:30:00'") is not None
+
+
+def test_a_date_that_equals_a_time_is_told_to_do_so_at_midnight_only() -> None:
+    made = session()
+    made.stream(
+        "b", pa.table({"t": pa.array([datetime(2026, 1, 1), datetime(2026, 1, 1, 9)]), "ts": [NOON, NOON]}), time="ts"
+    )
+    with pytest.warns(MidnightWarning, match=r"write CAST\(b.t AS DATE\) = a.d"):
+        query = made.sql("SELECT b.t FROM a, b WHERE a.d = b.t WINDOW = 1 HOUR")
+    assert query.to_arrow().to_pylist() == [{"t": datetime(2026, 1, 1)}]
+    with warnings.catch_warnings(action="error"):
+        of_the_day = made.sql("SELECT b.t FROM a, b WHERE CAST(b.t AS DATE) = a.d WINDOW = 1 HOUR")
+        made.sql("SELECT a.d FROM a WHERE a.d = TIMESTAMP '2026-01-01 00:00:00'")
+    assert of_the_day.to_arrow().num_rows == 2
+
+
+def test_the_ends_of_the_calendar_are_told_where_a_zone_has_no_such_year() -> None:
+    assert answer("SELECT ts < '9999-12-31 23:59:59' AS z FROM a", zone="Asia/Tokyo") == [True]
+    with pytest.raises(BindError, match="not between the years 1 and 9999"):
+        session(NEW_YORK).sql("SELECT ts FROM a WHERE ts < '9999-12-31 23:59:59'")
 
 
 def test_streams_in_different_zones_unite() -> None:

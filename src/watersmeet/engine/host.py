@@ -31,8 +31,9 @@ class Host(Protocol):
 
     in_arrival_order: bool
 
-    def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
-        """The columns of some data, what this host reads it from, and its number of rows if that is known."""
+    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+        """The columns of some data, what this host reads it from, and its number of rows if that is known. `rounding`
+        is for times that are finer than this host can hold even before they enter."""
         ...
 
     def explained(self, plan: Plan, how: Explaining) -> str:
@@ -61,7 +62,7 @@ class LocalHost:
 
     in_arrival_order = True
 
-    def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
+    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
         from watersmeet.engine.sources import source_of
 
         source = source_of(data, name)

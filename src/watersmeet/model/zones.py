@@ -6,7 +6,7 @@ such column has the query's zone, whatever zone its type carried where it came f
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
@@ -55,10 +55,18 @@ def instant_of(reading: datetime, zone: str) -> datetime:
     Raises ValueError for a reading that they skip.
     """
     there = reading.replace(tzinfo=ZoneInfo(zone), fold=0)
-    instant = there.astimezone(UTC)
-    if instant.astimezone(there.tzinfo).replace(tzinfo=None) != reading:
+    instant = moved(there, "UTC")
+    if moved(instant, zone).replace(tzinfo=None) != reading:
         raise ValueError(f"{reading} does not exist in {zone}: clocks skip it there")
     return instant
+
+
+def moved(instant: datetime, zone: str) -> datetime:
+    """The same instant by the clocks of a zone. Raises ValueError where that is no year from 1 to 9999."""
+    try:
+        return instant.astimezone(ZoneInfo(zone))
+    except OverflowError:
+        raise ValueError(f"{instant} is not between the years 1 and 9999 in {zone}") from None
 
 
 def entering_type(kind: pa.DataType) -> pa.DataType:

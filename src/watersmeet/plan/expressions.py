@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from watersmeet.model.time import format_interval
 from watersmeet.model.types import sql_type
+from watersmeet.model.zones import moved
 
 Span = tuple[int, int]
 
@@ -121,12 +121,19 @@ def _literal_text(value: Any, kind: pa.DataType) -> str:
     if pa.types.is_duration(kind):
         return f"INTERVAL '{format_interval(value)}'"
     if pa.types.is_timestamp(kind):
-        return f"TIMESTAMP '{value}'" if kind.tz is None else f"TIMESTAMPTZ '{value.astimezone(ZoneInfo(kind.tz))}'"
+        return f"TIMESTAMP '{value}'" if kind.tz is None else f"TIMESTAMPTZ '{_in_zone(value, kind.tz)}'"
     if pa.types.is_date(kind):
         return f"DATE '{value}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)
+
+
+def _in_zone(value: Any, zone: str) -> Any:
+    try:
+        return moved(value, zone)
+    except (ValueError, AttributeError):  # beyond Python's years, or not made from text
+        return value
 
 
 def _call_text(call: Call) -> str:

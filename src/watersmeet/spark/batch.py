@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.engine.archive.folder import OpenRun
-from watersmeet.engine.conform import conform
+from watersmeet.engine.conform import conform, enter
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.shedding.batches import push_in_steps
 from watersmeet.spark.archive import write_page_into
-from watersmeet.spark.job import SparkJob
+from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.needs import NEEDS, share_out
 from watersmeet.spark.pack import GUARD, in_time_order, timed
 from watersmeet.spark.packets import from_packet
@@ -57,7 +57,7 @@ def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iter
         (one,) = job.streams
         schema = job.row_schema(one)
         for batch in batches:
-            rows = timed(conform(batch.select(schema.names), schema), one)
+            rows = timed(enter(batch.select(schema.names), schema, stream_of(one)), one)
             for result in operator.push(one.alias, rows):
                 yield conform(result, layout)
         for result in operator.advance({one.alias: FOREVER_US}):

@@ -17,7 +17,7 @@ from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.build import is_plain_join
-from watersmeet.engine.conform import conform
+from watersmeet.engine.conform import entered
 from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
@@ -26,7 +26,8 @@ from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.spark.archive import with_archive
 from watersmeet.spark.batch import bucket_answer, stateless_answer
-from watersmeet.spark.job import SparkJob
+from watersmeet.spark.errors import friendly
+from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.join_job import JoinJob
 from watersmeet.spark.output import output_of
 from watersmeet.spark.pack import PACKED, packer, watermark_delay_ms
@@ -62,7 +63,7 @@ def dataframe(
     if is_stateless(job):
         (source,) = sources.values()
         assert not isinstance(source, Following)
-        df = source.dataframe(spark, job.streams[0].schema) if isinstance(source, ParquetStream) else source
+        df = source.dataframe(spark, stream_of(job.streams[0])) if isinstance(source, ParquetStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
     packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
     grouped = packed.groupBy("bucket")
@@ -120,8 +121,9 @@ def make_job(plan: Plan, buckets: int) -> SparkJob:
 
 
 def _packet_of(table: Table) -> bytes:
-    rows = table.source.toArrow()
-    return to_packet([conform(batch, table.schema) for batch in rows.to_batches()], table.schema)
+    with friendly():
+        rows = table.source.toArrow()
+    return to_packet(list(entered(rows.to_batches(), table)), table.schema)
 
 
 def is_stateless(job: SparkJob) -> bool:

@@ -45,10 +45,10 @@ class SparkHost:
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
 
-    def opened(self, data: Any, name: str) -> tuple[pa.Schema, Any, int | None]:
+    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, ParquetStream):
             return data.arrow_schema(name), data, None
-        df = as_dataframe(self.spark, data, name)
+        df = as_dataframe(self.spark, data, name, rounding)
         return arrow_schema(df.schema, f"stream {name!r}"), df, None
 
     def explained(self, plan: Plan, how: Explaining) -> str:

@@ -140,6 +140,8 @@ class SparkJob(ABC):
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
         parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
+        if self.plan.options.has("timezone"):
+            parts.append(f"timezone {self.plan.options.timezone}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     def grid(self) -> list[str]:

@@ -33,6 +33,8 @@ SESSION: Mapping[str, str] = {
     # With 2, a batch that a file sink took just before a crash can never be repeated: Spark fails an assertion.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
     "spark.sql.session.timeZone": "UTC",
+    # Its default, INT96, does not say that it holds instants, and other readers take it for readings without a zone.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.streaming.metricsEnabled": "true",
 }

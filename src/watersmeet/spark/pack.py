@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from watersmeet.engine.conform import conform
+from watersmeet.engine.conform import enter
 from watersmeet.errors import DataError
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
@@ -79,7 +79,8 @@ def packets(
     rows_in = sum(batch.num_rows for batch in group)
     for one, placing in zip(inputs, placings, strict=True):
         schema = job.row_schema(one)
-        data = pa.concat_batches([conform(batch.select(schema.names), schema) for batch in group])
+        relation = stream_of(one)
+        data = pa.concat_batches([enter(batch.select(schema.names), schema, relation) for batch in group])
         number = job.aliases.index(one.alias)
         placed = placing.placed(timed(data, one))
         for piece in placing.parts(placed):

@@ -26,14 +26,18 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from watersmeet.engine.conform import check_columns
+from watersmeet.engine.conform import check_columns, conform, enter
 from watersmeet.errors import CatalogError, SourceError
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import cast_timestamps
 from watersmeet.spark.job import SparkJob
+from watersmeet.spark.nanoseconds import nanosecond_files
 from watersmeet.spark.pack import PACKED, PACKED_SCHEMA, gathered, packets
 from watersmeet.spark.placing import Placing
-from watersmeet.spark.types import spark_schema
+from watersmeet.spark.types import spark_layout, spark_schema
 
 FORMAT = "watersmeet_parquet"
+ROWS_FORMAT = "watersmeet_parquet_rows"
 NEWEST = "newest"
 READ_ROWS = 1 << 18
 
@@ -62,12 +66,17 @@ class ParquetStream:
         except (OSError, pa.ArrowException) as error:
             raise SourceError(f"stream {name!r}: {files[0]} is not a readable Parquet file: {error}") from None
 
-    def dataframe(self, spark: SparkSession, schema: pa.Schema) -> DataFrame:
+    def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         """The same stream as ordinary Spark rows, for queries that keep no state."""
-        reader = spark.readStream.schema(spark_schema(schema)).options(**self.options)
+        reader = spark.readStream.schema(spark_schema(stream.schema)).options(**self.options)
         if self.max_files_per_trigger is not None:
             reader = reader.option("maxFilesPerTrigger", self.max_files_per_trigger)
-        return reader.parquet(self.path)
+        if not nanosecond_files(self.path):
+            return reader.parquet(self.path)
+        spark.dataSource.register(RowsParquet)
+        shipped = base64.b64encode(pickle.dumps(replace(stream, source=None))).decode()
+        reader = reader.format(ROWS_FORMAT).option("source", stream.name).option("stream", shipped)
+        return reader.load(self.path)
 
 
 def packed_dataframe(spark: SparkSession, job: SparkJob, source: str, stream: ParquetStream, late_ms: int) -> DataFrame:
@@ -119,7 +128,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         given = {key.lower(): value for key, value in options.items()}
         self.folder = Path(given["path"])
         self.source = given["source"]
-        self.encoded_job = given["job"]
+        self.encoded_job = given.get("job", "")
+        self.encoded_stream = given.get("stream", "")
         limit = given.get("maxfilespertrigger")
         self.max_files = int(limit) if limit else None
         self.available: frozenset[str] | None = None
@@ -165,12 +175,33 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         placings = [Placing(job, one) for one in inputs]
         needed = {name for one in inputs for name in job.columns_needed(one)}
         wanted = pa.schema([column for column in inputs[0].schema if column.name in needed])
+        utc = pa.timestamp("us", tz="UTC")
         for number, group in enumerate(gathered(read_file(partition.path, wanted, self.source))):
             packed = packets(job, inputs, placings, group, (partition.number << 32) + number)
             time = inputs[0].time
-            newest = max(pc.max(batch.column(time)).cast(pa.timestamp("us", tz="UTC")).value for batch in group)
-            column = pa.array([newest] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+            newest = max(pc.max(cast_timestamps(batch.column(time), utc)).value for batch in group)
+            column = pa.array([newest] * packed.num_rows, pa.int64()).cast(utc)
             yield packed.append_column(NEWEST, column)
+
+
+class RowsParquet(PackedParquet):
+    """The same files as rows, for those that Spark's own reader refuses."""
+
+    @classmethod
+    def name(cls) -> str:
+        return ROWS_FORMAT
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return RowsReader(dict(self.options))
+
+
+class RowsReader(PackedReader):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, FilePartition)
+        stream: Stream = pickle.loads(base64.b64decode(self.encoded_stream))
+        layout = spark_layout(stream.schema)
+        for batch in read_file(partition.path, stream.schema, self.source):
+            yield conform(enter(batch, stream.schema, stream), layout)
 
 
 def read_file(path: str, wanted: pa.Schema, source: str) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from watersmeet.engine.conform import conform
+from watersmeet.engine.conform import entered
 from watersmeet.engine.sources import source_of
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.catalog import Stream, Table
@@ -32,8 +32,7 @@ def _data(relation: Stream | Table, rows: int) -> object:
         case DataFrame() as df if not df.isStreaming:
             if isinstance(relation, Stream):
                 df = df.orderBy(relation.time).limit(rows)
-            batches = [conform(batch, relation.schema) for batch in df.toArrow().to_batches()]
-            return pa.Table.from_batches(batches, relation.schema)
+            return pa.Table.from_batches(entered(df.toArrow().to_batches(), relation), relation.schema)
     raise UnsupportedError(
         f"stream {relation.name!r} is an endless DataFrame, of which no sample can be taken",
         hint="leave analyze out; the running query measures its streams itself, see query.metrics()",

@@ -25,6 +25,8 @@ from watersmeet.spark.errors import first_useful_line
 OURS = frozenset({"sink", "path", "mode", "limit"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
 METADATA = "_spark_metadata"
+_CSV_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSS"
+_JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 class SparkSink:
@@ -39,8 +41,9 @@ class SparkSink:
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
         self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
-        if self.kind == "csv" and "header" not in {key.lower() for key in self.options}:
-            self.options["header"] = "true"
+        named = {key.lower() for key in self.options}
+        defaults = _defaults(self.kind, job.plan.options.timezone)
+        self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
         if self.mode not in MODES:
             raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
         if self.kind in FILES:
@@ -89,6 +92,17 @@ class SparkSink:
         if self.mode == "append":
             raise SinkError(f"{target} holds the output of another run, to which a new one cannot append", hint=hint)
         raise SinkError(f"{target} already exists", hint=hint)
+
+
+def _defaults(kind: str, zone: str) -> Mapping[str, str]:
+    """Text as the same script writes it in-process: a header, and instants in the zone of the query."""
+    match kind:
+        case "csv":
+            times = {"timestampFormat": f"{_CSV_TIME}XX", "timestampNTZFormat": _CSV_TIME}
+            return {"header": "true", "timeZone": zone, **times}
+        case "json":
+            return {"timeZone": zone, "timestampFormat": f"{_JSON_TIME}xxx", "timestampNTZFormat": _JSON_TIME}
+    return {}
 
 
 def is_checkpoint(folder: str) -> bool:

@@ -8,28 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType
+from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from watersmeet.engine.conform import check_columns
 from watersmeet.engine.formats import ALIASES, SUFFIXES
 from watersmeet.engine.providers import is_provided
 from watersmeet.engine.source_options import OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.model.types import is_instant
 from watersmeet.spark.errors import first_useful_line
+from watersmeet.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.provided import as_files
+from watersmeet.spark.text_times import with_readings
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
 FILES = frozenset({"parquet", "csv", "json", "orc"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
+_TIMES = (TimestampNTZType, TimestampType, DateType)
 FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are
 # What the same script means in-process: a header, and an error rather than NULL for what does not parse.
+# Text without a zone is UTC, whatever the zone of the session.
 DEFAULTS: Mapping[str, Mapping[str, str]] = {
-    "csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"},
-    "json": {"mode": "FAILFAST"},
+    "csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false", "timeZone": "UTC"},
+    "json": {"mode": "FAILFAST", "timeZone": "UTC"},
 }
 
 
@@ -44,10 +49,11 @@ def open_on_spark(
     try:
         given = _Input(spark, statement)
         df = given.dataframe()
+        schema = given.with_declared_times(arrow_schema(df.schema, where))
         packed = given.packed()
         if packed is not None:
-            return arrow_schema(df.schema, where), packed, None
-        return arrow_schema(df.schema, where), given.with_instants(df), None
+            return schema, packed, None
+        return schema, given.with_instants(df), None
     except WatersmeetError:
         raise
     except Exception as error:
@@ -66,6 +72,8 @@ class _Input:
         self.declared: pa.Schema | None = statement.schema
         self.path = given.get("path")
         self.time = given.get("time")
+        self.rounding = given.get("rounding", "error").lower()
+        self.nanosecond_files: list[str] = []
         self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
         self.kind = ALIASES.get(written, written)
@@ -88,10 +96,21 @@ class _Input:
         """The same input read without Spark's rows, where only options are set that this way has too."""
         others = {key.lower() for key in self.options} - {"maxfilespertrigger"}
         folder = Path(self.path or "").expanduser()
-        if not self.streaming or self.kind != "parquet" or others or not self.wants_packed or not folder.is_dir():
+        usable = folder.is_dir() or (folder.is_file() and bool(self.nanosecond_files))
+        if not self.streaming or self.kind != "parquet" or others or not self.wants_packed or not usable:
+            if self.streaming and self.nanosecond_files:
+                raise refuse(self.name, self.path or "")
             return None
         limit = self._option("maxfilespertrigger")
         return ParquetStream(str(folder.absolute()), int(limit) if limit else None)
+
+    def with_declared_times(self, found: pa.Schema) -> pa.Schema:
+        """Spark would move times between its types by the zone of the session, so they stay as they are found until
+        the rows enter."""
+        if self.declared is None:
+            return found
+        declared = {field.name: field for field in self.declared if is_instant(field.type)}
+        return pa.schema([declared.get(field.name, field) for field in found])
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
@@ -104,6 +123,9 @@ class _Input:
         if not self.path:
             raise SourceError(f"{self.name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
         path = readable_path(self.path, need=self.declared is None)
+        self.nanosecond_files = nanosecond_files(self.path) if self.kind == "parquet" else []
+        if self.nanosecond_files and not self.streaming:
+            return self._as_declared(nanosecond_frame(self.spark, self.name, self.nanosecond_files, self.rounding))
         schema = self._file_schema(path)
         return self._as_declared(self._reader().schema(schema).load(path))
 
@@ -111,6 +133,8 @@ class _Input:
         """The columns as the files have them, in the order the files have them."""
         if self.declared is not None and self.kind == "json":
             return spark_schema(self.declared)
+        if self.nanosecond_files:
+            return spark_schema(nanosecond_schema(self.nanosecond_files[0]))
         reader = self.spark.read.format(self.kind).options(**self.options)
         if self.declared is None and self.kind == "csv":
             reader = reader.option("inferSchema", "true")
@@ -121,7 +145,8 @@ class _Input:
                 raise
             return spark_schema(self.declared)  # nothing to look at yet
         if self.declared is None:
-            return found
+            plain = self.spark.read.format(self.kind).options(**self.options)
+            return with_readings(found, lambda schema: plain.schema(schema).load(path)) if self.kind == "csv" else found
         if self.kind in WITH_FOOTER:
             check_columns(arrow_schema(found, repr(self.name)), self.declared, self.name, self.path or "")
             return found
@@ -156,12 +181,18 @@ class _Input:
         wanted = spark_schema(self.declared)
         if df.schema == wanted:
             return df
-        return df.select(*(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in wanted))
+        return df.select(*(_as_type(df, field).alias(field.name) for field in wanted))
 
 
 def _for_spark(name: str) -> str:
     """The name by which Spark's reader knows an option: `spark.NAME` goes on as NAME."""
     return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
+
+
+def _as_type(df: DataFrame, wanted: StructField) -> Column:
+    column = F.col(f"`{wanted.name}`")
+    are_times = isinstance(wanted.dataType, _TIMES) and isinstance(df.schema[wanted.name].dataType, _TIMES)
+    return column if are_times else column.cast(wanted.dataType)
 
 
 def options_of(statement: CreateStream | CreateTable) -> Mapping[str, str]:

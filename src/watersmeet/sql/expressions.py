@@ -22,7 +22,7 @@ from watersmeet.plan.functions import (
     scalar_name,
 )
 from watersmeet.sql import literals
-from watersmeet.sql.midnights import mixes_dates, with_midnights
+from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Duration, Name, WindowCondition, span_of
 
@@ -85,6 +85,8 @@ class ExpressionBinder:
 
     def call(self, function: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
         try:
+            if function == "eq":
+                warn_of_midnights(*args)
             fitted = self._fit(function, list(args))
             if function in ("in", "nullif") and mixes_dates(fitted):
                 return self._by_pairs(function, fitted, node)

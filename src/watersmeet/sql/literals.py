@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.time import parse_interval
 from watersmeet.model.types import common_type, comparable, is_instant, is_text, sql_type
-from watersmeet.model.zones import instant_of
+from watersmeet.model.zones import instant_of, moved
 from watersmeet.plan.expressions import Expression, Literal
 
 NULL = Literal(None, pa.null())
@@ -78,9 +77,9 @@ def instant(text: str, target: pa.DataType) -> Literal:
         return Literal(date(moment.year, moment.month, moment.day), pa.date32())
     zone = target.tz if pa.types.is_timestamp(target) else None
     if zone is None:
-        utc = moment.astimezone(UTC) if moment.tzinfo is not None else moment
+        utc = moved(moment, "UTC") if moment.tzinfo is not None else moment
         return Literal(utc.replace(tzinfo=None), pa.timestamp("us"))
-    utc = moment.astimezone(UTC) if moment.tzinfo is not None else instant_of(moment, zone)
+    utc = moved(moment, "UTC") if moment.tzinfo is not None else instant_of(moment, zone)
     return Literal(utc, pa.timestamp("us", tz=zone))
 
 
@@ -114,7 +113,7 @@ def _as_instant(literal: Literal, target: pa.DataType) -> Any:
         return value if pa.types.is_date(target) else instant_of(midnight, zone) if zone else midnight
     if zone:
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    reading = value.astimezone(ZoneInfo(literal.type.tz)).replace(tzinfo=None) if value.tzinfo is not None else value
+    reading = moved(value, literal.type.tz).replace(tzinfo=None) if value.tzinfo is not None else value
     return reading.date() if pa.types.is_date(target) else reading
 
 

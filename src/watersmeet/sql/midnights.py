@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import reduce
 
 import pyarrow as pa
 
-from watersmeet.model.types import common_type
-from watersmeet.plan.expressions import Call, Expression, Literal
+from watersmeet.errors import MidnightWarning
+from watersmeet.model.types import common_type, sql_type
+from watersmeet.plan.expressions import Call, Expression, Literal, to_text
 from watersmeet.sql import literals
 
 
@@ -24,6 +26,21 @@ def with_midnights(args: list[Expression]) -> list[Expression]:
         return args
     target = reduce(common_type, [arg.type for arg in args if not pa.types.is_null(arg.type)])
     return [_at_midnight(arg, target) if pa.types.is_date(arg.type) else arg for arg in args]
+
+
+def warn_of_midnights(left: Expression, right: Expression) -> None:
+    """Tell that a date equals a time only at midnight, which is rarely what is meant. Constants are meant."""
+    if not mixes_dates([left, right]) or isinstance(left, Literal) or isinstance(right, Literal):
+        return
+    day, time = (left, right) if pa.types.is_date(left.type) else (right, left)
+    if isinstance(time, Call) and time.function in ("cast", "date_trunc"):
+        return
+    warnings.warn(
+        f"{to_text(left)} = {to_text(right)} compares a DATE with a {sql_type(time.type)}: only times at midnight are "
+        f"equal to it; for any time of that day write CAST({to_text(time)} AS DATE) = {to_text(day)}",
+        MidnightWarning,
+        stacklevel=2,
+    )
 
 
 def _at_midnight(arg: Expression, target: pa.DataType) -> Expression:

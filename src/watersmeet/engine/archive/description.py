@@ -33,11 +33,13 @@ class Description:
     fingerprint: str
     relations: list[dict[str, Any]]
     format: int = FORMAT
+    timezone: str = "UTC"
 
     @classmethod
     def of(cls, plan: Plan) -> Description:
         relations = {one.name: one for one in relations_below(plan.root)}
-        return cls(uuid4().hex, plan.sql, _fingerprint(plan), [_described(one) for one in relations.values()])
+        described = [_described(one) for one in relations.values()]
+        return cls(uuid4().hex, plan.sql, _fingerprint(plan), described, timezone=plan.options.timezone)
 
     @classmethod
     def read(cls, folder: Path) -> Description:
@@ -61,7 +63,7 @@ class Description:
         catalog = Catalog()
         for one in self.relations:
             catalog.add(_relation(one))
-        return bind(self.sql, catalog)
+        return bind(self.sql, catalog, self.timezone)
 
 
 def _described(relation: Stream | Table) -> dict[str, Any]:
@@ -89,6 +91,8 @@ def _fingerprint(plan: Plan) -> str:
     assert isinstance(plan.root.child, Join)
     join = plan.root.child
     parts = [f"boundary {join.boundary}"]
+    if plan.options.has("timezone"):
+        parts.append(f"timezone {plan.options.timezone}")
     for one in join.inputs:
         parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
     parts += sorted(to_text(predicate) for predicate in join.predicates)
