@@ -109,14 +109,18 @@ def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, .
 
 
 def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> None:
+    from watersmeet.engine.host import Explaining, explained
     from watersmeet.engine.interrupt import Interrupts
     from watersmeet.engine.local import LocalRun
     from watersmeet.engine.script import read_script
 
-    jobs = read_script(text)
-    runs = [LocalRun(job.plan, batch_rows=batch_rows) for job in jobs]
+    jobs = read_script(text, explain=True)
+    runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
     interrupts = Interrupts(_tell)
     for job, one in zip(jobs, runs, strict=True):
+        if isinstance(one, Explaining):
+            typer.echo(explained(job.plan, one))
+            continue
         _run_one(job, one, interrupts, final, quiet)
         if interrupts.requested:
             raise typer.Exit(INTERRUPTED)
@@ -206,8 +210,12 @@ def explain(
     from watersmeet.engine.script import read_script
     from watersmeet.session import Query
 
-    jobs = read_script(_text_of(file), open_sources=analyze)
-    told = [(job.name, Query(job.plan).explain(format=format, analyze=analyze, sample=sample)) for job in jobs]
+    jobs = read_script(_text_of(file), open_sources=analyze, explain=True)
+    measured = [analyze or (job.told is not None and job.told.analyze) for job in jobs]
+    told = [
+        (job.name, Query(job.plan).explain(format=format, analyze=how, sample=sample))
+        for job, how in zip(jobs, measured, strict=True)
+    ]
     if format == Format.json:
         typer.echo("{" + ",\n".join(f'"{name}": {text}' for name, text in told) + "}")
         return

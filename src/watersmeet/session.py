@@ -107,10 +107,19 @@ class Session:
         self.catalog.add(Table(name, schema, source, statistics=statistics, rounding=said.get("rounding", "error")))
 
     def sql(self, text: str) -> Query:
-        """Check a query against the declared streams and tables. Nothing runs yet."""
-        from watersmeet.sql import bind
+        """Check a query against the declared streams and tables. Nothing runs yet.
 
-        return Query(bind(text, self.catalog, self.timezone), self._host)
+        `EXPLAIN [ANALYZE] SELECT …` gives an Explanation: it prints as the plan, and its answer is the plan's lines.
+        """
+        from watersmeet.sql import bind_query, parse_question
+        from watersmeet.sql.syntax import Explain
+
+        asked = parse_question(text)
+        if isinstance(asked, Explain):
+            return Explanation(
+                bind_query(asked.query, self.catalog, text, self.timezone), self._host, asked.format, asked.analyze
+            )
+        return Query(bind_query(asked, self.catalog, text, self.timezone), self._host)
 
     def explain(self, text: str) -> str:
         """The plan of a query as text."""
@@ -204,6 +213,42 @@ class Query:
         from watersmeet.engine.metrics import Metrics
 
         return (self._metrics or Metrics()).as_dict()
+
+
+class Explanation(Query):
+    """`EXPLAIN … SELECT …`: a query whose answer is how that SELECT runs, line by line in the column `plan`.
+
+    >>> session = Session()
+    >>> session.stream("s", pa.table({"k": [1], "ts": pa.array([0], pa.timestamp("us"))}), time="ts")
+    >>> print(session.sql("EXPLAIN SELECT k FROM s WHERE k > 0"))
+    select: s.k
+      read stream s
+        where: s.k > 0
+    """
+
+    def __init__(self, plan: Plan, host: Host, format: str = "text", analyze: bool = False) -> None:
+        super().__init__(plan, host)
+        self._format = format
+        self._analyze = analyze
+
+    def __str__(self) -> str:
+        return self.explain(format=self._format, analyze=self._analyze).rstrip("\n")
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field("plan", pa.string())])
+
+    def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+        return iter(self._lines().to_batches(max_chunksize=batch_rows))
+
+    def final(self) -> pa.Table:
+        return self._lines()
+
+    def dataframe(self) -> Any:
+        return self._host.framed(self._lines())
+
+    def _lines(self) -> pa.Table:
+        return pa.table([pa.array(str(self).splitlines(), pa.string())], schema=self.schema)
 
 
 def _host(spark: Any, buckets: int | None) -> Host:

@@ -147,6 +147,9 @@ def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_p
             write_arrivals(tmp_path / source, parts[half], half.start)
         query = streaming_session(spark, sources, tmp_path, 2).sql(QUERIES[name])
         table = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
+        counted = query.metrics()
+        assert 0 < counted["expired_rows"] <= counted["stored_rows"]
+        assert counted["kernel_seconds"] > 0
     assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
 
 

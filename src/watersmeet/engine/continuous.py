@@ -26,7 +26,6 @@ from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, S
 from watersmeet.operators.continuous.top_k import TopK as TopKNode
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.waiting import Waiting
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, columns_of, walk
@@ -191,7 +190,7 @@ class Builder:
             case Stream() as stream:
                 source = StreamSource(one.window, join.boundary)
                 columns = _columns_read(one, join, outputs)
-                self.inputs.add(one.alias, stream, _leaf(source.waiting, columns, one.window, outer_us))
+                self.inputs.add(one.alias, stream, _leaf(source, columns, one.window, outer_us))
                 return source
             case View(plan=Project(child=Join() as inside, columns=columns)):
                 return ViewSource(self._from(inside, columns, Timely, outer_us, numbered=True))
@@ -240,6 +239,7 @@ class Builder:
             rows = one.window if isinstance(one.window, RowsWindow) else None
             leaf = Leaf(
                 source.streams[one.alias],
+                source,
                 _columns_read(one, inside, [e for _, e in project.columns]),
                 FOREVER_US if rows and reach else retention,
                 None if reach else rows,
@@ -266,10 +266,10 @@ def _reach(window: Window | None, outer_us: int) -> int:
             return FOREVER_US
 
 
-def _leaf(waiting: Waiting, columns: frozenset[str], window: Window | None, outer_us: int) -> Leaf:
+def _leaf(source: StreamSource, columns: frozenset[str], window: Window | None, outer_us: int) -> Leaf:
     if isinstance(window, RowsWindow) and outer_us == 0:
-        return Leaf(waiting, columns, 0, window)
-    return Leaf(waiting, columns, _reach(window, outer_us))
+        return Leaf(source.waiting, source, columns, 0, window)
+    return Leaf(source.waiting, source, columns, _reach(window, outer_us))
 
 
 def _columns_read(one: Input, join: Join, outputs: Sequence[Expression]) -> frozenset[str]:

@@ -56,6 +56,10 @@ class Host(Protocol):
         """The answer as a DataFrame; `metrics` follows the queries that are started from it."""
         ...
 
+    def framed(self, rows: pa.Table) -> Any:
+        """Rows that are known already, as a DataFrame."""
+        ...
+
 
 class LocalHost:
     """Runs queries in this process."""
@@ -96,10 +100,17 @@ class LocalHost:
         return answer if plan.kind == "rows" else final_answer(answer, plan, run.last_event_us)
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
-        raise UnsupportedError(
-            "this session runs in-process and has no DataFrames",
-            hint="make it with Session(spark), or use to_arrow() or batches()",
-        )
+        raise _no_dataframes()
+
+    def framed(self, rows: pa.Table) -> Any:
+        raise _no_dataframes()
+
+
+def _no_dataframes() -> UnsupportedError:
+    return UnsupportedError(
+        "this session runs in-process and has no DataFrames",
+        hint="make it with Session(spark), or use to_arrow() or batches()",
+    )
 
 
 def reservation(plan: Plan) -> str:

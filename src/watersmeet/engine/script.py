@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from watersmeet.engine.host import Explaining
 from watersmeet.engine.sink_options import check_sink_options
 from watersmeet.engine.source_options import check_source_options
 from watersmeet.engine.sources import source_from_options
@@ -17,7 +18,7 @@ from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, parse_script
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Query
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, Query
 
 T = TypeVar("T")
 
@@ -29,11 +30,12 @@ Opener = Callable[[CreateStream | CreateTable], Opened]
 
 @dataclass(frozen=True)
 class Job:
-    """One query to run and the options of the sink its results go to."""
+    """One query to run and the options of the sink its results go to; or, with `told`, to explain."""
 
     name: str
     plan: Plan
     sink: Mapping[str, str]
+    told: Explaining | None = None
 
 
 def open_in_process(statement: CreateStream | CreateTable) -> Opened:
@@ -42,16 +44,24 @@ def open_in_process(statement: CreateStream | CreateTable) -> Opened:
 
 
 def read_script(
-    text: str, catalog: Catalog | None = None, *, open_sources: bool = True, opener: Opener = open_in_process
+    text: str,
+    catalog: Catalog | None = None,
+    *,
+    open_sources: bool = True,
+    opener: Opener = open_in_process,
+    explain: bool = False,
 ) -> list[Job]:
     """Declare what a script creates in the catalog and give its queries as jobs, in order.
 
     Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN. `opener` is
-    how the host opens the others.
+    how the host opens the others. With `explain` its EXPLAIN statements are among the jobs; else they are only checked.
     """
     known = Catalog() if catalog is None else catalog
     jobs: list[Job] = []
-    for statement in parse_script(text):
+    told: list[Job] = []
+    statements = parse_script(text)
+    open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
+    for statement in statements:
         match statement:
             case CreateStream() | CreateTable():
                 declare(statement, known, text, open_sources=open_sources, opener=opener)
@@ -60,7 +70,13 @@ def read_script(
                 check_sink_options(statement, text, on_spark=opener is not open_in_process)
                 jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
             case Query():
-                jobs.append(Job(f"query {len(jobs) + 1}", bind_query(statement, known, text), CONSOLE))
+                number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart
+                jobs.append(Job(f"query {number}", bind_query(statement, known, text), CONSOLE))
+            case Explain(query=query, analyze=analyze, format=form):
+                told.append(
+                    Job(f"plan {len(told) + 1}", bind_query(query, known, text), CONSOLE, Explaining(form, analyze))
+                )
+                jobs += told[-1:] if explain else []
     if not jobs:
         raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
     return jobs

@@ -56,6 +56,8 @@ def sql_type(data_type: pa.DataType) -> str:
         return "TIMESTAMP" if data_type.tz is None else "TIMESTAMPTZ"
     if is_text(data_type):
         return "STRING"
+    if pa.types.is_duration(data_type):
+        return "INTERVAL"
     for name, known in _PLAIN.items():
         if known == data_type:
             return name

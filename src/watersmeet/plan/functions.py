@@ -16,6 +16,7 @@ import pyarrow as pa
 from watersmeet.model.types import (
     common_type,
     comparable,
+    family,
     is_bytes,
     is_instant,
     is_number,
@@ -43,10 +44,22 @@ class Signature:
 def _comparison(function: str, args: Types) -> pa.DataType:
     for other in args[1:]:
         if not comparable(args[0], other):
-            raise TypeError(f"{sql_type(args[0])} and {sql_type(other)} cannot be compared; cast one of them")
+            raise TypeError(f"{sql_type(args[0])} and {sql_type(other)} cannot be compared; {_way_out(args[0], other)}")
     if any(pa.types.is_nested(t) for t in args):
         raise TypeError(f"{sql_type(args[0])} values cannot be compared")
     return pa.bool_()
+
+
+def _way_out(left: pa.DataType, right: pa.DataType) -> str:
+    """What would make two values comparable that are not."""
+    kinds = {family(left), family(right)}
+    if kinds == {"interval", "number"}:
+        return "write an interval such as INTERVAL 5 SECONDS"
+    if kinds == {"instant", "number"}:
+        return "write a time such as '2026-01-01 12:00:00', or compare EPOCH_US(…), which is a number"
+    if kinds == {"instant", "interval"}:
+        return "two times that are subtracted give an interval"
+    return "cast one of them"
 
 
 def _logic(function: str, args: Types) -> pa.DataType:

@@ -17,6 +17,10 @@ from watersmeet.spark.run import Choices, Running, SparkRun
 def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool = False) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
     run = SparkRun(spark, text, choices)
+    for plan in run.plans():
+        print(plan, flush=True)
+    if not run.jobs:
+        return False
     if choices.checkpoint is None and not quiet:
         _tell("no --checkpoint is given, so a later run starts anew")
     interrupts = Interrupts(_tell)

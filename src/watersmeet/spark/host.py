@@ -80,6 +80,9 @@ class SparkHost:
             refuse_archive(plan)
         return df
 
+    def framed(self, rows: pa.Table) -> DataFrame:
+        return as_dataframe(self.spark, rows, "plan")
+
     def _dataframe(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> DataFrame:
         check_workers(self.spark)
         observed = f"{OBSERVED}_{next(_serial)}"

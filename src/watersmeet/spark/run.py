@@ -22,7 +22,7 @@ from watersmeet.spark.archive import follow
 from watersmeet.spark.checkpoint import Checkpoint, Owner
 from watersmeet.spark.dataframe import dataframe
 from watersmeet.spark.errors import first_useful_line, ours_in
-from watersmeet.spark.host import default_buckets
+from watersmeet.spark.host import SparkHost, default_buckets
 from watersmeet.spark.launch import is_connect
 from watersmeet.spark.progress import ANSWER, Batch, Tally
 from watersmeet.spark.sinks import SparkSink, is_checkpoint
@@ -80,9 +80,16 @@ class SparkRun:
         """Read and check the script; nothing runs yet."""
         self.spark = spark
         self.choices = choices or Choices()
-        self.jobs = read_script(text, opener=lambda statement: open_on_spark(spark, statement))
+        jobs = read_script(text, opener=lambda statement: open_on_spark(spark, statement), explain=True)
+        self.jobs = [job for job in jobs if job.told is None]
+        self._explained = [job for job in jobs if job.told is not None]
         self.buckets = self.choices.buckets or default_buckets(spark)
         self._stop = False
+
+    def plans(self) -> Iterator[str]:
+        """What the EXPLAIN statements of the script ask for."""
+        host = SparkHost(self.spark, self.buckets)
+        return (host.explained(job.plan, job.told) for job in self._explained if job.told is not None)
 
     def request_stop(self) -> None:
         """Let every query end the batch in hand and then stop."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.sql import slips
+from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.settings import SettingsParser
 from watersmeet.sql.syntax import (
     Body,
@@ -21,7 +25,7 @@ from watersmeet.sql.syntax import (
     StreamWord,
 )
 
-_OTHER_JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI", "ANTI", "ASOF", "LATERAL", "STRAIGHT_JOIN")
+_AFTER_JOIN_WORDS = (TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF)
 _STREAM_WORDS: dict[str, StreamWord] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
 _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.UNION: "union",
@@ -93,6 +97,12 @@ class QueryParser(SettingsParser):
             self.fail(f"expected SELECT, found {self._found()}")
         word = self._stream_word()
         distinct = bool(self._match(TokenType.DISTINCT))
+        if distinct and self._curr.token_type == TokenType.ON:
+            self.fail(
+                "DISTINCT ON is not supported: DISTINCT is about whole rows",
+                hint="the last row of each k is FROM a [PARTITION BY k ROWS 1]",
+                kind=UnsupportedError,
+            )
         if not distinct:
             self._match(TokenType.ALL)
         word = word or self._stream_word()
@@ -153,7 +163,8 @@ class QueryParser(SettingsParser):
             self.fail(f"expected {what}, found the end of the text")
         node = self._parse_disjunction()
         if node is None:
-            self.fail(f"expected {what}, found {self._found()}")
+            comma = self._prev.token_type == TokenType.COMMA
+            self.fail(f"expected {what}, found {self._found()}", hint="is a comma too many?" if comma else None)
         return node
 
     def _alias(self, what: str) -> Name | None:
@@ -165,7 +176,7 @@ class QueryParser(SettingsParser):
 
     def _from_clause(self) -> tuple[list[Source], list[exp.Expr]]:
         if not self._match(TokenType.FROM):
-            self.fail(f"expected FROM, found {self._found()}", hint="write SELECT … FROM stream [RANGE 1 MINUTE]")
+            self._fail_without_from()
         sources, conditions = [self._source()], list[exp.Expr]()
         while True:
             if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
@@ -175,20 +186,45 @@ class QueryParser(SettingsParser):
                 if self._match(TokenType.ON):
                     conditions.append(self._expression("a condition after ON"))
                 elif self._curr.token_type == TokenType.USING:
-                    self.fail("JOIN … USING is not supported", hint="write ON a.k = b.k", kind=UnsupportedError)
+                    self._refuse_using(sources)
                 else:
                     self.fail(
                         f"JOIN needs ON and a condition, found {self._found()}",
                         hint="write JOIN b ON a.k = b.k, or CROSS JOIN b",
                     )
-            elif self._curr.text.upper() in _OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
-                self.fail(
-                    f"{self._curr.text.upper()} joins are not supported; only inner joins are",
-                    hint="write JOIN … ON …, or list the streams with commas",
-                    kind=UnsupportedError,
-                )
+            elif self._curr.text.upper() in slips.OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
+                self._refuse_join()
             else:
                 return sources, conditions
+
+    def _refuse_using(self, sources: list[Source]) -> NoReturn:
+        at = self._curr
+        self._advance()
+        names = [column.text for column in self._names("a column")]
+        left, right = (_name_of(source, default) for source, default in zip(sources[-2:], "ab", strict=True))
+        equal = " AND ".join(f"{left}.{name} = {right}.{name}" for name in names)
+        self.fail("JOIN … USING is not supported", self._span(at), hint=f"write ON {equal}", kind=UnsupportedError)
+
+    def _refuse_join(self) -> NoReturn:
+        word = self._curr.text.upper()
+        if self._next.token_type in _AFTER_JOIN_WORDS or word in ("LATERAL", "STRAIGHT_JOIN"):
+            self.fail(
+                f"{word} joins are not supported; only inner joins are",
+                hint=slips.OTHER_JOINS.get(self._next.text.upper(), slips.OTHER_JOINS[word]),
+                kind=UnsupportedError,
+            )
+        if self._next.token_type in (TokenType.VAR, TokenType.L_PAREN):
+            self.fail(f"{word} is not followed by JOIN", hint=f"write JOIN … ON …; {slips.quote(self._curr.text)}")
+        self.fail(f"expected an alias, found {self._found()}", hint=slips.quote(self._curr.text))
+
+    def _fail_without_from(self) -> NoReturn:
+        at_alias = self._next.token_type in (TokenType.FROM, TokenType.COMMA)
+        if slips.is_word(self._curr) and self._curr.text.upper() in RESERVED and at_alias:
+            self.fail(f"expected FROM, found {self._found()}", hint=slips.quote(self._curr.text))
+        slip = slips.instead_of_from(self._prev, self._curr, self._next) if self._curr else None
+        if slip is not None:
+            self.fail(slip.message, self._span(slip.at), slip.hint)
+        self.fail(f"expected FROM, found {self._found()}", hint="write SELECT … FROM stream [RANGE 1 MINUTE]")
 
     def _source(self) -> Source:
         start = self._curr
@@ -199,13 +235,14 @@ class QueryParser(SettingsParser):
         else:
             relation = self._name("a stream or table")
             if self._curr.token_type == TokenType.L_PAREN:
-                self.fail("a function cannot stand in FROM", hint="name a stream or table")
+                known = slips.FUNCTIONS.get(relation.text.lower())
+                self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
         window = self._window()
         alias = self._source_alias()
         return Source(relation, alias, window or self._window(), self._from(start))
 
     def _source_alias(self) -> Name | None:
-        if self._curr.text.upper() in _OTHER_JOINS and self._next.token_type in (TokenType.JOIN, TokenType.OUTER):
+        if self._curr.text.upper() in slips.OTHER_JOINS and self._next.token_type in _AFTER_JOIN_WORDS:
             return None
         return self._alias("an alias")
 
@@ -272,3 +309,8 @@ class QueryParser(SettingsParser):
         if every <= 0:
             self.fail("EVERY needs an interval longer than zero", self._from(start))
         return every
+
+
+def _name_of(source: Source, default: str) -> str:
+    named = source.alias or (source.relation if isinstance(source.relation, Name) else None)
+    return default if named is None else named.text

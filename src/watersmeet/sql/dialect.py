@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from watersmeet.errors import ParseError, SqlError, UnsupportedError
 from watersmeet.model.time import FOREVER_US, UNITS_US, parse_interval, scale_to_us, unit_us
 from watersmeet.model.types import arrow_type
+from watersmeet.sql import slips
 from watersmeet.sql.syntax import Constraint, ConstraintKind, Duration, Name, Span, WindowCondition, locate
 
 RESERVED = frozenset((
@@ -21,6 +22,16 @@ RESERVED = frozenset((
     "IS", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE", "DISTINCT", "ALL", "BY", "CREATE", "INTERVAL",
 ))  # fmt: skip
 _UNIT_WORDS = frozenset(f"{unit}{plural}".upper() for unit in UNITS_US for plural in ("", "s"))
+# What sqlglot asks for in vain, in our words.
+_WANTED: dict[str, tuple[str, str | None]] = {
+    "Expected END after CASE": ("CASE needs END", "write CASE WHEN … THEN … ELSE … END"),
+    "Expecting )": ("expected )", None),
+    "Expecting (": ("expected (", None),
+    "Expected AS after CAST": ("CAST needs AS and a type", "write CAST(x AS BIGINT)"),
+    "Expected TYPE after CAST": ("CAST needs a type after AS", "write CAST(x AS BIGINT)"),
+    "Expected type after '::'": (":: needs a type", "write x::BIGINT"),
+    "Expected FROM or comma after EXTRACT": ("EXTRACT needs FROM", "write EXTRACT(HOUR FROM ts)"),
+}
 _UNEVEN_UNITS = frozenset(("MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS"))
 
 
@@ -48,11 +59,20 @@ class ExpressionParser(parser.Parser):
     # -- errors ---------------------------------------------------------------------------------------------
 
     def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
+        wanted = _WANTED.get(message)
+        if wanted is not None:
+            self.fail(f"{wanted[0]}, found {self._found()}", hint=wanted[1])
         token = token or self._curr
         if not token:
             self.fail("the text ends too early: something is missing here")
         if message.startswith("Required argument"):
             self.fail(f"something is missing before {token.text!r}", self._span(token))
+        self._fail_unexpected(token)
+
+    def _fail_unexpected(self, token: Token) -> NoReturn:
+        slip = slips.unexpected(self._prev, self._curr, self._next) if token is self._curr else None
+        if slip is not None:
+            self.fail(slip.message, self._span(slip.at), slip.hint)
         self.fail(f"did not expect {token.text!r} here", self._span(token))
 
     def fail(
@@ -134,11 +154,9 @@ class ExpressionParser(parser.Parser):
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """Reached only from inside expressions: the clauses of a query have their own parser."""
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
-            self.fail(
-                "a subquery inside an expression is not supported",
-                hint="put it in FROM as (SELECT …) AS d and join it",
-                kind=UnsupportedError,
-            )
+            words = [token.text.upper() for token in self._tokens[max(0, self._index - 3) : self._index - 1]]
+            what, hint = slips.subquery_hint(words)
+            self.fail(f"{what} is not supported", hint=hint, kind=UnsupportedError)
         return None
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
@@ -237,11 +255,18 @@ class ExpressionParser(parser.Parser):
             kind = "path"
         elif kind == "all" and self._curr.token_type == TokenType.L_PAREN:
             kind = "pair"
-        streams = () if kind == "all" else self._names("a stream of FROM")
+        streams = () if kind == "all" else self._constrained()
         if not self._match(TokenType.EQ):
             self.fail(f"expected = and an interval, found {self._found()}", hint="write WINDOW (A, B) = 5 SECONDS")
         sizes = self._interval_list() if kind == "path" else (self._interval(),)
         return Constraint(kind, streams, sizes, self._from(start))
+
+    def _constrained(self) -> tuple[Name, ...]:
+        try:
+            return self._names("a stream of FROM")
+        except TextError as error:
+            hint = "WINDOW (a, b) = 5 SECONDS is about two streams; the window of one is a [RANGE 5 SECONDS]"
+            self.fail(error.message, error.span, hint=hint)
 
     def _interval_list(self) -> tuple[int, ...]:
         if self._curr.token_type != TokenType.L_PAREN:
@@ -274,9 +299,20 @@ class ExpressionParser(parser.Parser):
 
     def _name(self, what: str) -> Name:
         if not self._at_name():
-            self.fail(f"expected {what}, found {self._found()}")
+            self.fail(f"expected {what}, found {self._found()}", hint=self._name_hint())
         self._advance()
         return Name(self._prev.text, self._span(self._prev))
+
+    def _name_hint(self) -> str | None:
+        """How what was found could be a name, if that may have been meant."""
+        if self._curr.token_type == TokenType.STRING:
+            return f'a name stands in double quotes: "{self._curr.text}"'
+        reserved = slips.is_word(self._curr) and self._curr.text.upper() in RESERVED
+        return slips.quote(self._curr.text) if reserved and not self._after_comma_or_from() else None
+
+    def _after_comma_or_from(self) -> bool:
+        """Whether a word such as WHERE follows on a list that breaks off."""
+        return self._prev.token_type in (TokenType.COMMA, TokenType.FROM) and self._curr.text.upper() in slips.CLAUSES
 
     def _open(self, mark: str) -> None:
         self._punctuation(mark, {"(": TokenType.L_PAREN, "[": TokenType.L_BRACKET}[mark])
@@ -286,6 +322,9 @@ class ExpressionParser(parser.Parser):
 
     def _punctuation(self, mark: str, token_type: TokenType) -> None:
         if not self._match(token_type):
+            slip = slips.unexpected(self._prev, self._curr, self._next) if self._curr else None
+            if slip is not None and slip.at is not self._curr:
+                self.fail(slip.message, self._span(slip.at), slip.hint)
             self.fail(f"expected {mark}, found {self._found()}")
 
 

@@ -21,7 +21,7 @@ from watersmeet.plan.functions import (
     result_type,
     scalar_name,
 )
-from watersmeet.sql import literals
+from watersmeet.sql import literals, slips
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Duration, Name, WindowCondition, span_of
@@ -226,7 +226,8 @@ class ExpressionBinder:
         scalar = scalar_name(written)
         if scalar is None:
             near = near_name(written)
-            raise self.error(f"there is no function {written}", node, hint=f"did you mean {near}?" if near else None)
+            hint = slips.FUNCTIONS.get(written.lower()) or (f"did you mean {near}?" if near else None)
+            raise self.error(f"there is no function {written}", node, hint=hint)
         if scalar == "date_trunc":
             self._check_unit(node)
         return self.call(scalar, [self.bind(arg) for arg in node.expressions], node)

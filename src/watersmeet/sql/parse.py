@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sqlglot import Token
+from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from watersmeet.errors import ParseError
 from watersmeet.sql.dialect import TextError, Watersmeet
 from watersmeet.sql.statements import StatementParser
-from watersmeet.sql.syntax import Query, Span, Statement, span_of
+from watersmeet.sql.syntax import Explain, Query, Span, Statement, span_of
 
-__all__ = ["parse_query", "parse_script", "span_of"]
+__all__ = ["parse_query", "parse_question", "parse_script", "span_of"]
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -30,13 +30,26 @@ def parse_script(text: str) -> list[Statement]:
 
 def parse_query(text: str) -> Query:
     """The one query a text consists of."""
+    query = parse_question(text)
+    if isinstance(query, Explain):
+        raise ParseError("expected a query, found EXPLAIN", sql=text, span=query.span, hint="leave EXPLAIN out")
+    return query
+
+
+def parse_question(text: str) -> Query | Explain:
+    """The one query a text consists of, or what it says to EXPLAIN."""
     statements = parse_script(text)
     if not statements:
         raise ParseError("the text is empty; write a query such as SELECT * FROM a", sql=text, span=(0, 1))
     if len(statements) > 1:
-        raise ParseError("expected one query, found several statements", sql=text, span=statements[1].span)
+        raise ParseError(
+            "expected one query, found several statements",
+            sql=text,
+            span=statements[1].span,
+            hint="give them one at a time; `watersmeet run FILE.sql` runs a script",
+        )
     query = statements[0]
-    if not isinstance(query, Query):
+    if not isinstance(query, Query | Explain):
         raise ParseError(
             "expected a query, found a CREATE statement",
             sql=text,
@@ -48,16 +61,25 @@ def parse_query(text: str) -> Query:
 
 def _tokens(text: str) -> list[Token]:
     try:
-        return Watersmeet().tokenize(text)
+        tokens = Watersmeet().tokenize(text)
     except SqlglotError as error:
-        raise ParseError(_token_problem(error), sql=text, span=_last_quote(text)) from None
+        problem, hint = _token_problem(error, text)
+        raise ParseError(problem, sql=text, span=_last_quote(text), hint=hint) from None
+    for token in tokens:
+        if token.text == "`" and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
+            raise ParseError(
+                "names are not quoted with `", sql=text, span=(token.start, token.end + 1), hint='write "name"'
+            )
+    return tokens
 
 
-def _token_problem(error: SqlglotError) -> str:
+def _token_problem(error: SqlglotError, text: str) -> tuple[str, str | None]:
     message = _first_line(error.__cause__ or error)
+    doubled = "a quote inside a text is written twice: 'it''s'"
     if message.startswith("Missing "):
-        return f"a quote is never closed: {message.split()[1]} is missing"
-    return "the text cannot be split into words"
+        return f"a quote is never closed: {message.split()[1]} is missing", doubled
+    odd = text.count("'") % 2
+    return ("a quote is never closed", doubled) if odd else ("the text cannot be split into words", None)
 
 
 def _last_quote(text: str) -> Span:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from watersmeet.errors import BindError, SqlError
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Derived, Input
+from watersmeet.sql import slips
 from watersmeet.sql.syntax import Name, Span
 
 UTC = "UTC"
@@ -41,6 +42,8 @@ class Scope:
     text: Text
     inputs: tuple[Input, ...]
     zone: str = UTC
+    selected: tuple[str, ...] = ()
+    """The names that AS gives in the select list, in lower case."""
 
     def input(self, name: Name) -> Input:
         for one in self.inputs:
@@ -86,9 +89,23 @@ class Scope:
         near = get_close_matches(name.text.lower(), [entry.split(".", 1)[1].lower() for entry in known], n=1)
         meant = next((entry for entry in known if near and entry.split(".", 1)[1].lower() == near[0]), None)
         listing = f"the columns are {', '.join(known)}"
+        known_slip = self._slip(name)
+        if known_slip is not None:
+            return self.text.error(f"there is no column {name.text}", name.span, hint=f"{known_slip}; {listing}")
         return self.text.error(
             f"there is no column {name.text}", name.span, hint=f"did you mean {meant}? {listing}" if meant else listing
         )
+
+    def _slip(self, name: Name) -> str | None:
+        """What else a name that is no column may have been meant for."""
+        if self.text.piece(name.span).startswith('"'):
+            return f"a text stands in single quotes: '{name.text}'"
+        if name.text.lower() in self.selected:
+            return (
+                f"{name.text} is a column of the answer, which comes later: repeat what it stands for; conditions on "
+                f"aggregates go into HAVING"
+            )
+        return slips.FUNCTIONS.get(name.text.lower())
 
 
 def event_time_type(inputs: tuple[Input, ...], zone: str) -> pa.DataType:

@@ -33,7 +33,8 @@ class Answer:
 def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
     inputs, places = bind_sources(select.sources, context, bind_subquery)
-    scope = Scope(context.text, inputs, context.zone)
+    named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
+    scope = Scope(context.text, inputs, context.zone, tuple(named))
     found = bind_conditions(select.conditions, select.constraints, scope, context.boundary)
     outputs = _outputs(select, scope)
     having = ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None

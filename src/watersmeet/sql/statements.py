@@ -10,8 +10,9 @@ from sqlglot import Token, TokenType
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import arrow_type
+from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Name, Setting, Statement
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, Name, Setting, Statement
 
 _TYPES = (
     "BOOLEAN",
@@ -33,13 +34,43 @@ class StatementParser(QueryParser):
             return None
         if self._curr.token_type == TokenType.CREATE:
             return self._create()
+        if self._curr.text.upper() == "EXPLAIN" and self._curr.token_type != TokenType.IDENTIFIER:
+            return self._explain()
         if self._curr.token_type not in (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH):
-            near = get_close_matches(self._curr.text.upper(), ["SELECT", "CREATE"], n=1)
-            self.fail(
-                f"expected a statement, found {self._found()}",
-                hint=f"did you mean {near[0]}?" if near else "a statement begins with SELECT or CREATE",
-            )
+            self.fail(f"expected a statement, found {self._found()}", hint=_statement_hint(self._curr.text.upper()))
         return self._query()
+
+    def _explain(self) -> Explain:
+        """`EXPLAIN [ANALYZE] query` or `EXPLAIN (ANALYZE, FORMAT JSON) query`."""
+        start = self._curr
+        self._advance()
+        analyze, told = bool(self._match_text_seq("ANALYZE")), "text"
+        in_query = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
+        if self._curr.token_type == TokenType.L_PAREN and self._next.token_type not in in_query:
+            self._advance()
+            while True:
+                if self._match_text_seq("ANALYZE"):
+                    analyze = True
+                else:
+                    told = self._plan_format()
+                if not self._match(TokenType.COMMA):
+                    break
+            self._close(")")
+        if self._curr.token_type not in in_query:
+            self.fail(
+                f"expected a query after EXPLAIN, found {self._found()}",
+                hint="write EXPLAIN SELECT …, EXPLAIN ANALYZE SELECT … or EXPLAIN (ANALYZE, FORMAT JSON) SELECT …",
+            )
+        return Explain(self._query(), analyze, "json" if told == "json" else "text", self._from(start))
+
+    def _plan_format(self) -> str:
+        if not self._match_text_seq("FORMAT"):
+            self.fail(f"EXPLAIN has the options ANALYZE and FORMAT, found {self._found()}")
+        told = self._curr.text.lower() if self._curr else ""
+        if told not in ("text", "json"):
+            self.fail(f"a plan cannot be told as {self._found()}", hint="write FORMAT TEXT or FORMAT JSON")
+        self._advance()
+        return told
 
     def _create(self) -> Statement:
         start = self._curr
@@ -114,6 +145,13 @@ class StatementParser(QueryParser):
                 self.fail(f"expected TIME ZONE, found {self._found()}", hint="write TIMESTAMP WITH TIME ZONE")
         span = self._from(start)
         return self.sql[span[0] : span[1]]
+
+
+def _statement_hint(word: str) -> str:
+    if word in slips.STATEMENTS:
+        return slips.STATEMENTS[word]
+    near = get_close_matches(word, ["SELECT", "CREATE", "EXPLAIN"], n=1)
+    return f"did you mean {near[0]}?" if near else "a statement begins with SELECT, CREATE or EXPLAIN"
 
 
 def _as_dict(settings: tuple[Setting, ...]) -> dict[str, str]:

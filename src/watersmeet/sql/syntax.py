@@ -165,7 +165,17 @@ class CreateSink:
     settings: tuple[Setting, ...] = field(default=(), repr=False)
 
 
-Statement = CreateStream | CreateTable | CreateSink | Query
+@dataclass(frozen=True)
+class Explain:
+    """`EXPLAIN [ANALYZE] query`, or with its options in parentheses."""
+
+    query: Query
+    analyze: bool
+    format: Literal["text", "json"]
+    span: Span
+
+
+Statement = CreateStream | CreateTable | CreateSink | Query | Explain
 
 
 class Duration(exp.Expression, exp.Condition):

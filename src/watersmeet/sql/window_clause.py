@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
+from watersmeet.model.time import unit_us
 from watersmeet.model.windows import Range, Rows, Unbounded, Window
 from watersmeet.sql.dialect import ExpressionParser
 from watersmeet.sql.syntax import Name, WindowClause
@@ -15,6 +16,10 @@ class WindowParser(ExpressionParser):
         if not self._match(TokenType.L_BRACKET):
             return None
         window, partition_by = self._window_form()
+        if isinstance(window, Rows) and unit_us(self._curr.text) is not None:
+            self.fail(
+                f"ROWS counts rows, found {self._found()}", hint=f"write [RANGE {window.count} {self._curr.text}]"
+            )
         self._close("]")
         return WindowClause(window, partition_by, self._from(start))
 
@@ -37,6 +42,9 @@ class WindowParser(ExpressionParser):
                     hint="write [PARTITION BY k ROWS 10]",
                 )
             return Rows(self._count("a number of rows")), tuple(columns)
+        if self._at_bare_interval():
+            hint = f"write [RANGE {self._curr.text} {self._next.text}]"
+            self.fail(f"{self._found()} is not a window", hint=hint)
         self.fail(
             f"{self._found()} is not a window",
             hint="write [RANGE 30 SECONDS], [ROWS 100], [PARTITION BY k ROWS 10], [NOW] or [UNBOUNDED]",

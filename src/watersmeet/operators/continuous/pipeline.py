@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +21,20 @@ from watersmeet.plan.nodes import Kind
 from watersmeet.plan.pipeline import Pipeline
 
 
+class Expiring(Protocol):
+    """Where the rows of one or several streams live until they leave their windows."""
+
+    @property
+    def expired_rows(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Leaf:
     """Where the rows of one stream enter a pipeline, the columns it reads, and which rows it needs to be rebuilt:
     those not older than `reach_us`, or those in a ROWS window."""
 
     waiting: Waiting
+    source: Expiring
     columns: frozenset[str]
     reach_us: int
     window: RowsWindow | None = None
@@ -44,6 +54,12 @@ class Continuous:
         self.schema = schema
         self.counters = Counters()
         self.delays = Delays()
+        self._expired_before = 0
+
+    @property
+    def _expired_rows(self) -> int:
+        sources = {id(leaf.source): leaf.source for leaf in self.leaves.values()}  # streams of one join share theirs
+        return sum(source.expired_rows for source in sources.values())
 
     @property
     def window_rows(self) -> int:
@@ -63,7 +79,10 @@ class Continuous:
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         for alias, leaf in self.leaves.items():
             leaf.waiting.ended = watermarks[alias] >= FOREVER_US
+        started = perf_counter()
         delta = self.root.take(min(watermarks.values()))
+        self.counters.kernel_seconds += perf_counter() - started
+        self.counters.expired_rows = self._expired_rows - self._expired_before
         self.delays.add(delta)
         batch = self._given(delta)
         if batch.num_rows:
@@ -86,6 +105,7 @@ class Continuous:
         for alias, rows in log.items():
             self.leaves[alias].waiting.replace(rows)
         self.root.take(complete_until)
+        self._expired_before = self._expired_rows
         self.counters = Counters()
         self.delays = Delays()
 

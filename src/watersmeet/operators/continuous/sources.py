@@ -11,6 +11,7 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Boundary, Window
 from watersmeet.operators.continuous.delta import Delta, Int64s
+from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import NOTHING, Lifetimes, Lives
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.value_order import value_order
@@ -48,6 +49,7 @@ class StreamSource:
         self.waiting = Waiting()
         self.lifetimes = Lifetimes(window, boundary)
         self.complete = BEGINNING_US
+        self._departures = Departures(announced=self.lifetimes.announced, in_turn=self.lifetimes.in_turn)
 
     announced = property(lambda self: self.lifetimes.announced)
     in_turn = property(lambda self: self.lifetimes.in_turn)
@@ -55,7 +57,16 @@ class StreamSource:
     def take(self, until: int) -> Lives | None:
         self.complete = until
         rows = self.waiting.release(until)
-        return None if rows is None else self.lifetimes.of(rows)
+        lives = None if rows is None else self.lifetimes.of(rows)
+        if lives is not None:
+            self._departures.add(lives)
+        self._departures.count(until)
+        return lives
+
+    @property
+    def expired_rows(self) -> int:
+        """How many rows have left the window."""
+        return self._departures.expired_rows
 
     def inputs(self) -> Iterator[Node]:
         yield from ()
@@ -136,6 +147,11 @@ class JoinSource:
         data = pa.concat_batches(found)
         times = data.column(self.time).cast(pa.timestamp("us")).view(pa.int64()).to_numpy(zero_copy_only=False)
         return self.lifetimes.of(_by_values(Rows(data, times)))
+
+    @property
+    def expired_rows(self) -> int:
+        """How many rows of the streams have left the windows of the join."""
+        return self.operator.counters.expired_rows
 
     def inputs(self) -> Iterator[Node]:
         yield from ()

@@ -1,0 +1,40 @@
+"""How many rows have left the window of a stream, as time goes on."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.continuous.lives import Lives
+
+
+class Departures:
+    """Counts rows whether or not a condition let them into the answer: what leaves the window is counted once.
+
+    Deaths that are known in advance are kept until they come, in the pieces they were made in; where rows go in turn,
+    only the first piece is looked at. Those of a ROWS window have come when they are known.
+    """
+
+    def __init__(self, *, announced: bool, in_turn: bool) -> None:
+        self.announced = announced
+        self.in_turn = in_turn
+        self.expired_rows = 0
+        self._coming: deque[Int64s] = deque()
+
+    def add(self, lives: Lives) -> None:
+        if self.announced:
+            self.expired_rows += int(lives.killed.size) + int(np.count_nonzero(lives.deaths < FOREVER_US))
+        elif lives.deaths.size and lives.deaths[0] < FOREVER_US:
+            self._coming.append(lives.deaths if self.in_turn else np.sort(lives.deaths))
+
+    def count(self, until: int) -> None:
+        """Time has come this far: who dies before it is gone."""
+        while self._coming and (self._coming[0].size == 0 or self._coming[0][-1] < until):
+            self.expired_rows += int(self._coming.popleft().size)
+        for place in range(min(1, len(self._coming)) if self.in_turn else len(self._coming)):
+            gone = int(np.searchsorted(self._coming[place], until))
+            self.expired_rows += gone
+            self._coming[place] = self._coming[place][gone:]

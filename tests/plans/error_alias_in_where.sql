@@ -1,0 +1,1 @@
+SELECT k, SUM(x) AS total FROM a [NOW] WHERE total > 1 GROUP BY k

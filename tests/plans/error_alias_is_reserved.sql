@@ -1,0 +1,1 @@
+SELECT k AS order FROM a

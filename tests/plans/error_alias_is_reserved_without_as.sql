@@ -1,0 +1,1 @@
+SELECT k limit FROM a

@@ -1,0 +1,1 @@
+SELECT CAST(k) FROM a

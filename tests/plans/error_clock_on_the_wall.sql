@@ -1,0 +1,1 @@
+SELECT k, NOW() FROM a

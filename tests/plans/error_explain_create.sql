@@ -1,0 +1,1 @@
+EXPLAIN CREATE SINK s WITH (sink = 'console') AS SELECT k FROM a

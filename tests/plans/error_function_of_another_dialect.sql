@@ -1,0 +1,1 @@
+SELECT DATEDIFF(ts, ts) FROM a

@@ -1,0 +1,1 @@
+SELECT k FROM a [NOW] GROUP k

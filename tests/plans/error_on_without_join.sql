@@ -1,0 +1,1 @@
+SELECT a.k FROM a, b ON a.k = b.k

@@ -1,0 +1,1 @@
+SELECT * EXCEPT (k) FROM a

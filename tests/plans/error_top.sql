@@ -1,0 +1,1 @@
+SELECT TOP 5 k FROM a

@@ -1,0 +1,1 @@
+SELECT k, x, FROM a

@@ -1,0 +1,99 @@
+"""EXPLAIN as a statement: in a session, and in a script."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.plans import golden_catalog
+from watersmeet.cli import app
+from watersmeet.engine.script import read_script
+from watersmeet.errors import ParseError, UnsupportedError
+from watersmeet.session import Session
+from watersmeet.sql import bind, slips
+
+JOIN = "SELECT x.k FROM s x, s y WHERE x.k = y.k WINDOW = 5 SECONDS"
+ROWS = pa.table({"k": [1, 2, 1], "ts": [dt.datetime(2026, 1, 1, 0, 0, second) for second in range(3)]})
+
+
+def session() -> Session:
+    made = Session()
+    made.stream("s", ROWS, time="ts")
+    return made
+
+
+def script(folder: Path, queries: str) -> Path:
+    pq.write_table(ROWS, folder / "s.parquet")
+    file = folder / "script.sql"
+    file.write_text(f"CREATE STREAM s WITH (path = '{folder}/s.parquet', time = 'ts');\n{queries}")
+    return file
+
+
+def test_it_gives_the_plan_of_the_query_line_by_line() -> None:
+    plan = session().explain(JOIN)
+    told = session().sql(f"EXPLAIN {JOIN}")
+    assert str(told) == plan.rstrip("\n")
+    assert told.schema.names == told.to_arrow().schema.names == ["plan"]
+    assert told.to_arrow()["plan"].to_pylist() == told.final()["plan"].to_pylist() == plan.splitlines()
+
+
+def test_with_analyze_a_sample_is_measured() -> None:
+    told = str(session().sql(f"EXPLAIN ANALYZE {JOIN}"))
+    assert "measured over 3 rows" in told
+
+
+@pytest.mark.parametrize("options", ["(FORMAT JSON)", "(ANALYZE, FORMAT JSON)", "(FORMAT JSON, ANALYZE)"])
+def test_it_is_told_to_programs_too(options: str) -> None:
+    told = json.loads("\n".join(session().sql(f"EXPLAIN {options} {JOIN}").to_arrow()["plan"].to_pylist()))
+    assert ("measured" in told) == ("ANALYZE" in options)
+
+
+def test_a_query_in_parentheses_is_explained_as_it_is_without() -> None:
+    assert str(session().sql(f"EXPLAIN ({JOIN})")) == str(session().sql(f"EXPLAIN {JOIN}"))
+
+
+def test_in_process_there_is_no_dataframe_of_it() -> None:
+    with pytest.raises(UnsupportedError, match="no DataFrames"):
+        session().sql(f"EXPLAIN {JOIN}").dataframe()
+
+
+def test_a_mistake_in_the_query_is_pointed_at_in_the_statement() -> None:
+    with pytest.raises(ParseError) as caught:
+        session().sql("EXPLAIN SELECT k FORM s")
+    assert "line 1: EXPLAIN SELECT k FORM s" in str(caught.value)
+
+
+def test_a_script_prints_its_plans_and_runs_the_rest(tmp_path: Path) -> None:
+    file = script(tmp_path, f"EXPLAIN {JOIN}; SELECT k FROM s WHERE k = 2; EXPLAIN ANALYZE {JOIN}")
+    result = CliRunner().invoke(app, ["run", str(file), "--engine", "local", "--quiet"])
+    assert result.exit_code == 0
+    first, rest = result.stdout.split("select: x.k", 2)[1:]
+    assert "a new row of" in first
+    assert "measured over 3 rows" not in first
+    assert "measured over 3 rows" in rest
+
+
+def test_a_script_may_consist_of_a_plan_alone(tmp_path: Path) -> None:
+    file = script(tmp_path, f"EXPLAIN {JOIN}")
+    for command in (["run", str(file), "--engine", "local"], ["explain", str(file)]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0
+        assert "a new row of" in result.stdout
+
+
+def test_what_is_run_keeps_its_name_whatever_is_explained_before_it(tmp_path: Path) -> None:
+    text = script(tmp_path, f"EXPLAIN {JOIN}; SELECT k FROM s").read_text()
+    assert [job.name for job in read_script(text)] == ["query 1"]
+    assert [job.name for job in read_script(text, explain=True)] == ["plan 1", "query 1"]
+
+
+def test_the_queries_that_hints_give_are_queries() -> None:
+    semi = slips.SEMI.removeprefix("join with the different keys: ")
+    for sql in (slips.ANTI.removeprefix("what has no partner is "), f"SELECT a.k {semi}"):
+        bind(sql, golden_catalog())
