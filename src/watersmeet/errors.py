@@ -1,4 +1,4 @@
-"""Every error a user can meet: one root, one class per phase of a query's life."""
+"""Every error a user can meet: one root, one class per phase of a query's life. And the warnings."""
 
 from __future__ import annotations
 
@@ -91,6 +91,14 @@ class SinkError(WatersmeetError):
 
 class SetupError(WatersmeetError):
     """Something that must be installed or set up around the library is missing or too old."""
+
+
+class LateRowsWarning(UserWarning):
+    """Rows came too late and were left out of the answer."""
+
+
+class FutureRowsWarning(UserWarning):
+    """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 
 
 def underline(sql: str, span: tuple[int, int]) -> str:

@@ -27,20 +27,23 @@ class FileSource:
     declared: bool
     known_rows: int | None = None
     bounded: bool = True
+    at_hand: bool = True
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
-            with readable(path, self._hint):
-                for batch in self._read(path, max_rows):
-                    yield from _pieces(batch, max_rows)
+            with readable(path, self.hint):
+                for batch in self.read(path, max_rows):
+                    yield from pieces(batch, max_rows)
 
-    def _read(self, path: Path, max_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of one file, or only one of their columns."""
         found = self.format.schema(path, self.schema)
         if found is None:
             return
         self.check(found, path)
-        for batch in self.format.read(path, self.schema, found, max_rows):
-            yield conform(batch, self.schema)
+        wanted = pa.schema([self.schema.field(only)]) if only else self.schema
+        for batch in self.format.read(path, self.schema, found, max_rows, only):
+            yield conform(batch, wanted)
 
     def check(self, found: pa.Schema, path: Path) -> None:
         """Refuse a file whose columns do not fit those of the source."""
@@ -52,7 +55,7 @@ class FileSource:
             check_columns(found, _untyped(self.schema, found), self.name, str(path))
 
     @property
-    def _hint(self) -> str | None:
+    def hint(self) -> str | None:
         guessed = not self.declared and not self.format.has_footer
         return "the types were guessed from the first rows; declare the columns to say them" if guessed else None
 
@@ -157,7 +160,7 @@ def _description(kind: str, path: str, count: int) -> str:
     return f"{kind} {path}" if count == 1 else f"{count} {kind} files in {path}"
 
 
-def _pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
+def pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, batch.num_rows, max_rows):
         yield batch.slice(start, max_rows)
 
