@@ -120,6 +120,7 @@ class QueryClock:
         self.moved_at_s = self.wall.now_s()
         # Where the watermark was when the last stream fell silent, and when the last row came.
         self._silent_since: tuple[int, float] | None = None
+        self._watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
 
     def admit(self, name: str, batch: pa.RecordBatch) -> Rows:
         """The rows of a batch that are not below the watermark, which they move row by row."""
@@ -140,6 +141,8 @@ class QueryClock:
 
     def tick(self) -> bool:
         """Look at the clock on the wall; whether that moved the watermark."""
+        if not self._watches_silence:
+            return False
         before = self.watermark_us
         now_s = self.wall.now_s()
         due = {clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None}
@@ -150,12 +153,16 @@ class QueryClock:
         self._go_on_with_the_wall_clock(now_s)
         return self.watermark_us > before
 
-    def _go_on_with_the_wall_clock(self, now_s: float) -> None:
+    @property
+    def all_silent(self) -> bool:
         running = self.running
-        if not running or not all(clock.idle for clock in running) or self.watermark_us == BEGINNING_US:
+        return bool(running) and all(clock.idle for clock in running)
+
+    def _go_on_with_the_wall_clock(self, now_s: float) -> None:
+        if not self.all_silent or self.watermark_us == BEGINNING_US:
             return
         if self._silent_since is None:
-            self._silent_since = self.watermark_us, max(clock.active_at_s for clock in running)
+            self._silent_since = self.watermark_us, max(clock.active_at_s for clock in self.running)
         from_us, at_s = self._silent_since
         self._rise_to(from_us + int((now_s - at_s) * SECOND_US))
 
