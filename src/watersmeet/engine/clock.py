@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.engine.event_times import timed_rows
+from watersmeet.engine.event_times import is_sorted, timed_rows
 from watersmeet.engine.late_rows import LateRows
 from watersmeet.engine.wall_clock import SystemClock, WallClock
 from watersmeet.errors import DataError
@@ -74,6 +74,10 @@ class StreamClock:
         if len(rows) == 0:
             return rows
         self.idle, self.active_at_s = False, self.wall.now_s()
+        if self._goes_on(rows.times, floor_us):
+            self._saw(rows.times[0], rows.times[-1])
+            self.newest_us = int(rows.times[-1])
+            return rows
         newest = np.maximum(np.maximum.accumulate(self._moving(rows.times)), self.newest_us)
         newest_before = np.concatenate([[self.newest_us], newest[:-1]])
         self.newest_us = int(newest[-1])
@@ -83,9 +87,18 @@ class StreamClock:
             self._leave_out(rows.times, np.flatnonzero(~in_time), newest_before, watermarks, before)
             rows = rows.take(np.flatnonzero(in_time))
         if len(rows):
-            self.oldest_us = min(self.oldest_us, int(rows.times.min()))
-            self.last_us = max(self.last_us, int(rows.times.max()))
+            self._saw(rows.times.min(), rows.times.max())
         return rows
+
+    def _goes_on(self, times: Times, floor_us: int) -> bool:
+        """Whether rows come in order and after all before them, as they mostly do: then none is late."""
+        if self.stream.arrival.max_future_us is not None or times[0] < max(self.newest_us, floor_us):
+            return False
+        return is_sorted(times)
+
+    def _saw(self, oldest_us: int, last_us: int) -> None:
+        self.oldest_us = min(self.oldest_us, int(oldest_us))
+        self.last_us = max(self.last_us, int(last_us))
 
     def _moving(self, times: Times) -> Times:
         """The times that may move the watermark; those too far in the future are put at the beginning."""

@@ -23,13 +23,22 @@ def refuse_nulls(stream: Stream, nulls: int, rows: int, before: int, where: str 
         )
 
 
-def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array, Times]:
-    """The event-time column of some rows in microseconds, also as integers; so many rows came before them."""
+def in_microseconds(stream: Stream, column: pa.Array, before: int) -> pa.Array:
+    """An event-time column as it is inside the system."""
     refuse_nulls(stream, column.null_count, len(column), before)
     try:
-        normalized = normalize_time_column(column)
+        return normalize_time_column(column)
     except DataError as error:
         raise DataError(f"stream {stream.name!r}: {error.message}") from None
+
+
+def is_sorted(times: Times) -> bool:
+    return bool((times[1:] >= times[:-1]).all())
+
+
+def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array, Times]:
+    """The event-time column of some rows in microseconds, also as integers; so many rows came before them."""
+    normalized = in_microseconds(stream, column, before)
     times = times_of(normalized)
     if times.size and max(int(times.max()), -int(times.min())) > LATEST_US:
         raise DataError(f"stream {stream.name!r}: an event time lies beyond the years this system can count")

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.engine.conform import conform
-from watersmeet.engine.event_times import event_times, refuse_nulls
+from watersmeet.engine.event_times import in_microseconds, is_sorted, refuse_nulls
 from watersmeet.engine.files import FileSource
 from watersmeet.engine.sources import Source, TableSource
 from watersmeet.engine.time_ordered_files import batches_in_order
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Relation, Stream
-from watersmeet.model.time import Times
+from watersmeet.model.time import Times, times_of
 
 
 def batches_of(relation: Relation, max_rows: int) -> Iterator[pa.RecordBatch]:
@@ -45,7 +45,7 @@ def in_order(stream: Stream, source: TableSource) -> TableSource:
     refuse_nulls(stream, table[stream.time].null_count, table.num_rows, 0)
     kind = pa.schema([source.schema.field(stream.time)])
     columns = [conform(batch, kind).column(0) for batch in table.select([stream.time]).to_batches()]
-    times = [event_times(stream, column, 0)[1] for column in columns if len(column)]
+    times = [times_of(in_microseconds(stream, column, 0)) for column in columns if len(column)]
     if are_sorted(times):
         return source
     order = np.argsort(np.concatenate(times), kind="stable")
@@ -54,5 +54,4 @@ def in_order(stream: Stream, source: TableSource) -> TableSource:
 
 def are_sorted(pieces: Sequence[Times]) -> bool:
     """Whether times that follow each other in pieces, none of them empty, never go back."""
-    within = all(bool((times[1:] >= times[:-1]).all()) for times in pieces)
-    return within and all(bool(before[-1] <= after[0]) for before, after in pairwise(pieces))
+    return all(map(is_sorted, pieces)) and all(bool(before[-1] <= after[0]) for before, after in pairwise(pieces))
