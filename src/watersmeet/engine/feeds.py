@@ -14,7 +14,7 @@ from watersmeet.engine.wall_clock import WallClock
 
 # An input that has had nothing for so long is silent, and others that are ahead of it are read meanwhile. Those that
 # read as fast as they can are mostly ready sooner, and stay side by side.
-PATIENCE_S = 0.02
+PATIENCE_S = 0.05
 
 
 class Feed:
