@@ -5,15 +5,15 @@
 
 CREATE STREAM camera_north (object BIGINT, speed DOUBLE, ts TIMESTAMP)
 WITH (source='parquet', path='cameras/camera_north', time='ts', lateness='2 seconds',
-      maxFilesPerTrigger='1');
+      read='arrival', maxFilesPerTrigger='1');
 
 CREATE STREAM camera_centre (object BIGINT, speed DOUBLE, ts TIMESTAMP)
 WITH (source='parquet', path='cameras/camera_centre', time='ts', lateness='2 seconds',
-      maxFilesPerTrigger='1');
+      read='arrival', maxFilesPerTrigger='1');
 
 CREATE STREAM camera_south (object BIGINT, speed DOUBLE, ts TIMESTAMP)
 WITH (source='parquet', path='cameras/camera_south', time='ts', lateness='2 seconds',
-      maxFilesPerTrigger='1');
+      read='arrival', maxFilesPerTrigger='1');
 
 CREATE SINK tracks WITH (sink='parquet', path='cameras/tracks.parquet', mode='overwrite') AS
 SELECT n.object,

@@ -1,7 +1,7 @@
 """A second opinion: a join plan written out as plain SQL and answered by DuckDB over whole tables.
 
-Nothing of the reference is used. Event times are compared as microseconds (`epoch_us`), late rows are found with
-a window function, `[ROWS n]` by counting the newer rows in a correlated subquery.
+Nothing of the reference is used. Event times are compared as microseconds (`epoch_us`), `[ROWS n]` by counting the
+newer rows in a correlated subquery. The rows are those in time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INFIX = {
 
 
 def duckdb_answer(plan: Plan, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    """The output rows of a join plan, given every stream's rows in arrival order, in DuckDB's words."""
+    """The output rows of a join plan, given every stream's rows in time in arrival order, in DuckDB's words."""
     result = _database(tables).sql(plan_sql(plan)).to_arrow_table().cast(plan.schema)
     return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
@@ -91,15 +91,7 @@ def plan_sql(plan: Plan) -> str:
 
 
 def _live_rows(relation: Stream | Table) -> str:
-    raw = f"raw_{relation.name.lower()}"
-    if isinstance(relation, Table):
-        return f"SELECT * FROM {raw}"
-    time = f'epoch_us("{relation.time}")'
-    before = "ORDER BY _arrival ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    return (
-        f"SELECT * FROM (SELECT *, max({time}) OVER ({before}) AS _newest FROM {raw}) "
-        f"WHERE _newest IS NULL OR {time} >= _newest - {relation.lateness_us}"
-    )
+    return f"SELECT * FROM raw_{relation.name.lower()}"
 
 
 def _conditions(join: Join) -> list[str]:

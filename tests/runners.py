@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tests.oracles import duckdb_answer, duckdb_log
+from watersmeet.errors import LateRowsWarning
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
 from watersmeet.reference.join import answer
 
 Bag = Counter[tuple[Any, ...]]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,46 @@ def by_duckdb(sql: str, sources: Sequence[Source]) -> Bag:
     return bag(answered(plan, tables_of(sources)))
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What the engine gave, and the numbers of the rows that it left out as late, by stream."""
+
+    table: pa.Table
+    late: Mapping[str, Numbers]
+    metrics: Mapping[str, Any]
+
+    @property
+    def bag(self) -> Bag:
+        return bag_of(self.table)
+
+    def in_time(self, sources: Sequence[Source]) -> list[Source]:
+        """The sources without those rows: what the answer is the answer of."""
+        return [replace(source, table=without(source.table, self.late.get(source.name))) for source in sources]
+
+
+def without(table: pa.Table, numbers: Numbers | None) -> pa.Table:
+    return table if numbers is None else table.take(np.delete(np.arange(len(table)), numbers))
+
+
+def answered(query: Any, **how: Any) -> Answered:
+    """Run a query of the in-process engine and note which rows come too late."""
+    late: dict[str, list[Numbers]] = {}
+    batches = query.batches(on_late_rows=lambda name, rows: late.setdefault(name, []).append(rows), **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LateRowsWarning)  # who asks knows
+        table = pa.Table.from_batches(batches, schema=query.schema)
+    return Answered(table, {name: np.concatenate(rows) for name, rows in late.items()}, query.metrics())
+
+
+def behind_their_stream(source: Source) -> Numbers:
+    """The rows further behind the newest row of their own stream than its lateness: no other may ever be late."""
+    times = source.table[source.time].cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
+    if not times.size:
+        return np.empty(0, np.int64)
+    newest_before = np.concatenate([times[:1], np.maximum.accumulate(times)[:-1]])
+    return np.flatnonzero(times < newest_before - parse_interval(source.lateness))
+
+
 def by_local_engine(sql: str, sources: Sequence[Source], rows_per_batch: RowsPerBatch = None) -> Bag:
     """The in-process engine; rows enter in batches of at most so many, for all streams or for each by name."""
     return bag_of(local_query(sql, sources, rows_per_batch).to_arrow())
@@ -84,8 +129,8 @@ def local_query(sql: str, sources: Sequence[Source], rows_per_batch: RowsPerBatc
         if source.time is None:
             session.table(source.name, source.table)
         else:
-            data = pa.RecordBatchReader.from_batches(source.table.schema, source.table.to_batches(size))
-            session.stream(source.name, data, time=source.time, lateness=source.lateness)
+            data = pa.Table.from_batches(source.table.to_batches(size), source.table.schema)
+            session.stream(source.name, data, time=source.time, lateness=source.lateness, read="arrival")
     return session.sql(sql)
 
 

@@ -180,6 +180,7 @@ def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, quiet
     from watersmeet.engine.run_job import run_job
     from watersmeet.engine.script import CONSOLE
 
+    one.tell, one.notice = _warn, _tell
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (job.sink == CONSOLE and sys.stdout.isatty())
     started = time.monotonic()
@@ -402,6 +403,10 @@ def _text_of(file: Path) -> str:
 
 def _tell(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def _warn(warning: Warning) -> None:
+    _tell(f"warning: {warning}")
 
 
 def _fail(text: str, code: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Every error a user can meet: one root, one class per phase of a query's life."""
+"""Every error a user can meet: one root, one class per phase of a query's life. And the warnings."""
 
 from __future__ import annotations
 
@@ -103,6 +103,14 @@ class SetupError(WatersmeetError):
 
 class UnsafeFolderError(SetupError):
     """A folder for scratch files that somebody else could have prepared, or could still change."""
+
+
+class LateRowsWarning(UserWarning):
+    """Rows came too late and were left out of the answer."""
+
+
+class FutureRowsWarning(UserWarning):
+    """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 
 
 def underline(sql: str, span: tuple[int, int]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import CatalogError, OptionError
+from watersmeet.errors import CatalogError, OptionError, UnsupportedError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_rate
@@ -19,6 +19,7 @@ from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
     from watersmeet.engine.advice import Advice
+    from watersmeet.engine.clock import OnLateRows
     from watersmeet.engine.host import Host
     from watersmeet.engine.metrics import Metrics
 
@@ -141,7 +142,7 @@ class Query:
 
     @property
     def in_arrival_order(self) -> bool:
-        """Whether the rows of its bounded inputs arrive in an order, so that some may come too late."""
+        """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
         return self._host.in_arrival_order
 
     def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
@@ -164,12 +165,21 @@ class Query:
         """
         return self._host.advised(self.plan, sample, policies, seconds)
 
-    def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-        """Run the query and give results as they become certain; in-process this works on endless inputs too."""
+    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
+        """Run the query and give results as they become certain; in-process this works on endless inputs too.
+
+        on_late_rows: in-process, called with the name of a stream and the numbers of rows that came too late, counted
+        in the order they came, from 0.
+        """
+        from watersmeet.engine.host import LocalHost
         from watersmeet.engine.metrics import Metrics
 
         self._metrics = Metrics()
-        return self._host.batches(self.plan, batch_rows, self._metrics)
+        if on_late_rows is None:
+            return self._host.batches(self.plan, batch_rows, self._metrics)
+        if not isinstance(self._host, LocalHost):
+            raise UnsupportedError("on_late_rows is told in-process only", hint="on Spark, late rows are counted")
+        return self._host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
 
     def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
         """Run the query to the end of its inputs and give the whole answer."""
@@ -238,7 +248,7 @@ class Explanation(Query):
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field("plan", pa.string())])
 
-    def batches(self, *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         return iter(self._lines().to_batches(max_chunksize=batch_rows))
 
     def final(self) -> pa.Table:

@@ -29,7 +29,7 @@ ALGORITHMS = [
 def answer(query: str, options: str) -> pa.Table:
     session = watersmeet.Session()
     for seed, (name, shape) in enumerate(SHAPES.items()):
-        session.stream(name, make(shape, seed), time="ts", lateness=shape.lateness)
+        session.stream(name, make(shape, seed), time="ts", lateness=shape.lateness, read="arrival")
     sql = f"SELECT a.n AS a, b.n AS b, c.n AS c, b.ts AS at {QUERIES[query]} WHERE a.k = b.k AND b.k = c.k {options}"
     found = session.sql(sql).to_arrow(batch_rows=5000)
     return found.sort_by([(name, "ascending") for name in "abc"])

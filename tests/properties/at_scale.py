@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import watersmeet
+from tests.runners import Answered, Source, answered, behind_their_stream, without
 
 SECOND = 1_000_000
 Numbers = npt.NDArray[np.int64]
@@ -117,39 +117,31 @@ class Question:
         return {name: make(shape, seed) for seed, (name, shape) in enumerate(everything.items())}
 
 
-def engine_answer(question: Question, data: Mapping[str, pa.Table], batch_rows: int) -> tuple[pa.Table, dict[str, Any]]:
+def engine_answer(question: Question, data: Mapping[str, pa.Table], batch_rows: int) -> Answered:
     session = watersmeet.Session()
     for name, shape in question.shapes.items():
-        session.stream(name, data[name], time="ts", lateness=shape.lateness)
+        session.stream(name, data[name], time="ts", lateness=shape.lateness, read="arrival")
     for name in question.tables or {}:
         session.table(name, data[name])
-    query = session.sql(question.sql)
-    return query.to_arrow(batch_rows=batch_rows), query.metrics()
+    return answered(session.sql(question.sql), batch_rows=batch_rows)
 
 
-def in_time(table: pa.Table, disorder_us: int) -> Numbers:
-    """Which rows are not late: none is further behind the largest time before it than the lateness."""
-    times = table["ts"].cast(pa.int64()).to_numpy()
-    before = np.concatenate([times[:1], np.maximum.accumulate(times)[:-1]])
-    kept: Numbers = np.flatnonzero(times >= before - disorder_us)
-    return kept
-
-
-def true_numbers(question: Question, data: Mapping[str, pa.Table]) -> Numbers:
-    """The number tuples of the answer, sorted."""
+def true_numbers(question: Question, data: Mapping[str, pa.Table], late: Mapping[str, Numbers]) -> Numbers:
+    """The number tuples of the answer over the rows that were in time, sorted."""
     connection = _connection()
     for name, table in data.items():
-        shape = question.shapes.get(name)
-        live = table if shape is None else table.take(in_time(table, shape.disorder_us))
+        live = without(table, late.get(name))
         connection.register(name, live.append_column("t", live["ts"].cast(pa.int64())))
     selected = ", ".join(f"{alias}.n AS n_{alias}" for alias in question.members)
     sources = ", ".join(f"{name} AS {alias}" for alias, name in question.members.items())
     text = f"SELECT {selected} FROM {sources} WHERE {question.truth}"
     numbers = sorted_numbers(connection.sql(text).to_arrow_table().columns)
-    return _where_among_last(question, data, numbers) if question.last_rows else numbers
+    return _where_among_last(question, data, late, numbers) if question.last_rows else numbers
 
 
-def _where_among_last(question: Question, data: Mapping[str, pa.Table], numbers: Numbers) -> Numbers:
+def _where_among_last(
+    question: Question, data: Mapping[str, pa.Table], late: Mapping[str, Numbers], numbers: Numbers
+) -> Numbers:
     """Keep the combinations whose members are among the last rows of their windows at the newest member's time."""
     number_of = dict(zip(question.members, numbers, strict=True))
     times_of = {a: data[name]["ts"].cast(pa.int64()).to_numpy() for a, name in question.members.items()}
@@ -158,7 +150,7 @@ def _where_among_last(question: Question, data: Mapping[str, pa.Table], numbers:
     kept = np.ones(newest.size, np.bool_)
     for alias, (count, column) in (question.last_rows or {}).items():
         name = question.members[alias]
-        live = in_time(data[name], question.shapes[name].disorder_us)
+        live = np.delete(np.arange(len(data[name])), late.get(name, []))
         kept &= _newer_rows(data[name], live, column, number_of[alias], newest) < count
     return numbers[:, kept]
 
@@ -196,15 +188,18 @@ def sorted_numbers(columns: Sequence[pa.ChunkedArray]) -> Numbers:
 def check(question: Question, batch_rows: Sequence[int]) -> int:
     """The engine's answer is DuckDB's for each size of batches; returns how many combinations that is."""
     data = question.data()
-    expected = true_numbers(question, data)
     for rows in batch_rows:
-        answer, metrics = engine_answer(question, data, rows)
+        given = engine_answer(question, data, rows)
+        answer, metrics = given.table, given.metrics
+        expected = true_numbers(question, data, given.late)
         found = sorted_numbers([answer[f"n_{alias}"] for alias in question.members])
         assert found.shape == expected.shape, f"{found.shape[1]} combinations, not {expected.shape[1]}, {rows=}"
         assert np.array_equal(found, expected), f"other combinations, {rows=}"
         assert metrics["results"] == expected.shape[1]
-        late = sum(len(data[name]) - in_time(data[name], s.disorder_us).size for name, s in question.shapes.items())
-        assert metrics["late_rows"] == late
+        assert metrics["late_rows"] == sum(numbers.size for numbers in given.late.values())
+        for name, numbers in given.late.items():
+            behind = behind_their_stream(Source(name, data[name], "ts", question.shapes[name].lateness))
+            assert np.isin(numbers, behind).all(), "a row is late that its own stream would have kept"
         _check_payload(question, data, answer)
     return int(expected.shape[1])
 

@@ -20,7 +20,7 @@ import watersmeet as wm
 from tests.properties.strategies import cases
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
 from tests.properties.test_shedding import with_options as extended
-from tests.runners import Bag, bag_of, by_reference, local_query
+from tests.runners import Bag, answered, bag_of, by_reference, local_query
 from tests.unit.test_shedding_join import FORMS, MEMORY, exactly, operator_of, random_tables, selected, steps
 from watersmeet.engine.archive import completion as completing
 from watersmeet.engine.archive.complete import Completing, Report
@@ -50,10 +50,11 @@ def test_given_and_completed_rows_are_the_exact_answer(policy, case, data, sizes
     with tempfile.TemporaryDirectory() as folder:
         options = f"{data.draw(bounds(streams_in(case)))}, shed = '{policy}', recall = '{recall}'"
         query = local_query(extended(case, f"{options}, archive = '{folder}/archive'"), case.sources, sizes_of)
-        found = bag_of(query.to_arrow())
+        given_now = answered(query)
+        found = given_now.bag
         completed = bag_of(wm.complete(query, chunk_rows=data.draw(st.sampled_from([1, 3, 1000]))))
         given_ones, lost = Completion(Archive.open(f"{folder}/archive")).totals()
-    assert found + completed == by_reference(case.sql, case.sources)
+    assert found + completed == by_reference(case.sql, given_now.in_time(case.sources))
     assert given_ones == found.total()
     assert lost == (completed.total() if recall == "exact" and losses_are_known(case) else None)
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.strategies import Case, cases
-from tests.runners import bag_of, bound_plan, by_reference, local_query
+from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.errors import WindowError
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
@@ -61,8 +61,8 @@ def test_a_part_of_the_answer_is_given_and_the_rest_is_counted(policy, case, dat
     recall = data.draw(st.sampled_from(["exact", "exact", "none"]))
     options = f"{data.draw(bounds(streams_in(case)))}, shed = '{policy}', recall = '{recall}'"
     sizes_of = dict(zip((source.name for source in case.sources), sizes, strict=False))
-    query = local_query(with_options(case, options), case.sources, sizes_of)
-    found, exact, told = bag_of(query.to_arrow()), by_reference(case.sql, case.sources), query.metrics()
+    given = answered(local_query(with_options(case, options), case.sources, sizes_of))
+    found, exact, told = given.bag, by_reference(case.sql, given.in_time(case.sources)), given.metrics
     assert found <= exact
     assert told["results"] == found.total()
     if recall == "none" or not losses_are_known(case):

@@ -323,7 +323,7 @@ def test_batches_that_change_their_columns_are_refused() -> None:
 
 def test_a_null_event_time_in_a_later_batch_says_where() -> None:
     session = watersmeet.Session()
-    session.stream("a", pa.table({"k": range(100), "ts": times([*range(99), None])}), time="ts")
+    session.stream("a", pa.table({"k": range(100), "ts": times([*range(99), None])}), time="ts", read="arrival")
     with pytest.raises(DataError, match=r"'a'.*NULL in 1 of 10 rows \(among rows 91 to 100\)"):
         session.sql("SELECT a.k FROM a").to_arrow(batch_rows=10)
 

@@ -12,12 +12,9 @@ from tests.runners import Bag, Runner, Source
 from tests.scenarios import test_papers, test_streams, test_windows
 from tests.spark.harness import by_spark_batch
 
-# Bounded input has no order of arrival, hence nothing that comes too late.
-ONLY_STREAMING = {"test_a_row_older_than_the_watermark_is_dropped"}
-
 for _module in (test_papers, test_streams, test_windows):
     for _name, _test in vars(_module).items():
-        if _name.startswith("test_") and _name not in ONLY_STREAMING and "run" in inspect.signature(_test).parameters:
+        if _name.startswith("test_") and "run" in inspect.signature(_test).parameters:
             globals()[_name] = _test
 
 

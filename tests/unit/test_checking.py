@@ -15,12 +15,13 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
-from tests.runners import Source
+from tests.runners import Source, local_query
 from tests.scenarios.timeline import timeline
 from tests.unit.test_cli import call
 from watersmeet.checking import command
 from watersmeet.checking.compare import differences, same_rows
 from watersmeet.checking.inputs import load
+from watersmeet.engine.clock import OnLateRows
 from watersmeet.engine.host import LocalHost
 from watersmeet.engine.metrics import Metrics
 from watersmeet.plan.nodes import Plan
@@ -301,20 +302,19 @@ def test_an_input_without_end_needs_a_sample() -> None:
     assert wm.check(asked, sample=5).rows == 2
 
 
-def test_rows_that_would_be_late_are_left_out_where_there_is_no_order_of_arrival(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("in_arrival_order", [True, False])
+def test_rows_out_of_order_are_read_in_time_order_so_none_is_late(
+    monkeypatch: pytest.MonkeyPatch, in_arrival_order: bool
 ) -> None:
-    monkeypatch.setattr(LocalHost, "in_arrival_order", False)
-    asked = query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second"))
-    report = wm.check(asked)
-    assert report.equal
-    assert dict(report.rows_in) == {"a": 3}
+    monkeypatch.setattr(LocalHost, "in_arrival_order", in_arrival_order)
+    report = wm.check(query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second")))
+    assert (report.equal, dict(report.rows_in), report.rows) == (True, {"a": 4}, 4)
 
 
-def test_late_rows_are_checked_where_there_is_one() -> None:
-    asked = query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second"))
+def test_an_answer_over_rows_of_which_some_were_late_is_checked_over_the_others() -> None:
+    asked = local_query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second"))
     report = wm.check(asked)
-    assert (report.equal, dict(report.rows_in), report.rows) == (True, {"a": 4}, 3)
+    assert (report.equal, dict(report.rows_in), report.rows) == (True, {"a": 3}, 3)
 
 
 def test_columns_that_differ_only_in_case_are_left_to_the_reference() -> None:
@@ -392,9 +392,11 @@ def test_the_queries_of_a_script_run_where_they_are_told_to(script: Path, capsys
     class Elsewhere(LocalHost):
         runs = 0
 
-        def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        def batches(
+            self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
+        ) -> Iterator[pa.RecordBatch]:
             self.runs += 1
-            return super().batches(plan, batch_rows, metrics)
+            return super().batches(plan, batch_rows, metrics, on_late_rows)
 
     host = Elsewhere()
     assert command.check_script(SCRIPT, 4, host, sys.stdout, quiet=True)

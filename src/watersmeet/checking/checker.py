@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from watersmeet.checking.compare import key_of, same_rows
 from watersmeet.checking.duckdb_expressions import InexpressibleError
-from watersmeet.checking.inputs import load, without_late_rows
+from watersmeet.checking.inputs import load, without
 from watersmeet.checking.recompute import DuckDB, Oracle, Reference, Row, Tables, need_duckdb, rows_of
 from watersmeet.checking.report import Difference, Report
 from watersmeet.model.time import times_of
+from watersmeet.operators.contract import Positions
 from watersmeet.plan.nodes import AT, OP, Plan, log_columns
 from watersmeet.session import Query
 
@@ -25,14 +26,14 @@ def check(
     query: Query,
     *,
     sample: int | None = None,
-    run: Callable[[Query], pa.Table] = Query.to_arrow,
+    run: Callable[[Query], pa.Table] | None = None,
     on_progress: Progress | None = None,
 ) -> Report:
     """Run a query over its inputs, which must end, and compare its answer with one recomputed by DuckDB.
 
     An answer that changes is compared at every instant at which it may; the report holds the first that differs. What
-    DuckDB cannot be asked is recomputed by the reference, which is slower. Where bounded inputs have no order of
-    arrival, as on Spark, rows that would be late are left out beforehand.
+    DuckDB cannot be asked is recomputed by the reference, which is slower. Inputs that end are read in time order, so
+    none of their rows is late; of a stream with read='arrival' the answer is recomputed over the rows that were not.
 
     sample: take only so many rows of each stream, the first.
     run: how the query is run; by default where it was declared.
@@ -40,13 +41,23 @@ def check(
     """
     need_duckdb()
     tables = load(query.plan, sample)
-    if not query.in_arrival_order:
-        tables = without_late_rows(query.plan, tables)
-    given = run(query.over(tables))
+    given, late = _run(query.over(tables), run)
+    tables = without(tables, late)
     try:
         return _compared(query.plan, tables, given, DuckDB(query.plan, tables), None, on_progress)
     except InexpressibleError as error:
         return _compared(query.plan, tables, given, Reference(query.plan, tables), str(error), on_progress)
+
+
+def _run(query: Query, run: Callable[[Query], pa.Table] | None) -> tuple[pa.Table, dict[str, list[Positions]]]:
+    """The answer, and the numbers of the rows that came too late for it, by stream."""
+    late: dict[str, list[Positions]] = {}
+    if run is not None:
+        return run(query), late
+    if not query.in_arrival_order:
+        return query.to_arrow(), late
+    batches = query.batches(on_late_rows=lambda name, rows: late.setdefault(name, []).append(rows))
+    return pa.Table.from_batches(batches, schema=query.schema), late
 
 
 def _compared(

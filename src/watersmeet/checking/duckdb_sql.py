@@ -38,7 +38,7 @@ from watersmeet.plan.nodes import (
 
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
-NET, SIGN, COPY, NEXT, PLACE, NEWEST = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"', '"#newest"'
+NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
 _ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
 
@@ -62,7 +62,7 @@ class Script:
         """The name of the table with the rows of an input."""
         known = self._made.get(id(relation))
         if known is None:
-            text = self._derived(relation) if isinstance(relation, Derived) else _in_time(relation)
+            text = self._derived(relation) if isinstance(relation, Derived) else _timed(relation)
             known = self._make(f"rows of {relation.name}", text)
             self._made[id(relation)] = known
         return known
@@ -239,15 +239,11 @@ class Script:
         return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} <= {node.limit}"
 
 
-def _in_time(relation: Stream | Table) -> str:
+def _timed(relation: Stream | Table) -> str:
     raw = quoted(raw_name(relation))
     if isinstance(relation, Table):
         return f"SELECT * FROM {raw}"
-    time = f"epoch_us({quoted(relation.time)})"
-    before = f"ORDER BY {ROW} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    timed = f"SELECT *, {time} AS {TIME}, max({time}) OVER ({before}) AS {NEWEST} FROM {raw}"
-    in_time = f"{NEWEST} IS NULL OR {TIME} >= {NEWEST} - {relation.lateness_us}"
-    return f"SELECT * EXCLUDE ({NEWEST}) FROM ({timed}) WHERE {in_time}"
+    return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.engine.conform import entered
+from watersmeet.engine.time_ordered import batches_of
 from watersmeet.errors import SourceError
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.time import normalize_time_column, times_of
+from watersmeet.operators.contract import Positions
 from watersmeet.plan.nodes import Plan, relations_below
 
 BATCH_ROWS = 1 << 16
 
 
 def load(plan: Plan, sample: int | None = None) -> dict[str, pa.Table]:
-    """The rows of every stream and table of a plan by name, in the order they arrive; of streams the first `sample`."""
+    """The rows of every stream and table of a plan by name, as they are read; of streams the first `sample`."""
     relations = {one.name: one for one in relations_below(plan.root)}
     return {name: _rows(one, sample if isinstance(one, Stream) else None) for name, one in relations.items()}
 
@@ -36,7 +37,7 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
         raise SourceError(f"{relation.name!r} does not end", hint="say how many rows to check: --sample 1000")
     batches: list[pa.RecordBatch] = []
     missing = most
-    for batch in entered(source.batches(min(BATCH_ROWS, most or BATCH_ROWS)), relation):
+    for batch in batches_of(relation, min(BATCH_ROWS, most or BATCH_ROWS)):
         batches.append(batch if missing is None else batch.slice(0, missing))
         missing = None if missing is None else missing - batches[-1].num_rows
         if missing == 0:
@@ -48,13 +49,10 @@ def _conformed(table: pa.Table, relation: Stream | Table) -> pa.Table:
     return pa.Table.from_batches(entered(table.to_batches(), relation), schema=relation.schema)
 
 
-def without_late_rows(plan: Plan, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The same tables without the rows that come too late in the order they stand in."""
-    streams = {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
-    return {name: _in_time(streams[name], table) if name in streams else table for name, table in tables.items()}
-
-
-def _in_time(stream: Stream, table: pa.Table) -> pa.Table:
-    times = times_of(normalize_time_column(table[stream.time].combine_chunks()))
-    newest = np.maximum.accumulate(times)
-    return table.filter(pa.array(times >= newest - stream.lateness_us))
+def without(tables: Mapping[str, pa.Table], rows: Mapping[str, Sequence[Positions]]) -> dict[str, pa.Table]:
+    """The same tables without some rows, which are numbered from 0."""
+    left_out = {name: np.concatenate(numbers) for name, numbers in rows.items()}
+    return {
+        name: table.take(np.delete(np.arange(table.num_rows), left_out[name])) if name in left_out else table
+        for name, table in tables.items()
+    }

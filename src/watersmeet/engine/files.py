@@ -28,25 +28,29 @@ class FileSource:
     known_rows: int | None = None
     bounded: bool = True
     rounding: str = "error"
+    at_hand: bool = True
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
-            with readable(path, self._hint):
-                for batch in self._read(path, max_rows):
-                    yield from _pieces(batch, max_rows)
+            with readable(path, self.hint):
+                for batch in self.read(path, max_rows):
+                    yield from pieces(batch, max_rows)
 
-    def _read(self, path: Path, max_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of one file, or only one of their columns."""
         found = self.format.schema(path, self.schema)
         if found is None:
             return
         self.check(found, path)
         wanted = self.schema if self.rounding == "error" else _with_nanoseconds(self.schema)
-        for batch in self.format.read(path, wanted, found, max_rows):
-            yield self._conformed(batch)
+        for batch in self.format.read(path, wanted, found, max_rows, only):
+            yield self.conformed(batch, only)
 
-    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def conformed(self, batch: pa.RecordBatch, only: str | None = None) -> pa.RecordBatch:
+        """Rows of a file, or only one of their columns, in the types of the source."""
+        schema = pa.schema([self.schema.field(only)]) if only else self.schema
         try:
-            return conform(batch, self.schema, self.rounding)
+            return conform(batch, schema, self.rounding)
         except DataError as error:
             raise DataError(f"{self.name!r}: {error.message}", hint=error.hint) from None
 
@@ -60,7 +64,7 @@ class FileSource:
             check_columns(found, _untyped(self.schema, found), self.name, str(path))
 
     @property
-    def _hint(self) -> str | None:
+    def hint(self) -> str | None:
         guessed = not self.declared and not self.format.has_footer
         return "the types were guessed from the first rows; declare the columns to say them" if guessed else None
 
@@ -178,7 +182,7 @@ def _description(kind: str, path: str, count: int) -> str:
     return f"{kind} {path}" if count == 1 else f"{count} {kind} files in {path}"
 
 
-def _pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
+def pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, batch.num_rows, max_rows):
         yield batch.slice(start, max_rows)
 

@@ -36,7 +36,10 @@ class Format(Protocol):
 
     def count(self, path: Path) -> int | None: ...
 
-    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]: ...
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, or only one of their columns."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,15 @@ class Parquet:
     def count(self, path: Path) -> int | None:
         return int(pa_parquet.read_metadata(path).num_rows)
 
-    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
-        # Pages are read as they are needed: memory does not grow with the size of the file or its row groups.
-        with pa_parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False) as file:
-            yield from file.iter_batches(batch_size=max_rows, columns=wanted.names)
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        with self.opened(path) as file:
+            yield from file.iter_batches(batch_size=max_rows, columns=[only] if only else wanted.names)
+
+    def opened(self, path: Path) -> pa_parquet.ParquetFile:
+        """Pages are read as they are needed: memory does not grow with the size of the file or its row groups."""
+        return pa_parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False)
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,11 @@ class Csv:
     def count(self, path: Path) -> int | None:
         return None
 
-    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
-        types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in wanted}
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        columns = [wanted.field(only)] if only else wanted
+        types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in columns}
         with self._open(path, wanted, types) as reader:
             yield from reader
 
@@ -123,8 +134,11 @@ class Json:
     def count(self, path: Path) -> int | None:
         return None
 
-    def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
-        options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        columns = pa.schema([wanted.field(only)]) if only else wanted
+        options = pa_json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
         reading = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
         with pa_json.open_json(path, read_options=reading, parse_options=options) as reader:
             yield from reader

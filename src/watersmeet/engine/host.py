@@ -23,11 +23,12 @@ from watersmeet.plan.strategy import JoinStrategy
 
 if TYPE_CHECKING:
     from watersmeet.engine.advice import Advice
+    from watersmeet.engine.clock import OnLateRows
 
 
 class Host(Protocol):
-    """Opens data, explains plans, runs them. `in_arrival_order` says whether the rows of bounded inputs arrive in an
-    order, so that some may come too late."""
+    """Opens data, explains plans, runs them. `in_arrival_order` says whether bounded inputs may be read in an order of
+    arrival, so that some rows may come too late."""
 
     in_arrival_order: bool
 
@@ -80,12 +81,14 @@ class LocalHost:
 
         return advise(plan, sample_rows, policies, seconds=seconds)
 
-    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         from watersmeet.engine.archive.recorded_run import archived_batches
         from watersmeet.engine.local import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
-        run.metrics = metrics
+        run.metrics, run.on_late_rows = metrics, on_late_rows
         return archived_batches(run)
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from queue import SimpleQueue
 from time import perf_counter
-from typing import cast
 
 import pyarrow as pa
 
 from watersmeet.engine.build import Built, build_query
-from watersmeet.engine.clock import StreamClock
-from watersmeet.engine.conform import entered
+from watersmeet.engine.clock import OnLateRows, QueryClock
+from watersmeet.engine.feeds import Feed, Feeds
+from watersmeet.engine.inlets import AtHand, Events, Flowing
+from watersmeet.engine.late_rows import LateReports, Tell, warn
 from watersmeet.engine.metrics import Metrics
-from watersmeet.engine.sources import Source
-from watersmeet.errors import SourceError
-from watersmeet.model.catalog import Relation, Table
-from watersmeet.model.time import BEGINNING_US
+from watersmeet.engine.time_ordered import batches_of
+from watersmeet.engine.wall_clock import SystemClock, WallClock
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.pipeline import Continuous
-from watersmeet.operators.contract import Operator
 from watersmeet.plan.nodes import Plan
 
+LOGGER = logging.getLogger("watersmeet")
 BATCH_ROWS = 1 << 16
 
 
 # Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
 REPORT_S = 0.005
-
-
-@dataclass
-class Feed:
-    """One stream being read, for all the aliases the query gives it."""
-
-    clock: StreamClock
-    batches: Iterator[pa.RecordBatch]
-    aliases: list[str] = field(default_factory=list)
-
-
-def in_pieces(batches: Iterator[pa.RecordBatch], operator: Operator) -> Iterator[pa.RecordBatch]:
-    """Batches no larger than the operator wants them, so that rows of several streams come side by side in time."""
-    for batch in batches:
-        start = 0
-        while start == 0 or start < batch.num_rows:
-            size = getattr(operator, "piece_rows", None) or max(batch.num_rows, 1)
-            yield batch.slice(start, size) if size < batch.num_rows else batch
-            start += size
+SHOWN_EVERY_S = 1.0  # while nothing comes
 
 
 class LocalRun:
@@ -63,61 +47,103 @@ class LocalRun:
         self.on_progress: Callable[[Metrics], None] | None = None
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        self.on_late_rows: OnLateRows | None = None
+        self.tell: Tell = warn
+        self.wall: WallClock = SystemClock()
         self.metrics = Metrics()
         self._reported = 0.0
         self._built = built or build_query(plan, quantum=quantum)
         self.operator = self._built.operator
-        self._feeds: list[Feed] = []
+        self._feeds = Feeds([], SimpleQueue(), self.wall)
+        self._clock = QueryClock([])
+        self._late_reports = LateReports(self._told)
+        self.notice: Callable[[str], None] = LOGGER.info
+        self._endless = False
         self._stopping = False
 
     def request_stop(self) -> None:
-        """Finish the batch in hand, then end as if the inputs had paused there."""
+        """Finish the batch in hand, then end as if the inputs had paused there. May be called by a signal handler."""
         self._stopping = True
+        self._feeds.wake()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The results as they become certain."""
         self._load_tables()
         self._feeds = self._open_feeds()
-        while not self._stopping:
-            feed = self._furthest_behind()
-            if feed is None:
-                break
-            yield from self._step(feed)
-            if self.on_step is not None:
-                self.on_step()
-            if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
-                self._report()
-        self._report()
+        self._announce()
+        try:
+            while not self._stopping and self._feeds.running:
+                feed = self._feeds.next()
+                if feed is not None:
+                    yield from self._step(feed)
+                else:
+                    self._feeds.wait(self._patience_s())
+                if self._clock.tick():
+                    yield from self.operator.advance(self._watermarks())
+                if self.on_step is not None:
+                    self.on_step()
+                if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
+                    self._report()
+            self._report()
+            self._tell_of_late_rows(at_end=True)
+        finally:
+            self._feeds.close()
 
     def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
         """Push one batch of one stream, then tell the operators how far time has come."""
-        batch = next(feed.batches, None)
+        batch = feed.take(getattr(self.operator, "piece_rows", None))
         if batch is None:
-            feed.clock.end()
+            self._clock.end(feed.name)
         else:
-            rows = feed.clock.admit(batch)
+            rows = self._clock.admit(feed.name, batch)
+            if self._endless:
+                self._tell_of_late_rows()
             for alias in feed.aliases:
                 yield from self.operator.push(alias, rows)
         yield from self.operator.advance(self._watermarks())
 
-    def _furthest_behind(self) -> Feed | None:
-        running = [feed for feed in self._feeds if not feed.clock.ended]
-        return min(running, key=lambda feed: feed.clock.newest_us, default=None)
+    def _patience_s(self) -> float | None:
+        """How long to wait for rows: until time has to go on without them, or progress is to be shown."""
+        waits = [self._clock.silent_in_s]
+        if self._clock.all_silent:
+            waits.append(self._due_s())
+        if self.on_progress is not None:
+            waits.append(SHOWN_EVERY_S)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _due_s(self) -> float | None:
+        """When all streams are silent: in how many seconds something that waits in the operators will be certain."""
+        waiting_us = getattr(self.operator, "oldest_waiting_us", None)
+        if waiting_us is not None:
+            return self._clock.reached_in_s(waiting_us)
+        lazy = getattr(getattr(self.operator, "inner", None), "lag_us", 0)  # joins at moments of its own
+        return SHOWN_EVERY_S if lazy else None
 
     def _watermarks(self) -> dict[str, int]:
-        return {alias: feed.clock.watermark_us for feed in self._feeds for alias in feed.aliases}
+        """The query's watermark, for every stream: rows below it are left out, whichever stream they are of. Nothing
+        more comes of one that ended."""
+        now_us = self._clock.watermark_us
+        return {alias: FOREVER_US if feed.clock.ended else now_us for feed in self._feeds.all for alias in feed.aliases}
 
-    def _open_feeds(self) -> list[Feed]:
-        feeds: dict[str, Feed] = {}
-        for name, stream in self._built.streams.items():
-            if stream.name not in feeds:
-                feeds[stream.name] = Feed(StreamClock(stream), in_pieces(self._read(stream), self.operator))
-            feeds[stream.name].aliases.append(name)
-        return list(feeds.values())
+    def _open_feeds(self) -> Feeds:
+        streams = {stream.name: stream for stream in self._built.streams.values()}
+        self._clock = QueryClock(streams.values(), self.wall)
+        self._endless = any(not stream.source.bounded for stream in streams.values() if stream.source is not None)
+        events: Events = SimpleQueue()
+        return Feeds([self._opened(stream, events, len(streams)) for stream in streams.values()], events, self.wall)
+
+    def _opened(self, stream: Stream, events: Events, streams: int) -> Feed:
+        clock = self._clock.clocks[stream.name]
+        clock.on_late_rows = self.on_late_rows
+        aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
+        batches = batches_of(stream, self.batch_rows)
+        # Only a stream that another may be read instead of, or time go on without, needs a thread to wait for it.
+        flows = not stream.source.at_hand and (streams > 1 or stream.arrival.idle_us is not None)
+        return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches), aliases)
 
     def _load_tables(self) -> None:
         for table, load in self._built.tables:
-            for batch in self._read(table):
+            for batch in batches_of(table, self.batch_rows):
                 load(batch)
                 if self.on_table is not None:
                     self.on_table(table, batch)
@@ -125,31 +151,45 @@ class LocalRun:
     @property
     def last_event_us(self) -> int:
         """The newest event time of all streams so far."""
-        return max((feed.clock.newest_us for feed in self._feeds), default=BEGINNING_US)
+        return max((feed.clock.last_us for feed in self._feeds.all), default=BEGINNING_US)
 
     @property
     def common_event_us(self) -> int:
         """The event time that every stream has reached."""
-        return min((feed.clock.newest_us for feed in self._feeds), default=BEGINNING_US)
+        return min((feed.clock.newest_us for feed in self._feeds.all), default=BEGINNING_US)
 
     @property
     def first_event_us(self) -> int:
         """The oldest event time of all streams so far."""
-        return min((feed.clock.oldest_us for feed in self._feeds), default=BEGINNING_US)
+        return min((feed.clock.oldest_us for feed in self._feeds.all), default=BEGINNING_US)
 
-    def _read(self, relation: Relation) -> Iterator[pa.RecordBatch]:
-        if relation.source is None:
-            raise SourceError(
-                f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
-            )
-        return entered(cast(Source, relation.source).batches(self.batch_rows), relation)
+    def _announce(self) -> None:
+        """Say before the first row what would surprise later."""
+        for feed in self._feeds.all:
+            stream = feed.clock.stream
+            if not stream.arrival.says_lateness and stream.source is not None and not stream.source.bounded:
+                self.notice(
+                    f"stream {stream.name!r} says no lateness, so it is 0: rows that come out of order are left out; "
+                    "lateness='2 seconds' would wait for them"
+                )
+
+    def _tell_of_late_rows(self, *, at_end: bool = False) -> None:
+        for feed in self._feeds.all:
+            self._late_reports.look(feed.clock.late, feed.clock.future_rows, at_end=at_end)
+
+    def _told(self, what: Warning) -> None:
+        LOGGER.info("%s", what)
+        self.tell(what)
 
     def _report(self) -> None:
         """Bring the metrics up to date and show them."""
         self._reported = perf_counter()
         counters, metrics = self.operator.counters, self.metrics
-        metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds)
-        metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds)
+        metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds.all)
+        metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds.all)
+        metrics.late_by_stream = {feed.name: feed.clock.late_rows for feed in self._feeds.all}
+        metrics.future_rows = {feed.name: feed.clock.future_rows for feed in self._feeds.all if feed.clock.future_rows}
+        metrics.held_back_by, metrics.still_for_s = self._clock.held_back_by, self._clock.still_for_s
         metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
         metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
         metrics.lost_results, metrics.shed_by_stream = counters.lost_results, dict(counters.shed_rows)
@@ -164,6 +204,6 @@ class LocalRun:
         if isinstance(self.operator, Continuous) and self.operator.strategy == "ita":
             metrics.delays = self.operator.delays.as_seconds()
         metrics.window_rows, metrics.state_bytes = self.operator.window_rows, self.operator.state_bytes
-        metrics.watermark_us = min((feed.clock.watermark_us for feed in self._feeds), default=metrics.watermark_us)
+        metrics.watermark_us = self._clock.watermark_us
         if self.on_progress is not None:
             self.on_progress(metrics)

@@ -84,6 +84,9 @@ def sum_by_name(*amounts: Mapping[str, int]) -> dict[str, int]:
 class Metrics(Recall):
     """Totals of a run. `window_rows`, `state_bytes` and `watermark_us` are as of now; the rest add up.
 
+    `late_rows` came too late and were left out, also by stream; `future_rows`, by stream, lie further ahead of the
+    clock than `max_future`: they are in, but moved no watermark. `held_back_by` is the stream whose watermark is the
+    smallest now, which is the query's; it has not moved for `still_for_s` seconds.
     `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
     because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
     given; all three are None if the losses are not known. `queue_shed_rows` are the rows among them that were shed
@@ -99,6 +102,10 @@ class Metrics(Recall):
 
     rows_in: int = 0
     late_rows: int = 0
+    late_by_stream: dict[str, int] = field(default_factory=dict)
+    future_rows: dict[str, int] = field(default_factory=dict)
+    held_back_by: str | None = None
+    still_for_s: float = 0.0
     stored_rows: int = 0
     expired_rows: int = 0
     shed_rows: int = 0

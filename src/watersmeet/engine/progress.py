@@ -12,6 +12,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
 
 LINE_SECONDS = 5.0
 LIVE_SECONDS = 0.2
+STILL_SECONDS = 3.0  # a watermark that has not moved for so long is told of
 Clock = Callable[[], float]
 
 
@@ -38,11 +39,39 @@ def progress_on(out: TextIO, *, live: bool) -> Progress:
 def describe(metrics: Metrics, seconds: float) -> str:
     """What a run did, for its last line."""
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
-    late = f" ({metrics.late_rows:,} late)" if metrics.late_rows else ""
     return (
-        f"{metrics.rows_in:,} rows in{late}, {metrics.results:,} results, {rate:,.0f} rows/s, "
-        f"watermark {_to_the_second(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows{losses(metrics)}"
+        f"{metrics.rows_in:,} rows in{late(metrics, '{:,}'.format)}, {metrics.results:,} results, {rate:,.0f} rows/s, "
+        f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}, "
+        f"{metrics.window_rows:,} rows in windows{losses(metrics)}"
     )
+
+
+def late(metrics: Metrics, counted: Callable[[float], str]) -> str:
+    """How many rows came too late, and of which streams.
+
+    >>> late(Metrics(late_rows=5, late_by_stream={"a": 3, "b": 2, "c": 0}), short), late(Metrics(), short)
+    (' (5 late: 3 of a, 2 of b)', '')
+    >>> late(Metrics(late_rows=3, late_by_stream={"a": 3, "b": 0}), short)
+    ' (3 late, of a)'
+    """
+    if not metrics.late_rows:
+        return ""
+    some = {name: rows for name, rows in metrics.late_by_stream.items() if rows}
+    of = ", of " + next(iter(some)) if len(some) == 1 else ""
+    if len(some) > 1:
+        of = ": " + ", ".join(f"{counted(rows)} of {name}" for name, rows in some.items())
+    return f" ({counted(metrics.late_rows)} late{of})"
+
+
+def held_back(metrics: Metrics) -> str:
+    """Which stream event time waits for, if it has stood still for some time.
+
+    >>> held_back(Metrics(held_back_by="a", still_for_s=12.3)), held_back(Metrics(held_back_by="a"))
+    (' (for 12 s, waiting for a)', '')
+    """
+    if metrics.held_back_by is None or metrics.still_for_s < STILL_SECONDS:
+        return ""
+    return f" (for {metrics.still_for_s:.0f} s, waiting for {metrics.held_back_by})"
 
 
 def losses(metrics: Metrics) -> str:
@@ -64,10 +93,9 @@ def _to_the_second(us: int) -> str:
 def brief(metrics: Metrics, seconds: float) -> str:
     """The state of a run in one short line."""
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
-    late = f" ({short(metrics.late_rows)} late)" if metrics.late_rows else ""
     return (
-        f"{short(metrics.rows_in)} in{late}, {short(metrics.results)} out, {short(rate)} rows/s, "
-        f"at {clock_time(metrics.watermark_us)}, kept {short(metrics.window_rows)}{losses(metrics)}"
+        f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, {short(rate)} rows/s, "
+        f"at {clock_time(metrics.watermark_us)}{held_back(metrics)}, kept {short(metrics.window_rows)}{losses(metrics)}"
     )
 
 

@@ -23,7 +23,8 @@ _KINDS_OF_DATA = (
 
 
 class Source(Protocol):
-    """An input of a query. `known_rows` is None when only reading would tell."""
+    """An input of a query. `known_rows` is None when only reading would tell. `at_hand`: the rows are all there, and
+    may be read in any order; if not, they come when they come."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -33,6 +34,9 @@ class Source(Protocol):
 
     @property
     def bounded(self) -> bool: ...
+
+    @property
+    def at_hand(self) -> bool: ...
 
     @property
     def known_rows(self) -> int | None: ...
@@ -48,6 +52,7 @@ class TableSource:
     table: pa.Table
     schema: pa.Schema
     bounded: bool = True
+    at_hand: bool = True
 
     @property
     def description(self) -> str:
@@ -67,6 +72,7 @@ class OnceSource:
     """Rows that flow past once, from a reader or a generator."""
 
     known_rows: int | None = None
+    at_hand = False
 
     def __init__(self, name: str, schema: pa.Schema, batches: Iterator[Any], bounded: bool, description: str) -> None:
         self.schema = plain_schema(schema, f"the input of stream {name}")

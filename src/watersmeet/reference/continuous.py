@@ -45,7 +45,7 @@ from watersmeet.reference.inputs import (
     Member,
     Members,
     combination,
-    rows_in_time,
+    rows_of_stream,
     rows_of_table,
     streams_below,
 )
@@ -101,7 +101,7 @@ class _History:
     def _read(self, relation: Stream | Table | Derived) -> list[Member]:
         match relation:
             case Stream():
-                return rows_in_time(relation, self.arrivals)
+                return rows_of_stream(relation, self.arrivals)
             case Table():
                 return rows_of_table(relation, self.arrivals)
             case Derived(plan=node, time=time):

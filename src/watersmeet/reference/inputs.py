@@ -1,4 +1,4 @@
-"""The rows a query reads, in the order they arrive: of streams those in time, of tables all."""
+"""The rows a query reads, in the order they arrive: all that are given. Who runs it says which ones come too late."""
 
 from __future__ import annotations
 
@@ -39,21 +39,13 @@ def combination(members: Members) -> Combination:
     return Combination({alias: member.values for alias, member in members.items()}, max(times, default=None))
 
 
-def rows_in_time(stream: Stream, arrivals: Arrivals) -> list[Member]:
-    return [member for member, late in with_lateness(stream, arrivals) if not late]
+def rows_of_stream(stream: Stream, arrivals: Arrivals) -> list[Member]:
+    rows = _row_dicts(stream, _checked(stream, _table(stream.name, arrivals)))
+    return [Member(row, row[stream.time], arrival) for arrival, row in enumerate(rows)]
 
 
 def rows_of_table(table: Table, arrivals: Arrivals) -> list[Member]:
     return [Member(row, None, i) for i, row in enumerate(_row_dicts(table, _table(table.name, arrivals)))]
-
-
-def with_lateness(stream: Stream, arrivals: Arrivals) -> Iterator[tuple[Member, bool]]:
-    """The rows in arrival order, each with whether it is late: older than (newest so far − lateness)."""
-    newest: int | None = None
-    for arrival, row in enumerate(_row_dicts(stream, _checked(stream, _table(stream.name, arrivals)))):
-        time_ns = row[stream.time]
-        yield Member(row, time_ns, arrival), newest is not None and time_ns < newest - stream.lateness_us * NS_PER_US
-        newest = time_ns if newest is None else max(newest, time_ns)
 
 
 def _checked(stream: Stream, table: pa.Table) -> pa.Table:

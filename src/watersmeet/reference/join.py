@@ -6,14 +6,15 @@ from typing import Any
 
 from watersmeet.plan.nodes import Plan
 from watersmeet.reference.continuous import change_log
-from watersmeet.reference.inputs import Arrivals, streams_below, with_lateness
+from watersmeet.reference.inputs import Arrivals
 from watersmeet.reference.values import present
 
 _US = 1_000  # nanoseconds
 
 
 def answer(plan: Plan, arrivals: Arrivals) -> list[tuple[Any, ...]]:
-    """The bag of output rows, given for every stream and table by name its rows in the order they arrive.
+    """The bag of output rows, given for every stream and table by name its rows in the order they arrive, without those
+    of streams that come too late: which ones these are depends on how the streams come side by side.
 
     The columns are those of `plan.output_schema`; a log is in the order of its instants.
     """
@@ -29,9 +30,3 @@ def _marks(plan: Plan, op: str, at_us: int) -> tuple[str | int, ...]:
         case "changes":
             return (op, at_us * _US)
     return (at_us * _US,)
-
-
-def late_rows(plan: Plan, arrivals: Arrivals) -> dict[str, int]:
-    """How many rows of each stream arrive too late and are dropped."""
-    streams = streams_below(plan.root)
-    return {stream.name: sum(late for _, late in with_lateness(stream, arrivals)) for stream in streams}

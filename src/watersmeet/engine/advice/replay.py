@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.engine.advice.sample import Sample
 from watersmeet.engine.build import built_join
-from watersmeet.engine.clock import StreamClock
+from watersmeet.engine.event_times import timed_rows
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.model.windows import Rows as RowsWindow
@@ -77,7 +77,7 @@ class Replay:
     def _feed(self, aliases: tuple[str, ...], sample: Sample, like: WindowJoin) -> _Feed:
         stream = self.join.input(aliases[0]).relation
         assert isinstance(stream, Stream)
-        rows = _in_time(stream, sample.tables[stream.name])
+        rows = _rows(stream, sample.tables[stream.name])
         newest = np.maximum.accumulate(rows.times)
         return _Feed(
             aliases, stream.lateness_us, newest, {alias: self._encoded(alias, rows, like) for alias in aliases}
@@ -136,7 +136,9 @@ class Replay:
                 running.remove(number)
             mark = reached[number] - feed.lateness_us if stop > start else FOREVER_US
             marks = {**marks, **dict.fromkeys(feed.aliases, mark)}
-            yield {a: _part(feed.rows[a], start, stop) for a in feed.aliases if stop > start}, marks
+            now = min(marks.values())
+            told = {alias: mark if mark == FOREVER_US else now for alias, mark in marks.items()}
+            yield {a: _part(feed.rows[a], start, stop) for a in feed.aliases if stop > start}, told
 
 
 def _part(rows: Rows, start: int, stop: int) -> Rows:
@@ -145,13 +147,11 @@ def _part(rows: Rows, start: int, stop: int) -> Rows:
     return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
 
 
-def _in_time(stream: Stream, table: pa.Table) -> Rows:
-    """The rows that are not too late."""
-    clock = StreamClock(stream)
+def _rows(stream: Stream, table: pa.Table) -> Rows:
     batches = table.combine_chunks().to_batches()
     if not batches:
         return Rows(pa.RecordBatch.from_pylist([], table.schema), np.empty(0, np.int64))
-    return clock.admit(batches[0])
+    return timed_rows(stream, batches[0], 0)
 
 
 def _exhaust(batches: Iterator[pa.RecordBatch]) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import pyarrow as pa
 
-from watersmeet.engine.clock import StreamClock
-from watersmeet.engine.conform import entered
-from watersmeet.engine.sources import Source
-from watersmeet.errors import SourceError
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.engine.clock import QueryClock, StreamClock
+from watersmeet.engine.time_ordered import batches_of
+from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import Plan, relations_below
 
 READ_ROWS = 1 << 12
@@ -20,7 +17,8 @@ READ_ROWS = 1 << 12
 
 @dataclass(frozen=True)
 class Sample:
-    """What was read, by the name of the relation; `streams` are those that are no static tables."""
+    """What was read, by the name of the relation; `streams` are those that are no static tables. Late rows are left
+    out."""
 
     tables: Mapping[str, pa.Table]
     streams: frozenset[str]
@@ -49,39 +47,28 @@ def take_sample(plan: Plan, rows: int) -> Sample:
     relations = {one.name: one for one in relations_below(plan.root)}
     streams = [one for one in relations.values() if isinstance(one, Stream)]
     pieces = max(1, min(READ_ROWS, rows // (8 * max(len(streams), 1))))
-    readings = {one.name: _Reading(StreamClock(one), entered(_source(one).batches(pieces), one)) for one in streams}
-    _read(list(readings.values()), rows)
-    tables = {
-        name: pa.Table.from_batches(readings[name].taken if name in readings else _whole(one), one.schema)
+    clock = QueryClock(streams)
+    readings = {one.name: _Reading(clock.clocks[one.name], batches_of(one, pieces)) for one in streams}
+    _read(readings, clock, rows)
+    taken = {
+        name: readings[name].taken if name in readings else list(batches_of(one, READ_ROWS))
         for name, one in relations.items()
     }
+    tables = {name: pa.Table.from_batches(taken[name], one.schema) for name, one in relations.items()}
     return Sample(tables, frozenset(readings))
 
 
-def _read(readings: list[_Reading], rows: int) -> None:
+def _read(readings: Mapping[str, _Reading], clock: QueryClock, rows: int) -> None:
     """Always of the stream that is furthest behind."""
     left = rows
     while left > 0:
-        running = [one for one in readings if not one.clock.ended]
-        behind = min(running, key=lambda one: one.clock.newest_us, default=None)
+        running = [name for name, one in readings.items() if not one.clock.ended]
+        behind = min(running, key=lambda name: readings[name].clock.newest_us, default=None)
         if behind is None:
             return
-        batch = next(behind.batches, None)
+        batch = next(readings[behind].batches, None)
         if batch is None:
-            behind.clock.end()
+            clock.end(behind)
             continue
-        behind.clock.admit(batch)
-        behind.taken.append(batch)
+        readings[behind].taken.append(clock.admit(behind, batch).data)
         left -= batch.num_rows
-
-
-def _whole(table: Stream | Table) -> list[pa.RecordBatch]:
-    return list(entered(_source(table).batches(READ_ROWS), table))
-
-
-def _source(relation: Stream | Table) -> Source:
-    if relation.source is None:
-        raise SourceError(
-            f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
-        )
-    return cast(Source, relation.source)

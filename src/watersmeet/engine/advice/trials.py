@@ -157,7 +157,7 @@ class _Trials:
         """The most rows that the windows held, the number of results, and whether rows came out of order."""
         joining = WindowJoin(self.strategy, ())
         held, started = [len(self.join.streams)], perf_counter()
-        piece = max(8, self.replay.rows // 1000)
+        piece = max(1, self.replay.rows // 1000)
         self.replay.run(joining, lambda: piece, lambda: held.append(joining.window_rows))
         self.exact_s = perf_counter() - started
         return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())

@@ -1,0 +1,37 @@
+"""The clock on the wall: for how long a stream has been silent, and which rows lie in the future."""
+
+from __future__ import annotations
+
+import time
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+
+class WallClock(Protocol):
+    """Tests move one by hand."""
+
+    def now_s(self) -> float:
+        """Seconds since some moment; they never go back."""
+        ...
+
+    def today_us(self) -> int:
+        """Microseconds since 1970 in UTC."""
+        ...
+
+    def wait(self, events: SimpleQueue[Any], seconds: float | None) -> None:
+        """Wait until something is in the queue, which takes it out, or so long; None: as long as it takes."""
+        ...
+
+
+class SystemClock:
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def today_us(self) -> int:
+        return time.time_ns() // 1_000
+
+    def wait(self, events: SimpleQueue[Any], seconds: float | None) -> None:
+        try:
+            events.get(timeout=seconds)
+        except Empty:
+            return
