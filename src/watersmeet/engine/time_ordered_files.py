@@ -30,6 +30,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, times_of
 # Room for the rows of a section between the places of two in the order of arrival.
 PLACES = 1 << 40
 LOOK_ROWS = 1 << 17
+READ_ROWS = 1 << 13
 HELD_OF_MEMORY = 1 / 4
 _PER_US = {"milliseconds": (1_000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1_000)}
 
@@ -64,12 +65,14 @@ def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Itera
     """The rows of some files in the order of their event times; among equal ones as they stand in the files."""
     with _Reader(stream, source, max_rows) as reader, TimeSorter(sort_memory()) as sorter:
         sections = sorted(reader.sections(), key=lambda section: section.key)
-        for section, following in zip(sections, [*sections[1:], None], strict=True):
+        for section, following in pairwise([*sections, None]):
+            assert section is not None
             until = END if following is None else following.key
             held, rest, look = reader.begun(section)
             last = (look.last_us, section.number * PLACES + look.rows)
             if look.is_sorted and last <= until and last <= sorter.first:
-                yield from (piece.data for piece in chain(held, rest))
+                for piece in chain(held, rest):
+                    yield from pieces(piece.data, max_rows)
                 continue
             for piece in chain(held, rest):
                 sorter.add(piece)
@@ -81,7 +84,9 @@ class _Reader:
     """Reads sections; the Parquet file that was read last stays open, as the next section is mostly of it."""
 
     def __init__(self, stream: Stream, source: FileSource, max_rows: int) -> None:
-        self.stream, self.source, self.max_rows = stream, source, max_rows
+        self.stream, self.source = stream, source
+        # Whoever wants a few rows at a time does not wait longer for the first of them.
+        self.read_rows = max(max_rows, READ_ROWS)
         self._held_bytes = int(sort_memory() * HELD_OF_MEMORY)
         self._open = ExitStack()
         self._path: Path | None = None
@@ -150,8 +155,8 @@ class _Reader:
     def _pieces(self, section: Section) -> Iterator[Piece]:
         """The rows with their times and their places in the order of arrival."""
         place = section.number * PLACES
-        for read in self._read(section, self.max_rows):
-            for batch in pieces(read, self.max_rows):
+        for read in self._read(section, self.read_rows):
+            for batch in pieces(read, self.read_rows):
                 column = batch.column(self.stream.time)
                 if column.null_count:
                     self.look(section)  # which says how many there are
