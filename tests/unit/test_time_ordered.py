@@ -48,7 +48,7 @@ def declared(folder: Path, kind: str, schema: pa.Schema, read: str = "time") -> 
 def read(one: Stream, max_rows: int = 100) -> pa.Table:
     batches = list(batches_of(one, max_rows))
     assert all(0 < batch.num_rows <= max_rows for batch in batches)
-    return pa.Table.from_batches(batches, one.source.schema)
+    return pa.Table.from_batches(batches, one.schema).cast(one.source.schema)
 
 
 def by_time(table: pa.Table) -> pa.Table:
