@@ -22,6 +22,7 @@ from watersmeet.errors import (
     WatersmeetError,
     WindowError,
 )
+from watersmeet.warnings import LateRowsWarning, WaitingRowsWarning
 
 if TYPE_CHECKING:
     from watersmeet.checking import Report, check
@@ -34,6 +35,7 @@ __all__ = [
     "BindError",
     "CatalogError",
     "DataError",
+    "LateRowsWarning",
     "OptionError",
     "ParquetStream",
     "ParseError",
@@ -44,6 +46,7 @@ __all__ = [
     "SourceError",
     "SqlError",
     "UnsupportedError",
+    "WaitingRowsWarning",
     "WatersmeetError",
     "WindowError",
     "check",

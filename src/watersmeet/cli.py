@@ -75,6 +75,12 @@ def run(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
     << 16,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            "--flush", help="With --available-now and --checkpoint: answer at the end also what waits for later rows."
+        ),
+    ] = False,
     final: Annotated[
         bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
     ] = False,
@@ -83,6 +89,8 @@ def run(
     """Run every query of a script; a bare SELECT prints to the console."""
     text = _text_of(file)
     try:
+        if flush and engine is Engine.local:
+            _fail("--flush answers what waits in a checkpoint, and in-process there is none", BAD_INPUT)
         if engine is Engine.local:
             _run_in_process(text, batch_rows, final, quiet)
         elif final:
@@ -91,7 +99,7 @@ def run(
             )
         else:
             settings = _settings(conf or [])
-            choices = (available_now, _interval(trigger), checkpoint, buckets)
+            choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
             _run_on_spark(text, choices, (master, settings, remote), quiet)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
@@ -113,7 +121,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> Non
 
 def _run_on_spark(
     text: str,
-    choices: tuple[bool, str | None, str | None, int | None],
+    choices: tuple[bool, str | None, str | None, int | None, bool],
     spark_choices: tuple[str, dict[str, str], str | None],
     quiet: bool,
 ) -> None:
@@ -122,9 +130,10 @@ def _run_on_spark(
     from watersmeet.spark.launch import start_spark
     from watersmeet.spark.run import Choices
 
+    chosen = Choices(*choices)
     spark = start_spark(*spark_choices)
     try:
-        stopped = run_command(spark, text, Choices(*choices), quiet=quiet)
+        stopped = run_command(spark, text, chosen, quiet=quiet)
     finally:
         spark.stop()
     if stopped:

@@ -10,7 +10,8 @@ from watersmeet.model.time import BEGINNING_US
 
 _OPTIONAL = (
     "shed_by_stream", "queue_shed_rows", "archived_rows", "archived_bytes", "lost_between", "recall_is_estimate",
-    "switches", "work", "delays", "buckets",
+    "switches", "work", "delays", "buckets", "late_by_stream", "late_by_us", "future_rows", "waiting_by_stream",
+    "waiting_until_us",
 )  # fmt: skip
 
 
@@ -94,10 +95,19 @@ class Metrics(Recall):
     event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process. `buckets`
     are those that share a memory on Spark, by their number in the state.
+    `late_by_stream` are the late rows by stream, and `late_by_us` how far each stream's latest came behind the
+    watermark; `future_rows` were further ahead of the clock than `max_future` lets move a watermark.
+    `waiting_by_stream` are rows that wait for the watermark to pass them, which it has once it is beyond
+    `waiting_until_us`.
     """
 
     rows_in: int = 0
     late_rows: int = 0
+    late_by_stream: dict[str, int] = field(default_factory=dict)
+    late_by_us: dict[str, int] = field(default_factory=dict)
+    future_rows: int = 0
+    waiting_by_stream: dict[str, int] = field(default_factory=dict)
+    waiting_until_us: int | None = None
     stored_rows: int = 0
     expired_rows: int = 0
     shed_rows: int = 0

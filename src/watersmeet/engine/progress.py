@@ -38,11 +38,36 @@ def progress_on(out: TextIO, *, live: bool) -> Progress:
 def describe(metrics: Metrics, seconds: float) -> str:
     """What a run did, for its last line."""
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
-    late = f" ({metrics.late_rows:,} late)" if metrics.late_rows else ""
+    late = f" ({late_rows(metrics)} late)" if metrics.late_rows else ""
     return (
         f"{metrics.rows_in:,} rows in{late}, {metrics.results:,} results, {rate:,.0f} rows/s, "
         f"watermark {_to_the_second(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows{losses(metrics)}"
     )
+
+
+def late_rows(metrics: Metrics) -> str:
+    """How many rows were late, and of which streams where that is known.
+
+    >>> late_rows(Metrics(late_rows=20, late_by_stream={"a": 12, "b": 8})), late_rows(Metrics(late_rows=1_000))
+    ('20: a 12, b 8', '1,000')
+    """
+    streams = ", ".join(f"{stream} {rows:,}" for stream, rows in metrics.late_by_stream.items() if rows)
+    return f"{metrics.late_rows:,}: {streams}" if streams else f"{metrics.late_rows:,}"
+
+
+def waiting(metrics: Metrics) -> str:
+    """Which rows wait for the watermark, and for how long; empty if none do.
+
+    >>> waiting(Metrics(waiting_by_stream={"b": 30, "a": 1}, waiting_until_us=5_000_000)), waiting(Metrics())
+    ('30 rows of b and 1 row of a wait until 1970-01-01 00:00:05', '')
+    """
+    counts = [(stream, rows) for stream, rows in metrics.waiting_by_stream.items() if rows]
+    if not counts or metrics.waiting_until_us is None:
+        return ""
+    *others, last = [f"{rows:,} row{'s' if rows != 1 else ''} of {stream}" for stream, rows in counts]
+    told = f"{', '.join(others)} and {last}" if others else last
+    verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
+    return f"{told} {verb} until {format_instant(metrics.waiting_until_us)}"
 
 
 def losses(metrics: Metrics) -> str:

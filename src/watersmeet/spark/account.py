@@ -29,12 +29,13 @@ class Account:
         done["estimated_losses"] = int(counters.losses_are_estimated)
         return done
 
-    def told(self, operator: Operator, bucket: int, memory: Memory | None) -> str | None:
-        """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted.
+    def told(self, operator: Operator, bucket: int, memory: Memory | None, **more: Mapping[str, Any]) -> str | None:
+        """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted,
+        and no `more`.
 
         `memory` is what the bucket may keep.
         """
-        counters, told = operator.counters, dict[str, Any]()
+        counters, told = operator.counters, dict[str, Any](more)
         if memory is not None:
             lost, incomplete = counters.lost_results, counters.incomplete_rows
             told |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}

@@ -8,7 +8,7 @@ import time
 from pyspark.sql import SparkSession
 
 from watersmeet.engine.interrupt import Interrupts
-from watersmeet.engine.progress import NoProgress, describe, progress_on
+from watersmeet.engine.progress import NoProgress, describe, progress_on, waiting
 from watersmeet.engine.script import CONSOLE
 from watersmeet.spark.progress import Batch, sharing_text
 from watersmeet.spark.run import Choices, Running, SparkRun
@@ -45,6 +45,9 @@ def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> s
     if stopped and choices.checkpoint is not None:
         where += f"; the next start goes on from {one.checkpoint}"
     told = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+    waits = waiting(one.metrics)
+    if waits:
+        told += f"\n  {waits}" + ("; --flush answers them" if choices.available_now else "")
     return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told
 
 

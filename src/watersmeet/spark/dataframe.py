@@ -41,10 +41,16 @@ INSTANT = "__instant"
 
 
 def dataframe(
-    spark: SparkSession, plan: Plan, buckets: int, observed: str = OBSERVED, run: OpenRun | None = None
+    spark: SparkSession,
+    plan: Plan,
+    buckets: int,
+    observed: str = OBSERVED,
+    run: OpenRun | None = None,
+    ending: str | None = None,
 ) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
-    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits."""
+    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` names a run
+    (see ending.py) that answers at its end what then still waits."""
     staged = in_stages(plan)
     if staged is not None:
         return _second_stage(spark, staged, buckets, observed)
@@ -64,7 +70,8 @@ def dataframe(
         assert not isinstance(source, Following)
         df = source.dataframe(spark, job.streams[0].schema) if isinstance(source, ParquetStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
-    packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
+    told = ending if job.waits else None
+    packed = reduce(DataFrame.union, [_packed(spark, job, name, source, told) for name, source in sources.items()])
     grouped = packed.groupBy("bucket")
     if not any(streaming):
         return grouped.applyInArrow(bucket_answer(job, run), out)
@@ -137,12 +144,12 @@ def _sources(plan: Plan) -> dict[str, Source]:
     return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
-def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source) -> DataFrame:
+def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: str | None) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
     if isinstance(df, ParquetStream):
-        return packed_dataframe(spark, job, name, df, late_ms)
+        return packed_dataframe(spark, job, name, df, late_ms, ending)
     if isinstance(df, Following):
         df = df.df
     elif df.isStreaming:

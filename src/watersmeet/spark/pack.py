@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from watersmeet.errors import DataError
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
+from watersmeet.spark.ending import ENDED, NEWEST, end_to_bytes, newest_to_bytes
 from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.needs import NEEDS, to_bytes
 from watersmeet.spark.packets import to_packet
@@ -29,6 +30,7 @@ PACKED_SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+Packet = tuple[int, int, int, int, bool, bytes]
 FLUSH_BYTES = 64 << 20
 GUARD = -1
 WATERMARK_STEP_MS = 1
@@ -71,17 +73,21 @@ def packets(
     job: SparkJob, inputs: Sequence[Input], placings: Sequence[Placing], group: Sequence[pa.RecordBatch], part: int
 ) -> pa.RecordBatch:
     """The packets of some rows of one source, and one for the GUARD that says how many rows came in. Buckets that
-    share a memory are all told what each of them gets.
+    share a memory are all told what each of them gets, those whose rows wait for each other's time how far it has come.
 
     `part` orders packets the same way in every bucket.
     """
-    made: list[tuple[int, int, int, int, bool, bytes]] = []
+    made: list[Packet] = []
     rows_in = sum(batch.num_rows for batch in group)
     for one, placing in zip(inputs, placings, strict=True):
         schema = job.row_schema(one)
         data = pa.concat_batches([conform(batch.select(schema.names), schema) for batch in group])
         number = job.aliases.index(one.alias)
-        placed = placing.placed(timed(data, one))
+        rows = timed(data, one)
+        if job.tells_newest and len(rows):
+            newest = newest_to_bytes(number, int(rows.times.max()))
+            made += [(bucket, NEWEST, part, 0, False, newest) for bucket in job.bucket_ids]
+        placed = placing.placed(rows)
         for piece in placing.parts(placed):
             packet = to_packet([piece.rows], piece.rows.schema)
             made.append((job.bucket_ids[piece.bucket], number, part, 0, piece.primary, packet))
@@ -89,6 +95,18 @@ def packets(
             told = to_bytes(placing.counted(placed, number, job.sharing))
             made += [(bucket, NEEDS, part, 0, False, told) for bucket in job.bucket_ids]
     made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
+    return _as_batch(made)
+
+
+def end_packets(job: SparkJob, sources: Collection[str], run: str) -> pa.RecordBatch:
+    """What tells every bucket, and the GUARD beside them, that some sources have ended in a run."""
+    numbers = [number for number, one in enumerate(job.streams) if one.relation.name in sources]
+    told = end_to_bytes(run, numbers)
+    made: list[Packet] = [(bucket, ENDED, 0, 0, False, told) for bucket in job.bucket_ids]
+    return _as_batch([*made, (GUARD, 0, 0, 0, True, job.fingerprint.encode())])
+
+
+def _as_batch(made: Sequence[Packet]) -> pa.RecordBatch:
     columns = zip(*made, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, PACKED_SCHEMA, strict=True)],

@@ -1,7 +1,8 @@
 """Parquet folders read straight into packets: a Python data source that never makes Spark rows.
 
 Offsets name the files of each batch, so a batch that is repeated after a failure reads the same files. They also
-carry the names of all files read that are still in the folder, so no file is missed however old its time is.
+carry the names of all files read that are still in the folder, so no file is missed however old its time is. The
+last offset of a run that ends for good names that run: with it every bucket is told that the stream has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from watersmeet.engine.conform import check_columns
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.spark.job import SparkJob
-from watersmeet.spark.pack import PACKED, PACKED_SCHEMA, gathered, packets
+from watersmeet.spark.pack import PACKED, PACKED_SCHEMA, end_packets, gathered, packets
 from watersmeet.spark.placing import Placing
 from watersmeet.spark.types import spark_schema
 
@@ -70,14 +71,18 @@ class ParquetStream:
         return reader.parquet(self.path)
 
 
-def packed_dataframe(spark: SparkSession, job: SparkJob, source: str, stream: ParquetStream, late_ms: int) -> DataFrame:
-    """The packets of a source, with the watermark its rows drive."""
+def packed_dataframe(
+    spark: SparkSession, job: SparkJob, source: str, stream: ParquetStream, late_ms: int, ending: str | None = None
+) -> DataFrame:
+    """The packets of a source, with the watermark its rows drive. A run of the name `ending` tells when it ends."""
     spark.dataSource.register(PackedParquet)
     shipped = replace(job, tables={})
     reader = spark.readStream.format(FORMAT).option("path", stream.path).option("source", source)
     reader = reader.option("job", base64.b64encode(pickle.dumps(shipped)).decode())
     if stream.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", str(stream.max_files_per_trigger))
+    if ending is not None:
+        reader = reader.option("ending", ending)
     columns = [field.name for field in PACKED_SCHEMA]
     return reader.load().withWatermark(NEWEST, f"{late_ms} milliseconds").select(*columns)
 
@@ -114,6 +119,13 @@ class FilePartition(InputPartition):
     number: int
 
 
+@dataclass
+class EndPartition(InputPartition):
+    """Tells the buckets that the stream has ended in a run."""
+
+    run: str
+
+
 class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
         given = {key.lower(): value for key, value in options.items()}
@@ -122,6 +134,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.encoded_job = given["job"]
         limit = given.get("maxfilespertrigger")
         self.max_files = int(limit) if limit else None
+        self.ending = given.get("ending")
         self.available: frozenset[str] | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -134,33 +147,41 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"files": "", "read": ""}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The files after `start`, oldest first, as many as the limit allows; `start` itself if there are none."""
+        """The files after `start`, oldest first, as many as the limit allows; `start` itself if there are none, unless
+        it remains to be told that none will come."""
         read = set(_names(start["read"]))
         there = [name for _, name in self._listing()]
         fresh = [name for name in there if name not in read]
         if self.available is not None:
             fresh = [name for name in fresh if name in self.available]
         taken = fresh[: limit.max_files] if isinstance(limit, ReadMaxFiles) else fresh
-        if not taken:
+        ends = self.available is not None and self.ending is not None and len(taken) == len(fresh)
+        if not taken and (not ends or start.get("ended") == self.ending):
             return start
-        return {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
+        reached = {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
+        return {**reached, "ended": self.ending} if ends else reached
 
     def _listing(self) -> list[tuple[int, str]]:
-        """Modification time in milliseconds and name of every file, oldest first."""
+        """Modification time in nanoseconds and name of every file, oldest first, those of one moment by name."""
         if not self.folder.exists():
             raise SourceError(f"stream {self.source!r}: {self.folder} does not exist", hint="create the folder first")
         paths = visible_files(self.folder)
-        return sorted((os.stat(path).st_mtime_ns // 1_000_000, os.path.basename(path)) for path in paths)
+        return sorted((os.stat(path).st_mtime_ns, os.path.basename(path)) for path in paths)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start == end:
             return []
         folder = self.folder if self.folder.is_dir() else self.folder.parent
-        return [FilePartition(str(folder / name), number) for number, name in enumerate(_names(end["files"]))]
+        files = [FilePartition(str(folder / name), number) for number, name in enumerate(_names(end["files"]))]
+        run = end.get("ended")
+        return [*files, EndPartition(run)] if run is not None and run != start.get("ended") else files
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FilePartition)
         job: SparkJob = pickle.loads(base64.b64decode(self.encoded_job))
+        if isinstance(partition, EndPartition):
+            yield _timed(end_packets(job, {self.source}, partition.run), 0)
+            return
+        assert isinstance(partition, FilePartition)
         inputs = [one for one in job.streams if one.relation.name == self.source]
         placings = [Placing(job, one) for one in inputs]
         needed = {name for one in inputs for name in job.columns_needed(one)}
@@ -169,8 +190,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             packed = packets(job, inputs, placings, group, (partition.number << 32) + number)
             time = inputs[0].time
             newest = max(pc.max(batch.column(time)).cast(pa.timestamp("us", tz="UTC")).value for batch in group)
-            column = pa.array([newest] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-            yield packed.append_column(NEWEST, column)
+            yield _timed(packed, newest)
 
 
 def read_file(path: str, wanted: pa.Schema, source: str) -> Iterator[pa.RecordBatch]:
@@ -181,6 +201,12 @@ def read_file(path: str, wanted: pa.Schema, source: str) -> Iterator[pa.RecordBa
         yield from file.iter_batches(READ_ROWS, columns=wanted.names)
     except (OSError, pa.ArrowException) as error:
         raise SourceError(f"stream {source!r}: {path} cannot be read: {error}") from None
+
+
+def _timed(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
+    """Packets with the time that Spark takes its watermark from."""
+    column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return packed.append_column(NEWEST, column)
 
 
 def _names(joined: str) -> list[str]:

@@ -21,6 +21,7 @@ from watersmeet.errors import SetupError, UnsupportedError, WatersmeetError
 from watersmeet.spark import hot
 from watersmeet.spark.archive import follow
 from watersmeet.spark.dataframe import dataframe
+from watersmeet.spark.ending import new_run
 from watersmeet.spark.errors import first_useful_line, ours_in
 from watersmeet.spark.host import default_buckets
 from watersmeet.spark.progress import ANSWER, Batch, Tally
@@ -37,12 +38,28 @@ class QueryError(WatersmeetError):
 
 @dataclass(frozen=True)
 class Choices:
-    """How a script is run. `trigger` is an interval, or None for one batch after the other."""
+    """How a script is run. `trigger` is an interval, or None for one batch after the other. `flush`: answer at the end
+    also what waits in the checkpoint."""
 
     available_now: bool = False
     trigger: str | None = None
     checkpoint: str | None = None
     buckets: int | None = None
+    flush: bool = False
+
+    def __post_init__(self) -> None:
+        missing = [] if self.available_now else ["--available-now"]
+        missing += [] if self.checkpoint is not None else ["--checkpoint DIR"]
+        if self.flush and missing:
+            raise SetupError(
+                f"--flush answers what waits in a checkpoint once all input is read: it needs {' and '.join(missing)}",
+                hint="without a checkpoint a run that ends gives the whole answer anyway",
+            )
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing may wait for a later run: there is none that goes on, or that was asked for."""
+        return self.available_now and (self.checkpoint is None or self.flush)
 
 
 @dataclass
@@ -102,7 +119,7 @@ class SparkRun:
             return running
 
     def _start(self, sink: SparkSink) -> Running:
-        df = dataframe(self.spark, sink.job.plan, self.buckets)
+        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=new_run() if self.choices.ends else None)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
