@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Protocol
@@ -55,6 +55,10 @@ class Host(Protocol):
         """The answer as a DataFrame; `metrics` follows the queries that are started from it."""
         ...
 
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[Any], Any], checkpoint: str) -> None:
+        """Answer what waits in the checkpoint of a query that was started from such a DataFrame."""
+        ...
+
 
 class LocalHost:
     """Runs queries in this process."""
@@ -98,6 +102,12 @@ class LocalHost:
         raise UnsupportedError(
             "this session runs in-process and has no DataFrames",
             hint="make it with Session(spark), or use to_arrow() or batches()",
+        )
+
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[Any], Any], checkpoint: str) -> None:
+        raise UnsupportedError(
+            "this session runs in-process, where nothing waits in checkpoints",
+            hint="make it with Session(spark), or use to_arrow(), which gives the whole answer",
         )
 
 

@@ -67,7 +67,7 @@ def waiting(metrics: Metrics) -> str:
     *others, last = [f"{rows:,} row{'s' if rows != 1 else ''} of {stream}" for stream, rows in counts]
     told = f"{', '.join(others)} and {last}" if others else last
     verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
-    return f"{told} {verb} until {format_instant(metrics.waiting_until_us)}"
+    return f"{told} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
 
 
 def losses(metrics: Metrics) -> str:

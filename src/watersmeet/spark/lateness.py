@@ -62,8 +62,8 @@ def rows_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str,
         for alias, rows in one.items():
             by_alias[rows["stream"], alias] += rows["rows"] / rows.get("copies", 1)
     found: dict[str, int] = {}
-    for (stream, _), rows in by_alias.items():
-        found[stream] = max(found.get(stream, 0), round(rows))
+    for (stream, _), count in by_alias.items():
+        found[stream] = max(found.get(stream, 0), round(count))
     return found
 
 

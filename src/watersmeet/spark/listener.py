@@ -10,6 +10,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from watersmeet.engine.metrics import Metrics
 from watersmeet.spark.progress import Tally
+from watersmeet.spark.telling import warn_of_late, warn_of_waiting
 
 # One per Spark session: Spark calls every listener for every batch of every query, and each call costs.
 _listeners: WeakKeyDictionary[SparkSession, MetricsListener] = WeakKeyDictionary()
@@ -31,21 +32,46 @@ class MetricsListener(StreamingQueryListener):
 
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
+        self.goes_on: set[str] = set()
+        self.runs: dict[str, tuple[str, str]] = {}
+        self.told: dict[str, int] = {}
 
-    def follow(self, observed: str, metrics: Metrics) -> None:
-        """Keep `metrics` up to date with the queries that observe under this name."""
+    def follow(self, observed: str, metrics: Metrics, *, goes_on: bool = False) -> None:
+        """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
+        follow, so nothing is lost with what waits at the end of this one."""
         self.tallies[observed] = Tally(total=metrics, observed=observed)
+        if goes_on:
+            self.goes_on.add(observed)
 
     def onQueryStarted(self, event: Any) -> None:
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        for name in event.progress.observedMetrics or {}:
+        progress = event.progress
+        for name in progress.observedMetrics or {}:
             if name in self.tallies:
-                self.tallies[name].add(event.progress)
+                self.runs[str(progress.runId)] = name, progress.name or f"query {str(progress.id)[:8]}"
+                self.tallies[name].add(progress)
+                if name not in self.told:
+                    self._tell_of_late(str(progress.runId))
+
+    def _tell_of_late(self, run: str) -> None:
+        """Warn if more rows were late than was told before: when the first are, and at the end."""
+        observed, query = self.runs[run]
+        metrics = self.tallies[observed].total
+        if metrics.late_rows > self.told.get(observed, 0):
+            self.told[observed] = metrics.late_rows
+            warn_of_late(query, metrics)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
 
     def onQueryTerminated(self, event: Any) -> None:
-        pass
+        run = str(event.runId)
+        if run not in self.runs:
+            return
+        observed, query = self.runs[run]
+        self._tell_of_late(run)
+        if event.exception is None and observed not in self.goes_on:
+            warn_of_waiting(query, self.tallies[observed].total)
+        del self.runs[run]

@@ -62,13 +62,14 @@ class Manifest:
         saved = read.get("saved")
         return Manifest(**{**read, "saved": None if saved is None else Segment(**saved)})
 
-    def note_ended(self, told: Mapping[int, str], streams: int) -> bool:
-        """Remember which streams have ended; whether with that all of them have, in one run. Then they may go on."""
+    def note_ended(self, told: Mapping[int, str], streams: int) -> str | None:
+        """Remember which streams have ended; if with that all of them have, in which run. Then they may go on."""
         self.ended |= told
-        if len(self.ended) < streams or len(set(self.ended.values())) > 1:
-            return False
+        runs = set(self.ended.values())
+        if len(self.ended) < streams or len(runs) > 1:
+            return None
         self.ended = {}
-        return True
+        return runs.pop()
 
     @property
     def bytes_held(self) -> int:

@@ -25,12 +25,12 @@ from watersmeet.spark import hot
 from watersmeet.spark.account import Account
 from watersmeet.spark.archive import write_page
 from watersmeet.spark.ending import ENDED, NEWEST, ends_told, newest_from_bytes
-from watersmeet.spark.job import SparkJob
+from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.lateness import Late, waiting_in
 from watersmeet.spark.log import BucketLog, Manifest
 from watersmeet.spark.needs import NEEDS, share_out
 from watersmeet.spark.output import Output
-from watersmeet.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
+from watersmeet.spark.pack import AHEAD, GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.spark.packets import from_packet
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
-            numbers = {"rows_in": self._guard(packets)}
+            self._guard()
+            counts, ahead = packets["rows_in"], packets["input"] == AHEAD
+            numbers = {"rows_in": int(counts[~ahead].sum()), "future_rows": int(counts[ahead].sum())}
             yield self.output.report(numbers, _watermark_us(timerValues))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timerValues))
@@ -80,8 +82,8 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _guard(self, packets: pd.DataFrame) -> int:
-        """Refuse a checkpoint of another query; how many rows came in."""
+    def _guard(self) -> None:
+        """Refuse a checkpoint of another query."""
         fingerprint = self.job.fingerprint.encode()
         held = self.meta.get()
         if held is None:
@@ -92,7 +94,6 @@ class BucketProcessor(StatefulProcessor):
                 "that spread its rows differently",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
-        return int(packets["rows_in"].sum())
 
     def _turn(self, bucket: int, packets: pd.DataFrame | None, watermark_us: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about."""
@@ -120,15 +121,17 @@ class BucketProcessor(StatefulProcessor):
             yield from self._frames(push_in_steps(operator, batch, manifest.complete_until))
         yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
         ended = manifest.note_ended(ends_told(_payloads(packets, ENDED)), len(self.job.streams))
-        if ended and self.job.waits:
+        if ended is not None and self.job.waits:
             yield from self._frames(self._close(operator, manifest))
+        if ended is not None and self.output.marks_end:
+            yield self.output.ended(ended, watermark_us)
         with spent.on("state_ns"):
             archived = write_page(self.job, operator, bucket, version)
             self._remember(log, operator, arrived)
             self._set_timer(manifest, operator, watermark_us)
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
-            if not (ended and isinstance(operator, Continuous)):  # one that has ended cannot go on, its log can
+            if ended is None or not isinstance(operator, Continuous):  # one that has ended cannot go on, its log can
                 hot.keep(_query(), bucket, version + 1, nonce, operator)
         counts = account.numbers(operator)
         counts |= {
@@ -188,7 +191,8 @@ class BucketProcessor(StatefulProcessor):
         came = [(stream, int(rows.times.max())) for stream, rows in enumerate(arrived) if len(rows)]
         for stream, newest in [*came, *map(newest_from_bytes, told)]:
             manifest.newest_us[stream] = max(newest, manifest.newest_us.get(stream, newest))
-        if len(manifest.newest_us) < len(arrived):
+        guarded = any(stream_of(one).arrival.max_future_us is not None for one in self.job.streams)
+        if guarded or len(manifest.newest_us) < len(arrived):  # a row far ahead moves no watermark
             return max(watermark_us, manifest.complete_until)
         nexts = [self._next_watermark_us(stream, newest) for stream, newest in manifest.newest_us.items()]
         return max(watermark_us, manifest.complete_until, min(nexts))

@@ -17,8 +17,8 @@ from watersmeet.spark.output import TOLD
 
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 ADDED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results", "cache_hits",
-    "cache_misses", "plan_switches", "archived_rows", "archived_bytes",
+    "rows_in", "late_rows", "future_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results",
+    "cache_hits", "cache_misses", "plan_switches", "archived_rows", "archived_bytes",
 )  # fmt: skip
 
 
@@ -35,7 +35,9 @@ class Batch:
         m = self.metrics
         cold = f", {m.cache_misses} cold" if m.cache_misses else ""
         cold += f", {m.plan_switches} new join orders" if m.plan_switches else ""
-        late = f" ({short(m.late_rows)} late)" if m.late_rows else ""
+        odd = [f"{short(m.late_rows)} late"] if m.late_rows else []
+        odd += [f"{short(m.future_rows)} ahead of the clock"] if m.future_rows else []
+        late = f" ({', '.join(odd)})" if odd else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         return (
             f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
@@ -145,6 +147,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
         watermark_us=_watermark_us(progress, watermark_us),
         late_rows=counts.get("late_rows", 0),
+        future_rows=counts.get("future_rows", 0),
         late_by_stream=rows_by_stream(late),
         late_by_us=most_by_stream(late, "by_us"),
         stored_rows=counts.get("stored_rows", 0),

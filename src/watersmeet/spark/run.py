@@ -20,7 +20,7 @@ from watersmeet.engine.script import Job, read_script
 from watersmeet.errors import SetupError, UnsupportedError, WatersmeetError
 from watersmeet.spark import hot
 from watersmeet.spark.archive import follow
-from watersmeet.spark.dataframe import dataframe
+from watersmeet.spark.dataframe import dataframe, streams_without_end
 from watersmeet.spark.ending import new_run
 from watersmeet.spark.errors import first_useful_line, ours_in
 from watersmeet.spark.host import default_buckets
@@ -113,13 +113,29 @@ class SparkRun:
                 for sink in sinks:
                     running.append(self._start(sink))
                 self._watch(running, tell)
+                if self._start_endings(sinks, running):
+                    self._watch(running, tell)
             finally:
                 for one in running:
                     _end(one)
             return running
 
-    def _start(self, sink: SparkSink) -> Running:
-        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=new_run() if self.choices.ends else None)
+    def _start_endings(self, sinks: list[SparkSink], running: list[Running]) -> bool:
+        """Once more, for queries over streams that could not tell their end: now that they have, we do."""
+        if not self.choices.ends or self._stop:
+            return False
+        open_ended = [pair for pair in zip(sinks, running, strict=True) if self._cannot_end(pair[0].job)]
+        for sink, one in open_ended:
+            one.query = self._start(sink, new_run()).query
+        return bool(open_ended)
+
+    def _cannot_end(self, job: Job) -> bool:
+        return bool(streams_without_end(job.plan, self.buckets))
+
+    def _start(self, sink: SparkSink, ending: str | None = None) -> Running:
+        if ending is None and self.choices.ends and not self._cannot_end(sink.job):
+            ending = new_run()
+        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,16 +14,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType
 
 from watersmeet.engine.conform import check_columns
-from watersmeet.engine.formats import ALIASES, SUFFIXES
+from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named
 from watersmeet.engine.providers import is_provided
-from watersmeet.engine.source_options import OF_STREAMS, TO_SPARK
+from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.spark.errors import first_useful_line
-from watersmeet.spark.packed import ParquetStream
+from watersmeet.spark.packed import FileStream
 from watersmeet.spark.provided import as_files
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
+log = logging.getLogger("watersmeet")
+OURS = frozenset({"parquet", "csv", "json"})  # what the readers of this library read
 FILES = frozenset({"parquet", "csv", "json", "orc"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
 FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are
@@ -35,18 +38,22 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 
 def open_on_spark(
     spark: SparkSession, statement: CreateStream | CreateTable
-) -> tuple[pa.Schema, DataFrame | ParquetStream, None]:
+) -> tuple[pa.Schema, DataFrame | FileStream, None]:
     """The columns of an input and its DataFrame: streaming for a stream, batch for a table.
 
-    A folder of Parquet files is read straight into packets, unless WITH (packed = 'false').
+    Files of this machine are read straight into packets, unless WITH (packed = 'false') or options that only Spark's
+    own reader has.
     """
     where = f"{'stream' if isinstance(statement, CreateStream) else 'table'} {statement.name!r}"
     try:
         given = _Input(spark, statement)
-        df = given.dataframe()
         packed = given.packed()
+        if packed is not None and given.kind != "parquet":
+            return given.columns_of(packed), packed, None
+        df = given.dataframe()
         if packed is not None:
             return arrow_schema(df.schema, where), packed, None
+        given.tell_of_order()
         return arrow_schema(df.schema, where), given.with_instants(df), None
     except WatersmeetError:
         raise
@@ -68,9 +75,10 @@ class _Input:
         self.time = given.get("time")
         self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
+        self.written, self.given = written, given
         self.kind = ALIASES.get(written, written)
         passed = {_for_spark(key): value for key, value in options.items() if key.lower() not in OF_STREAMS}
-        named = {key.lower() for key in passed}
+        named = self.named = {key.lower() for key in passed}
         defaults = dict(DEFAULTS.get(self.kind, {})) | ({"sep": "\t"} if written == "tsv" else {})
         if "delimiter" in named:
             defaults.pop("sep", None)
@@ -84,14 +92,36 @@ class _Input:
             reader = reader.schema(spark_schema(self.declared))
         return self._as_declared(reader.load(self.path) if self.path else reader.load())
 
-    def packed(self) -> ParquetStream | None:
+    def packed(self) -> FileStream | None:
         """The same input read without Spark's rows, where only options are set that this way has too."""
-        others = {key.lower() for key in self.options} - {"maxfilespertrigger"}
-        folder = Path(self.path or "").expanduser()
-        if not self.streaming or self.kind != "parquet" or others or not self.wants_packed or not folder.is_dir():
+        others = self.named - {"maxfilespertrigger", *OF_FORMATS.get(self.kind, ())}
+        ours = self.streaming and self.kind in OURS and not others and self.wants_packed
+        if not ours or not self.path or re.match(r"\w+:/", self.path) or "{" in self.path:
             return None
+        readable_path(self.path, need=self.declared is None)
         limit = self._option("maxfilespertrigger")
-        return ParquetStream(str(folder.absolute()), int(limit) if limit else None)
+        path = str(Path(self.path).expanduser().absolute())
+        format_ = format_named(self.written, self.given)
+        rows = None if self.kind == "parquet" and Path(path).is_dir() else self._rows
+        return FileStream(path, int(limit) if limit else None, format=format_, rows=rows)
+
+    def _rows(self) -> DataFrame:
+        return self.with_instants(self.dataframe())
+
+    def columns_of(self, files: FileStream) -> pa.Schema:
+        if self.declared is None:
+            return files.arrow_schema(self.name)
+        files.check(self.declared, self.name)
+        return self.declared
+
+    def tell_of_order(self) -> None:
+        """Spark's reader sorts by modification time alone."""
+        if self.streaming and self.kind in FILES:
+            log.warning(
+                "stream %r is read by Spark's own reader: files of the same millisecond come in any order, "
+                "and rows may be late for that",
+                self.name,
+            )
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
