@@ -32,8 +32,9 @@ from watersmeet.spark.end_source import EndOfInput
 from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.join_job import JoinJob
 from watersmeet.spark.output import END, output_of
-from watersmeet.spark.pack import FUTURE, PACKED, ender, packer, watermark_delay_ms
+from watersmeet.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.spark.packed import FileStream, packed_dataframe
+from watersmeet.spark.packed_source import PACKED
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.processor import BucketProcessor
 from watersmeet.spark.types import spark_schema

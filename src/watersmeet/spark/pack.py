@@ -21,7 +21,6 @@ from watersmeet.spark.output import END
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.placing import Placing
 
-PACKED = "bucket int, input int, part long, rows_in long, primary boolean, payload binary"
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),
