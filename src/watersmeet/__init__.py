@@ -22,6 +22,7 @@ from watersmeet.errors import (
     SourceError,
     SqlError,
     UnsupportedError,
+    WaitingRowsWarning,
     WatersmeetError,
     WindowError,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "SourceError",
     "SqlError",
     "UnsupportedError",
+    "WaitingRowsWarning",
     "WatersmeetError",
     "WindowError",
     "check",

@@ -78,6 +78,12 @@ def run(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
     << 16,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            "--flush", help="With --available-now and --checkpoint: answer at the end also what waits for later rows."
+        ),
+    ] = False,
     final: Annotated[
         bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
     ] = False,
@@ -91,7 +97,7 @@ def run(
             _run_in_process(text, batch_rows, final, quiet)
         else:
             settings = _settings(conf or [])
-            choices = (available_now, _interval(trigger), checkpoint, buckets)
+            choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
             _run_on_spark(text, choices, (master, settings, remote), quiet)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
@@ -128,7 +134,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> Non
 
 def _run_on_spark(
     text: str,
-    choices: tuple[bool, str | None, str | None, int | None],
+    choices: tuple[bool, str | None, str | None, int | None, bool],
     spark_choices: tuple[str, dict[str, str], str | None],
     quiet: bool,
 ) -> None:
@@ -137,9 +143,10 @@ def _run_on_spark(
     from watersmeet.spark.launch import start_spark
     from watersmeet.spark.run import Choices
 
+    chosen = Choices(*choices)
     spark = start_spark(*spark_choices)
     try:
-        stopped = run_command(spark, text, Choices(*choices), quiet=quiet)
+        stopped = run_command(spark, text, chosen, quiet=quiet)
     finally:
         spark.stop()
     if stopped:

@@ -109,6 +109,10 @@ class LateRowsWarning(UserWarning):
     """Rows came too late and were left out of the answer."""
 
 
+class WaitingRowsWarning(UserWarning):
+    """A query on Spark has ended while rows wait for the watermark: their answers are still to come."""
+
+
 class FutureRowsWarning(UserWarning):
     """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 

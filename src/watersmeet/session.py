@@ -192,6 +192,23 @@ class Query:
         self._metrics = Metrics()
         return self._host.dataframe(self.plan, self._metrics)
 
+    def finish(self, write: Callable[[Any], Any], *, checkpoint: str) -> None:
+        """On Spark: answer what a query that has stopped left waiting for the watermark.
+
+        A streaming query never learns which of its batches is the last, so the newest rows of `ROWS` windows and of
+        answers that change wait for later ones. This starts the query on its checkpoint once more, takes in what is
+        there, answers everything that waits, and returns when that is written. Rows that come afterwards and are not
+        newer than what was answered are late.
+
+        write: makes of the answer's DataFrame the writer that the query was started with, such as
+        `lambda answer: answer.writeStream.format("parquet").option("path", "out")`.
+        checkpoint: its checkpointLocation.
+        """
+        from watersmeet.engine.metrics import Metrics
+
+        self._metrics = Metrics()
+        self._host.finish(self.plan, self._metrics, write, checkpoint)
+
     def final(self) -> pa.Table:
         """The answer at the end of bounded input: of a query whose answer changes, what it is at the last event.
 

@@ -21,7 +21,7 @@ from watersmeet.model.time import parse_interval
 from watersmeet.spark import hot
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.output import PREFIX, PackedOutput
-from watersmeet.spark.pack import WATERMARK_STEP_MS, packer
+from watersmeet.spark.pack import WATERMARK_STEP_MS, end_packets, packer
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.processor import BucketProcessor
 from watersmeet.spark.unpack import unpacker
@@ -113,6 +113,19 @@ class Map:
         self._map().pop(key, None)
 
 
+class Admitting(BucketProcessor):
+    """Notes which rows are in time."""
+
+    def init(self, handle: Any) -> None:
+        super().init(handle)
+        self.admitted: dict[str, list[pa.RecordBatch]] = {}
+
+    def _arrived(self, stream: int, *others: Any) -> Any:
+        rows = super()._arrived(stream, *others)
+        self.admitted.setdefault(self.job.aliases[stream], []).append(rows.data)
+        return rows
+
+
 class Simulation:
     """A query over streams that arrive in pieces, one piece of each per micro-batch.
 
@@ -147,6 +160,7 @@ class Simulation:
         self.watermark_ms = 0
         self.newest_ms = dict.fromkeys(self.streams, 0)
         self.frames: list[pd.DataFrame] = []
+        self.admitted: dict[str, list[pa.RecordBatch]] = {}
 
     def run(self, pieces: Pieces) -> Bag:
         for i in range(max((len(parts) for parts in pieces.values()), default=0)):
@@ -154,8 +168,9 @@ class Simulation:
         self.batch({})  # Spark runs one more batch when the watermark has moved
         return self.answer()
 
-    def batch(self, arrived: Mapping[str, pa.Table]) -> None:
-        packets = self._packed(arrived)
+    def batch(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "a run") -> None:
+        """One micro-batch; the streams `ended` tell that they have, in a run of that name."""
+        packets = self._packed(arrived, ended, run)
         survives = 0
         while True:
             attempt = deepcopy(self.state)
@@ -163,13 +178,15 @@ class Simulation:
                 survives += 1
                 self.crash_at = {self.calls + survives}
             try:
-                frames = self._attempt(attempt, packets)
+                frames, admitted = self._attempt(attempt, packets)
                 break
             except CrashError:
                 self.crashes += 1
                 self.after_crash()
         self.state = attempt
         self.frames += frames
+        for alias, rows in admitted.items():
+            self.admitted.setdefault(alias, []).extend(rows)
         self._advance(arrived)
         self.between_batches()
 
@@ -186,16 +203,19 @@ class Simulation:
     def counted(self, name: str) -> int:
         return int(sum(frame[PREFIX + name].sum() for frame in self.frames))
 
-    def _packed(self, arrived: Mapping[str, pa.Table]) -> pd.DataFrame | None:
+    def _packed(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "") -> pd.DataFrame | None:
         made = []
         for name, table in arrived.items():
             if table.num_rows:
                 made += packer(self.job, name)(iter(table.combine_chunks().to_batches()))
+        made += [end_packets(self.job, {name}, run) for name in ended]
         return pa.Table.from_batches(made).to_pandas() if made else None
 
-    def _attempt(self, state: Durable, packets: pd.DataFrame | None) -> list[pd.DataFrame]:
+    def _attempt(
+        self, state: Durable, packets: pd.DataFrame | None
+    ) -> tuple[list[pd.DataFrame], dict[str, list[pa.RecordBatch]]]:
         handle = Handle(state, self.watermark_ms, self._called)
-        processor = BucketProcessor(self.job, PackedOutput(self.job.plan.output_schema))
+        processor = Admitting(self.job, PackedOutput(self.job.plan.output_schema))
         processor.init(handle)  # type: ignore[arg-type]
         times = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark_ms, getCurrentProcessingTimeInMs=int)
         frames: list[pd.DataFrame] = []
@@ -211,7 +231,7 @@ class Simulation:
                 )
                 state.timers[key].discard(due)
         processor.close()
-        return frames
+        return frames, processor.admitted
 
     def _called(self) -> None:
         self.calls += 1

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +19,8 @@ from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark.harness import cut, never_late, read_sink, run_streaming, write_arrivals
 from watersmeet import Session
 from watersmeet.errors import SourceError
-from watersmeet.spark.packed import PackedReader, ParquetStream, read_file
+from watersmeet.spark.packed import ParquetStream, read_file
+from watersmeet.spark.packed_source import PackedReader
 
 SQL = "SELECT a.id, b.id AS other, event_time() AS at FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 
@@ -58,8 +62,8 @@ def bag_of_pairs(bag: Bag) -> Bag:
     return type(bag)({pair[:2]: count for pair, count in bag.items()})
 
 
-def reader_of(folder: Path, limit: int | None = None) -> PackedReader:
-    options = {"path": str(folder), "source": "a", "job": ""}
+def reader_of(folder: Path, limit: int | None = None, **more: str) -> PackedReader:
+    options = {"path": str(folder), "source": "a", "job": "", **more}
     return PackedReader(options | ({"maxFilesPerTrigger": str(limit)} if limit else {}))
 
 
@@ -99,6 +103,59 @@ def test_available_now_ends_at_the_files_that_were_there_at_the_start(tmp_path):
     first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert first["files"] == "a"
     assert reader.latestOffset(first, ReadAllAvailable()) == first
+
+
+def test_files_of_one_moment_come_by_name_and_others_by_the_full_time(tmp_path):
+    for name in "cab":
+        touch(tmp_path, name, 1)
+    touch(tmp_path, "z", 1)
+    os.utime(tmp_path / "z", ns=(10**18, 10**18 + 10**9 - 1))  # a nanosecond before the others
+    for path in (tmp_path, tmp_path / "[a-z]"):
+        reader = reader_of(path)
+        offset = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert [Path(p.path).name for p in reader.partitions(reader.initialOffset(), offset)] == ["z", "a", "b", "c"]
+
+
+def test_the_last_offset_of_a_run_that_ends_names_the_run_once(tmp_path):
+    for second, name in ((1, "a"), (2, "b")):
+        touch(tmp_path, name, second)
+    reader = reader_of(tmp_path, 1, ending="run 1")
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxFiles(1))
+    last = reader.latestOffset(first, ReadMaxFiles(1))
+    assert ("ended" in first, last["files"], last["ended"]) == (False, "b", "run 1")
+    assert [type(p).__name__ for p in reader.partitions(first, last)] == ["FilePartition", "EndPartition"]
+    assert reader.latestOffset(last, ReadMaxFiles(1)) == last
+    later = reader_of(tmp_path, 1)  # a run that goes on
+    assert later.latestOffset(last, ReadMaxFiles(1)) == last
+    again = reader_of(tmp_path, 1, ending="run 2")  # one that ends, with nothing new to read
+    again.prepareForTriggerAvailableNow()
+    ended = again.latestOffset(last, ReadMaxFiles(1))
+    assert [type(p).__name__ for p in again.partitions(last, ended)] == ["EndPartition"]
+    assert again.latestOffset(ended, ReadMaxFiles(1)) == ended
+
+
+def test_the_clock_of_a_batch_is_logged_with_it_where_rows_may_lie_too_far_ahead(tmp_path):
+    touch(tmp_path, "a", 1)
+    reader = reader_of(tmp_path, maxFuture="5000000")
+    offset = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    (partition,) = reader.partitions(reader.initialOffset(), offset)
+    assert partition.limit_us == pytest.approx(time.time() * 1e6 + 5e6, abs=60e6)
+
+
+def test_a_checkpoint_of_sparks_own_reader_is_refused(tmp_path):
+    touch(tmp_path, "a", 1)
+    with pytest.raises(SourceError, match="was written when Spark's own reader read its files") as refused:
+        reader_of(tmp_path).latestOffset({"logOffset": 0}, ReadAllAvailable())
+    assert "packed = 'false'" in str(refused.value)
+
+
+def test_what_runs_on_the_driver_loads_no_kernels():
+    """Spark starts a Python process for every source of a query, and again for every start."""
+    code = "import sys, watersmeet.spark.packed_source, watersmeet.spark.end_source as e; print(sorted(sys.modules))"
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    loaded = subprocess.run([sys.executable, "-c", code], env=found, check=True, capture_output=True, text=True).stdout
+    assert not [name for name in ("numba", "watersmeet.engine", "watersmeet.operators") if f"'{name}'" in loaded]
 
 
 def test_a_file_without_a_column_that_the_query_needs_is_named(tmp_path):

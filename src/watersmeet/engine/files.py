@@ -42,7 +42,7 @@ class FileSource:
         if found is None:
             return
         self.check(found, path)
-        wanted = self.schema if self.rounding == "error" else _with_nanoseconds(self.schema)
+        wanted = self.schema if self.rounding == "error" else with_nanoseconds(self.schema)
         for batch in self.format.read(path, wanted, found, max_rows, only):
             yield self.conformed(batch, only)
 
@@ -112,7 +112,7 @@ def _untyped(declared: pa.Schema, found: pa.Schema) -> pa.Schema:
     return pa.schema([found.field(f.name) if f.name in found.names else f for f in declared])
 
 
-def _with_nanoseconds(schema: pa.Schema) -> pa.Schema:
+def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
     """Text is read with all the digits it has, for what is too fine to be cut off afterwards."""
     return pa.schema(
         [f.with_type(pa.timestamp("ns", tz=f.type.tz)) if pa.types.is_timestamp(f.type) else f for f in schema]

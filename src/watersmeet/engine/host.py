@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Protocol
@@ -61,6 +61,10 @@ class Host(Protocol):
         """Rows that are known already, as a DataFrame."""
         ...
 
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[Any], Any], checkpoint: str) -> None:
+        """Answer what waits in the checkpoint of a query that was started from such a DataFrame."""
+        ...
+
 
 class LocalHost:
     """Runs queries in this process."""
@@ -107,6 +111,12 @@ class LocalHost:
 
     def framed(self, rows: pa.Table) -> Any:
         raise _no_dataframes()
+
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[Any], Any], checkpoint: str) -> None:
+        raise UnsupportedError(
+            "this session runs in-process, where nothing waits in checkpoints",
+            hint="make it with Session(spark), or use to_arrow(), which gives the whole answer",
+        )
 
 
 def _no_dataframes() -> UnsupportedError:

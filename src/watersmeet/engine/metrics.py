@@ -10,7 +10,8 @@ from watersmeet.model.time import BEGINNING_US
 
 _OPTIONAL = (
     "shed_by_stream", "queue_shed_rows", "archived_rows", "archived_bytes", "lost_between", "recall_is_estimate",
-    "switches", "work", "delays", "buckets", "cold_because",
+    "switches", "work", "delays", "buckets", "cold_because", "late_by_stream", "late_by_us", "future_rows",
+    "waiting_by_stream", "waiting_until_us",
 )  # fmt: skip
 
 
@@ -98,6 +99,8 @@ class Metrics(Recall):
     counts changes of the join order, which `switches` tells of one by one where the query runs in-process. `buckets`
     are those that share a memory on Spark, by their number in the state. `cold_because` says why operators were not
     kept warm between batches, if something was wrong with the folder for that.
+    `late_by_us` says on Spark how far each stream's latest row came behind the watermark. `waiting_by_stream` are rows
+    that wait for the watermark to pass them, which it has once it is beyond `waiting_until_us`.
     """
 
     rows_in: int = 0
@@ -106,6 +109,9 @@ class Metrics(Recall):
     future_rows: dict[str, int] = field(default_factory=dict)
     held_back_by: str | None = None
     still_for_s: float = 0.0
+    late_by_us: dict[str, int] = field(default_factory=dict)
+    waiting_by_stream: dict[str, int] = field(default_factory=dict)
+    waiting_until_us: int | None = None
     stored_rows: int = 0
     expired_rows: int = 0
     shed_rows: int = 0

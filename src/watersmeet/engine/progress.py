@@ -74,6 +74,21 @@ def held_back(metrics: Metrics) -> str:
     return f" (for {metrics.still_for_s:.0f} s, waiting for {metrics.held_back_by})"
 
 
+def waiting(metrics: Metrics) -> str:
+    """Which rows wait for the watermark, and for how long; empty if none do.
+
+    >>> waiting(Metrics(waiting_by_stream={"b": 30, "a": 1}, waiting_until_us=5_000_000)), waiting(Metrics())
+    ('30 rows of b and 1 row of a wait until 1970-01-01 00:00:05', '')
+    """
+    counts = [(stream, rows) for stream, rows in metrics.waiting_by_stream.items() if rows]
+    if not counts or metrics.waiting_until_us is None:
+        return ""
+    *others, last = [f"{rows:,} row{'s' if rows != 1 else ''} of {stream}" for stream, rows in counts]
+    told = f"{', '.join(others)} and {last}" if others else last
+    verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
+    return f"{told} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
+
+
 def losses(metrics: Metrics) -> str:
     """What bounded memory cost, if it did.
 

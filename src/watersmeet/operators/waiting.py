@@ -31,6 +31,11 @@ class Waiting:
         """The time of the first row that waits, or None."""
         return min((int(rows.times.min()) for rows in self._parts), default=None)
 
+    @property
+    def newest_us(self) -> int | None:
+        """The time of the last row that waits, or None."""
+        return max((int(rows.times.max()) for rows in self._parts), default=None)
+
     def add(self, rows: Rows) -> None:
         if len(rows):
             self._parts.append(rows)

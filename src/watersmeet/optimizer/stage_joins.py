@@ -58,6 +58,8 @@ def _without_joins(node: Node, staged: Staged) -> Node:
             having = None if grouped.having is None else taken.over(grouped.having)
             columns = tuple((column, taken.over(e)) for column, e in node.columns)
             return Project(GroupBy(taken.join, keys, having), columns)
+        case Changes(kind="rstream"):
+            return node  # sent up to the last event of the streams, which their combinations do not tell
         case Distinct() | TopK() | Changes():
             return replace(node, child=_without_joins(node.child, staged))
         case SetOperation(left=left, right=right):

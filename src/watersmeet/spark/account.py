@@ -29,14 +29,13 @@ class Account:
         done["estimated_losses"] = int(counters.losses_are_estimated)
         return done
 
-    def told(
-        self, operator: Operator, bucket: int, memory: Memory | None, cold_because: str | None = None
-    ) -> str | None:
-        """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted.
+    def told(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
+        """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted,
+        and no `more`.
 
-        `memory` is what the bucket may keep, `cold_because` why its operator is not kept warm.
+        `memory` is what the bucket may keep.
         """
-        counters, told = operator.counters, dict[str, Any]()
+        counters, told = operator.counters, dict[str, Any](more)
         if memory is not None:
             lost, incomplete = counters.lost_results, counters.incomplete_rows
             told |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
@@ -47,8 +46,6 @@ class Account:
         if counters.work:
             done = _since(self._work, counters.work)
             told["work"] = done | {name: now for name, now in counters.work.items() if name.endswith(NOW)}
-        if cold_because is not None:
-            told["cold_because"] = cold_because
         return json.dumps({"bucket": bucket, **told}) if told else None
 
 

@@ -18,20 +18,24 @@ from pyspark.sql.types import TimestampNTZType
 from watersmeet.engine.archive.folder import OpenRun
 from watersmeet.engine.build import is_plain_join
 from watersmeet.engine.conform import entered
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import format_interval
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.spark.archive import with_archive
 from watersmeet.spark.batch import bucket_answer, stateless_answer
+from watersmeet.spark.end_source import FORMAT as END_FORMAT
+from watersmeet.spark.end_source import EndOfInput
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.join_job import JoinJob
-from watersmeet.spark.output import output_of
-from watersmeet.spark.pack import PACKED, packer, watermark_delay_ms
-from watersmeet.spark.packed import ParquetStream, packed_dataframe
+from watersmeet.spark.output import END, output_of
+from watersmeet.spark.pack import FUTURE, ender, packer, watermark_delay_ms
+from watersmeet.spark.packed import FileStream, packed_dataframe
+from watersmeet.spark.packed_source import PACKED
 from watersmeet.spark.packets import to_packet
 from watersmeet.spark.processor import BucketProcessor
 from watersmeet.spark.types import spark_schema
@@ -42,13 +46,23 @@ INSTANT = "__instant"
 
 
 def dataframe(
-    spark: SparkSession, plan: Plan, buckets: int, observed: str = OBSERVED, run: OpenRun | None = None
+    spark: SparkSession,
+    plan: Plan,
+    buckets: int,
+    observed: str = OBSERVED,
+    run: OpenRun | None = None,
+    ending: str | None = None,
+    *,
+    is_first: bool = False,
 ) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
-    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits."""
+    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` names a run
+    (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
+    the end from this one."""
+    _refuse_idle(plan)
     staged = in_stages(plan)
     if staged is not None:
-        return _second_stage(spark, staged, buckets, observed)
+        return _second_stage(spark, staged, buckets, observed, ending)
     job = make_job(plan, buckets)
     sources = _sources(plan)
     streaming = [_flows(source) for source in sources.values()]
@@ -63,13 +77,18 @@ def dataframe(
     if is_stateless(job):
         (source,) = sources.values()
         assert not isinstance(source, Following)
-        df = source.dataframe(spark, stream_of(job.streams[0])) if isinstance(source, ParquetStream) else source
+        df = source.dataframe(spark, stream_of(job.streams[0])) if isinstance(source, FileStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
-    packed = reduce(DataFrame.union, [_packed(spark, job, name, source) for name, source in sources.items()])
+    ends = job.waits or is_first
+    parts = [_packed(spark, job, name, source, ending if ends else None) for name, source in sources.items()]
+    silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
+    if silent and ends and any(streaming):
+        parts.append(_end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
+    packed = reduce(DataFrame.union, parts)
     grouped = packed.groupBy("bucket")
     if not any(streaming):
         return grouped.applyInArrow(bucket_answer(job, run), out)
-    output = output_of(job)
+    output = output_of(job, marks_end=is_first)
     joined = grouped.transformWithStateInPandas(
         BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
@@ -83,17 +102,18 @@ def in_stages(plan: Plan) -> Staged | None:
     return stage_joins(plan)
 
 
-def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str) -> DataFrame:
+def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: str | None) -> DataFrame:
     """Every join as a DataFrame of its own, and those as the streams of the rest."""
     frames = {
-        name: Following(dataframe(spark, join, buckets, f"{observed}{FIRST}{name}"))
+        name: Following(dataframe(spark, join, buckets, f"{observed}{FIRST}{name}", ending=ending, is_first=True))
         for name, join in staged.joins.items()
     }
 
     def fed(relation: Stream | Table) -> Stream | Table:
         return replace(relation, source=frames[relation.name]) if relation.name in frames else relation
 
-    return dataframe(spark, replace(staged.plan, root=with_relations(staged.plan.root, fed)), buckets, observed)
+    rest = replace(staged.plan, root=with_relations(staged.plan.root, fed))
+    return dataframe(spark, rest, buckets, observed, ending=ending)
 
 
 @dataclass(frozen=True)
@@ -107,7 +127,7 @@ class Following:
         return self.df.isStreaming
 
 
-Source = DataFrame | ParquetStream | Following
+Source = DataFrame | FileStream | Following
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
@@ -132,33 +152,67 @@ def is_stateless(job: SparkJob) -> bool:
 
 
 def _flows(source: Source) -> bool:
-    return isinstance(source, ParquetStream) or source.isStreaming
+    return isinstance(source, FileStream) or source.isStreaming
+
+
+def _cannot_tell_its_end(source: Source) -> bool:
+    """Whether nobody but the caller knows which of a stream's batches is the last."""
+    return not isinstance(source, FileStream | Following) and source.isStreaming
+
+
+def streams_without_end(plan: Plan, buckets: int) -> list[str]:
+    """The streams of a query whose end no batch can tell, if some answers wait for it."""
+    silent = [name for name, source in _sources(plan).items() if _cannot_tell_its_end(source)]
+    return silent if silent and SparkJob.of(plan, {}, buckets).waits else []
+
+
+def _end_source(spark: SparkSession, ending: str | None) -> DataFrame:
+    spark.dataSource.register(EndOfInput)
+    reader = spark.readStream.format(END_FORMAT)
+    return (reader if ending is None else reader.option("ending", ending)).load()
+
+
+def _refuse_idle(plan: Plan) -> None:
+    for one in relations_below(plan.root):
+        if isinstance(one, Stream) and one.arrival.idle_us is not None:
+            raise UnsupportedError(
+                f"stream {one.name!r} says idle = '{format_interval(one.arrival.idle_us)}', which Spark cannot do yet: "
+                "there a silent stream holds the watermark back",
+                hint="leave idle out, or run the query in-process",
+            )
 
 
 def _sources(plan: Plan) -> dict[str, Source]:
     return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
-def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source) -> DataFrame:
+def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: str | None) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
-    if isinstance(df, ParquetStream):
-        return packed_dataframe(spark, job, name, df, late_ms)
+    if isinstance(df, FileStream):
+        return packed_dataframe(spark, job, name, df, late_ms, ending)
     if isinstance(df, Following):
         df = df.df
     elif df.isStreaming:
-        df = _with_watermark(df, one.time, late_ms)
-    return df.select(*_columns(job, df)).mapInArrow(packer(job, name), PACKED)
+        df = _with_watermark(df, one.time, late_ms, stream_of(one).arrival.max_future_us)
+    marks = [name for name in (END, FUTURE) if name in df.columns]
+    return df.select(*_columns(job, df), *marks).mapInArrow(packer(job, name), PACKED)
 
 
-def _with_watermark(df: DataFrame, time: str, late_ms: int) -> DataFrame:
-    """Spark takes watermarks from instants only; a time without a zone is UTC, whatever the session's zone."""
-    if not isinstance(df.schema[time].dataType, TimestampNTZType):
+def _with_watermark(df: DataFrame, time: str, late_ms: int, max_future_us: int | None) -> DataFrame:
+    """Spark takes watermarks from instants only; a time without a zone is UTC, whatever the session's zone. Rows too
+    far ahead of the clock, which Spark logs with the batch, count as rows of 1970 for them."""
+    zoned = not isinstance(df.schema[time].dataType, TimestampNTZType)
+    if zoned and max_future_us is None:
         return df.withWatermark(time, f"{late_ms} milliseconds")
     t = F.col(f"`{time}`")
     seconds = F.extract(F.lit("SECOND"), t)
-    instant = F.make_timestamp(F.year(t), F.month(t), F.day(t), F.hour(t), F.minute(t), seconds, F.lit("UTC"))
+    parts = (F.year(t), F.month(t), F.day(t), F.hour(t), F.minute(t), seconds, F.lit("UTC"))
+    instant = t if zoned else F.make_timestamp(*parts)
+    if max_future_us is not None:
+        df = df.withColumn(FUTURE, instant > F.current_timestamp() + F.expr(f"INTERVAL '{max_future_us}' MICROSECOND"))
+        instant = F.when(F.col(FUTURE), F.timestamp_micros(F.lit(0))).otherwise(instant)
     return df.withColumn(INSTANT, instant).withWatermark(INSTANT, f"{late_ms} milliseconds")
 
 

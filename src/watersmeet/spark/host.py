@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -16,19 +16,21 @@ from watersmeet.engine.conform import conform
 from watersmeet.engine.final import by_instant, check_final, final_answer
 from watersmeet.engine.host import Explaining, explained, reservation
 from watersmeet.engine.metrics import Metrics
-from watersmeet.errors import UnsupportedError
+from watersmeet.errors import SetupError, UnsupportedError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.spark.archive import archived_answer, refuse_archive
-from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages
+from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages, streams_without_end
+from watersmeet.spark.ending import new_run
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
 from watersmeet.spark.launch import cores, ensure_settings
 from watersmeet.spark.listener import listener_of
-from watersmeet.spark.packed import ParquetStream
+from watersmeet.spark.packed import FileStream
 from watersmeet.spark.sample import sampled
+from watersmeet.spark.sinks import is_checkpoint
 from watersmeet.spark.types import arrow_schema
 from watersmeet.spark.workers import check_workers
 
@@ -46,7 +48,7 @@ class SparkHost:
         self.buckets = buckets or default_buckets(spark)
 
     def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
-        if isinstance(data, ParquetStream):
+        if isinstance(data, FileStream):
             return data.arrow_schema(name), data, None
         df = as_dataframe(self.spark, data, name, rounding)
         return arrow_schema(df.schema, f"stream {name!r}"), df, None
@@ -83,13 +85,39 @@ class SparkHost:
     def framed(self, rows: pa.Table) -> DataFrame:
         return as_dataframe(self.spark, rows, "plan")
 
-    def _dataframe(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> DataFrame:
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[DataFrame], Any], checkpoint: str) -> None:
+        """Take in what is left, then answer what waits: two runs where a stream cannot tell its end, else one."""
+        if "://" not in checkpoint and not is_checkpoint(checkpoint):
+            raise SetupError(
+                f"{checkpoint} is not the checkpoint of a query that has started, so nothing waits there",
+                hint="give the checkpointLocation of the query that is to be finished",
+            )
+        endings = [None, new_run()] if streams_without_end(plan, self.buckets) else [new_run()]
+        for ending in endings:
+            df = self._dataframe(plan, metrics, None, ending, goes_on=ending is None)
+            if not df.isStreaming:
+                raise UnsupportedError(
+                    "the inputs are batch DataFrames, whose whole answer is given at once, so nothing waits"
+                )
+            writer = write(df).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            with friendly():
+                writer.start().awaitTermination()
+
+    def _dataframe(
+        self,
+        plan: Plan,
+        metrics: Metrics,
+        run: OpenRun | None,
+        ending: str | None = None,
+        *,
+        goes_on: bool = False,
+    ) -> DataFrame:
         check_workers(self.spark)
         observed = f"{OBSERVED}_{next(_serial)}"
-        df = dataframe(self.spark, plan, self.buckets, observed, run)
+        df = dataframe(self.spark, plan, self.buckets, observed, run, ending)
         if df.isStreaming:
             ensure_settings(self.spark)
-            listener_of(self.spark).follow(observed, metrics)
+            listener_of(self.spark).follow(observed, metrics, goes_on=goes_on)
         elif plan.shedding is not None:
             # Only batches of a streaming query tell what buckets did.
             metrics.lost_results = metrics.incomplete_rows = None

@@ -97,6 +97,17 @@ class SparkJob(ABC):
         return False
 
     @property
+    def waits(self) -> bool:
+        """Whether some answers wait for the watermark, so that the end of the input brings more of them."""
+        return True
+
+    @property
+    def tells_newest(self) -> bool:
+        """Whether buckets must know how far the rows of all of them have come: where one row is in several buckets, all
+        of them must agree on whether it is late once the input has ended and goes on."""
+        return False
+
+    @property
     def nulls_count(self) -> bool:
         """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
         return False
@@ -108,6 +119,11 @@ class SparkJob(ABC):
     @cached_property
     def aliases(self) -> list[str]:
         return [one.alias for one in self.streams]
+
+    def copies(self, alias: str) -> int:
+        """In how many buckets a row of a stream is, also where it only counts."""
+        chosen = self.partitioning
+        return chosen.buckets if alias in chosen.announced else chosen.copies(alias)
 
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])

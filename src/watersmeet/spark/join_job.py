@@ -66,6 +66,15 @@ class JoinJob(SparkJob):
         return any(isinstance(one.window, Rows) for one in self.join.streams)
 
     @property
+    def waits(self) -> bool:
+        """Rows wait where they are counted, and for algorithms that take them in time order."""
+        return self.counts_rows or self.plan.method.is_classic
+
+    @property
+    def tells_newest(self) -> bool:
+        return self.waits and self.partitioning.buckets > 1
+
+    @property
     def event_time(self) -> str | None:
         return next((name for name, e in self.project.columns if isinstance(e, EventTime)), None)
 

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from watersmeet.engine.metrics import Metrics
 from watersmeet.spark.errors import ours_in
 from watersmeet.spark.progress import Tally
+from watersmeet.spark.telling import warn_of_late, warn_of_waiting
 
 logger = logging.getLogger("watersmeet")
 # One per Spark session: Spark calls every listener for every batch of every query, and each call costs.
@@ -35,24 +36,42 @@ class MetricsListener(StreamingQueryListener):
 
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
+        self.goes_on: set[str] = set()
+        self.runs: dict[str, tuple[str, str]] = {}
+        self.told: dict[str, int] = {}
 
-    def follow(self, observed: str, metrics: Metrics) -> None:
-        """Keep `metrics` up to date with the queries that observe under this name."""
+    def follow(self, observed: str, metrics: Metrics, *, goes_on: bool = False) -> None:
+        """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
+        follow, so nothing is lost with what waits at the end of this one."""
         self.tallies[observed] = Tally(total=metrics, observed=observed)
+        if goes_on:
+            self.goes_on.add(observed)
 
     def onQueryStarted(self, event: Any) -> None:
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        for name in event.progress.observedMetrics or {}:
+        progress = event.progress
+        for name in progress.observedMetrics or {}:
             if name in self.tallies:
-                self._add(self.tallies[name], event.progress)
+                self.runs[str(progress.runId)] = name, progress.name or f"query {str(progress.id)[:8]}"
+                self._add(self.tallies[name], progress)
+                if name not in self.told:
+                    self._tell_of_late(str(progress.runId))
 
     def _add(self, tally: Tally, progress: Any) -> None:
         known = tally.total.cold_because
         tally.add(progress)
         if tally.total.cold_because != known:
             warnings.warn(f"state is not kept warm between batches: {tally.total.cold_because}", stacklevel=1)
+
+    def _tell_of_late(self, run: str) -> None:
+        """Warn if more rows were late than was told before: when the first are, and at the end."""
+        observed, query = self.runs[run]
+        metrics = self.tallies[observed].total
+        if metrics.late_rows > self.told.get(observed, 0):
+            self.told[observed] = metrics.late_rows
+            warn_of_late(query, metrics)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -62,3 +81,11 @@ class MetricsListener(StreamingQueryListener):
         found = ours_in(event.exception) if event.exception else None
         if found is not None:
             logger.error("query %s: %s", event.id, found)
+        run = str(event.runId)
+        if run not in self.runs:
+            return
+        observed, query = self.runs[run]
+        self._tell_of_late(run)
+        if event.exception is None and observed not in self.goes_on:
+            warn_of_waiting(query, self.tallies[observed].total)
+        del self.runs[run]

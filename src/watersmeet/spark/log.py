@@ -9,7 +9,7 @@ be told from rows, and its state is bounded.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
@@ -48,6 +48,7 @@ class Manifest:
     kept: dict[int, int] = field(default_factory=dict)
     newest_us: dict[int, int] = field(default_factory=dict)
     saved: Segment | None = None  # the state of an operator that is kept whole
+    ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -56,10 +57,19 @@ class Manifest:
     def from_bytes(data: bytes) -> Manifest:
         read = json.loads(data)
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
-        for by_stream in ("kept", "newest_us"):
-            read[by_stream] = {int(i): value for i, value in read[by_stream].items()}
+        for by_stream in ("kept", "newest_us", "ended"):
+            read[by_stream] = {int(i): value for i, value in read.get(by_stream, {}).items()}
         saved = read.get("saved")
         return Manifest(**{**read, "saved": None if saved is None else Segment(**saved)})
+
+    def note_ended(self, told: Mapping[int, str], streams: int) -> str | None:
+        """Remember which streams have ended; if with that all of them have, in which run. Then they may go on."""
+        self.ended |= told
+        runs = set(self.ended.values())
+        if len(self.ended) < streams or len(runs) > 1:
+            return None
+        self.ended = {}
+        return runs.pop()
 
     @property
     def bytes_held(self) -> int:

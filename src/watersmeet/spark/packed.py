@@ -1,218 +1,189 @@
-"""Parquet folders read straight into packets: a Python data source that never makes Spark rows.
-
-Offsets name the files of each batch, so a batch that is repeated after a failure reads the same files. They also
-carry the names of all files read that are still in the folder, so no file is missed however old its time is.
-"""
+"""Files read straight into packets, so that Spark never makes rows of them (see packed_source.py)."""
 
 from __future__ import annotations
 
 import base64
-import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 
-from watersmeet.engine.conform import check_columns, conform, enter
+from watersmeet.engine.conform import check_columns, conform, enter, plain_schema
+from watersmeet.engine.files import readable, with_nanoseconds
+from watersmeet.engine.formats import Csv, Format, Parquet
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import cast_timestamps
-from watersmeet.spark.job import SparkJob
+from watersmeet.model.time import Times
+from watersmeet.plan.nodes import Input
+from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.nanoseconds import nanosecond_files
-from watersmeet.spark.pack import PACKED, PACKED_SCHEMA, gathered, packets
+from watersmeet.spark.pack import PACKED_SCHEMA, end_packets, gathered, packets, timed
+from watersmeet.spark.packed_source import (
+    FORMAT,
+    NEWEST,
+    ROWS_FORMAT,
+    FilePartition,
+    PackedFiles,
+    RowsFiles,
+    listing,
+)
 from watersmeet.spark.placing import Placing
 from watersmeet.spark.types import spark_layout, spark_schema
 
-FORMAT = "watersmeet_parquet"
-ROWS_FORMAT = "watersmeet_parquet_rows"
-NEWEST = "newest"
 READ_ROWS = 1 << 18
+PARQUET = Parquet()
 
 
 @dataclass(frozen=True)
-class ParquetStream:
-    """A folder of Parquet files as an unbounded stream: every file that appears in it is read once.
-
-    Give it to `Session(spark).stream(…)` as data. Files must appear whole (write elsewhere, then move), as for
-    Spark's own file source.
-    """
+class FileStream:
+    """Files of one format as an unbounded stream: a folder, one file, or those that a pattern names. Each is read
+    once, the oldest first, those of one moment by name, with the readers that a query in-process reads with."""
 
     path: str
     max_files_per_trigger: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    format: Format = field(default_factory=Parquet)
 
     def arrow_schema(self, name: str) -> pa.Schema:
-        files = sorted(visible_files(Path(self.path)))
+        files = listing(self.path, name)
         if not files:
             raise CatalogError(
-                f"stream {name!r}: no Parquet file in {self.path} to take the columns from",
+                f"stream {name!r}: no {self._kind} file in {self.path} to take the columns from",
                 hint="put a file there first, or declare the columns",
             )
+        first = Path(files[0])
         try:
-            return pq.read_schema(files[0])
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"stream {name!r}: {files[0]} is not a readable Parquet file: {error}") from None
+            with readable(first):
+                found = self.format.schema(first, None)
+        except SourceError as error:
+            raise SourceError(f"stream {name!r}: {error.message}", hint=error.hint) from None
+        if found is None:
+            raise SourceError(f"stream {name!r}: {first} is empty, so the columns are unknown", hint="declare them")
+        return found if self.format.has_footer else plain_schema(found, str(first))
+
+    def check(self, declared: pa.Schema, name: str) -> None:
+        """Refuse declared columns that the first file does not have, before anything runs."""
+        for path in listing(self.path, name)[:1]:
+            with readable(Path(path)):
+                found = self.format.schema(Path(path), declared)
+            if found is not None:
+                check_file(self.format, found, declared, name, path)
+
+    @property
+    def _kind(self) -> str:
+        return {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}[self.format.kind]
 
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         """The same stream as ordinary Spark rows, for queries that keep no state."""
         reader = spark.readStream.schema(spark_schema(stream.schema)).options(**self.options)
         if self.max_files_per_trigger is not None:
             reader = reader.option("maxFilesPerTrigger", self.max_files_per_trigger)
-        if not nanosecond_files(self.path):
+        if self._is_for_spark:
             return reader.parquet(self.path)
-        spark.dataSource.register(RowsParquet)
-        shipped = base64.b64encode(pickle.dumps(replace(stream, source=None))).decode()
-        reader = reader.format(ROWS_FORMAT).option("source", stream.name).option("stream", shipped)
-        return reader.load(self.path)
+        spark.dataSource.register(RowsFiles)
+        shipped = base64.b64encode(pickle.dumps((replace(stream, source=None), self.format))).decode()
+        return reader.format(ROWS_FORMAT).option("source", stream.name).option("job", shipped).load(self.path)
+
+    @property
+    def _is_for_spark(self) -> bool:
+        """Whether Spark's own reader reads the same rows, which is faster where rows are what is wanted."""
+        return self.format.has_footer and Path(self.path).is_dir() and not nanosecond_files(self.path)
 
 
-def packed_dataframe(spark: SparkSession, job: SparkJob, source: str, stream: ParquetStream, late_ms: int) -> DataFrame:
-    """The packets of a source, with the watermark its rows drive."""
-    spark.dataSource.register(PackedParquet)
+class ParquetStream(FileStream):
+    """A folder of Parquet files as an unbounded stream: every file that appears in it is read once.
+
+    Give it to `Session(spark).stream(…)` as data. Files must appear whole (write elsewhere, then move), as for
+    Spark's own file source.
+    """
+
+
+def packed_dataframe(
+    spark: SparkSession, job: SparkJob, source: str, stream: FileStream, late_ms: int, ending: str | None = None
+) -> DataFrame:
+    """The packets of a source, with the watermark its rows drive. A run of the name `ending` tells when it ends."""
+    spark.dataSource.register(PackedFiles)
     shipped = replace(job, tables={})
     reader = spark.readStream.format(FORMAT).option("path", stream.path).option("source", source)
-    reader = reader.option("job", base64.b64encode(pickle.dumps(shipped)).decode())
+    reader = reader.option("job", base64.b64encode(pickle.dumps((shipped, stream.format))).decode())
     if stream.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", str(stream.max_files_per_trigger))
+    if ending is not None:
+        reader = reader.option("ending", ending)
+    future_us = next(stream_of(one) for one in job.streams if one.relation.name == source).arrival.max_future_us
+    if future_us is not None:
+        reader = reader.option("maxFuture", str(future_us))
     columns = [field.name for field in PACKED_SCHEMA]
     return reader.load().withWatermark(NEWEST, f"{late_ms} milliseconds").select(*columns)
 
 
-def visible_files(folder: Path) -> Iterator[str]:
-    """Files that readers of a data folder look at: not those that begin with a dot or an underscore."""
-    if folder.is_file():
-        yield str(folder)
-        return
-    for entry in os.scandir(folder):
-        if entry.is_file() and not entry.name.startswith((".", "_")):
-            yield entry.path
+def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
+    """What tells every bucket that a stream has ended in a run."""
+    job, _ = _shipped(encoded_job)
+    return _timed(end_packets(job, {source}, run), 0)
 
 
-class PackedParquet(DataSource):
-    """The data source behind `packed_dataframe`; its options carry the job."""
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def schema(self) -> str:
-        return f"{PACKED}, {NEWEST} timestamp"
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return PackedReader(dict(self.options))
-
-
-@dataclass
-class FilePartition(InputPartition):
-    """One file, and its place among the files of the batch."""
-
-    path: str
-    number: int
+def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
+    job, format_ = _shipped(encoded_job)
+    inputs = [one for one in job.streams if one.relation.name == source]
+    placings = [Placing(job, one) for one in inputs]
+    needed = {name for one in inputs for name in job.columns_needed(one)}
+    by_position = isinstance(format_, Csv) and not format_.header
+    wanted = pa.schema([column for column in inputs[0].schema if by_position or column.name in needed])
+    batches = read_file(partition.path, wanted, source, format_, stream_of(inputs[0]).rounding)
+    for number, group in enumerate(gathered(batches)):
+        limit_us, times = partition.limit_us, _times(group, inputs[0])
+        future = 0 if limit_us is None else int((times > limit_us).sum())
+        packed = packets(job, inputs, placings, group, (partition.number << 32) + number, future)
+        usual = times if limit_us is None else times[times <= limit_us]
+        yield _timed(packed, int(usual.max(initial=0)))
 
 
-class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: Mapping[str, str]) -> None:
-        given = {key.lower(): value for key, value in options.items()}
-        self.folder = Path(given["path"])
-        self.source = given["source"]
-        self.encoded_job = given.get("job", "")
-        self.encoded_stream = given.get("stream", "")
-        limit = given.get("maxfilespertrigger")
-        self.max_files = int(limit) if limit else None
-        self.available: frozenset[str] | None = None
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self.max_files is None else ReadMaxFiles(self.max_files)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self.available = frozenset(name for _, name in self._listing())
-
-    def initialOffset(self) -> dict[str, Any]:
-        return {"files": "", "read": ""}
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The files after `start`, oldest first, as many as the limit allows; `start` itself if there are none."""
-        read = set(_names(start["read"]))
-        there = [name for _, name in self._listing()]
-        fresh = [name for name in there if name not in read]
-        if self.available is not None:
-            fresh = [name for name in fresh if name in self.available]
-        taken = fresh[: limit.max_files] if isinstance(limit, ReadMaxFiles) else fresh
-        if not taken:
-            return start
-        return {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
-
-    def _listing(self) -> list[tuple[int, str]]:
-        """Modification time in milliseconds and name of every file, oldest first."""
-        if not self.folder.exists():
-            raise SourceError(f"stream {self.source!r}: {self.folder} does not exist", hint="create the folder first")
-        paths = visible_files(self.folder)
-        return sorted((os.stat(path).st_mtime_ns // 1_000_000, os.path.basename(path)) for path in paths)
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        if start == end:
-            return []
-        folder = self.folder if self.folder.is_dir() else self.folder.parent
-        return [FilePartition(str(folder / name), number) for number, name in enumerate(_names(end["files"]))]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FilePartition)
-        job: SparkJob = pickle.loads(base64.b64decode(self.encoded_job))
-        inputs = [one for one in job.streams if one.relation.name == self.source]
-        placings = [Placing(job, one) for one in inputs]
-        needed = {name for one in inputs for name in job.columns_needed(one)}
-        wanted = pa.schema([column for column in inputs[0].schema if column.name in needed])
-        utc = pa.timestamp("us", tz="UTC")
-        for number, group in enumerate(gathered(read_file(partition.path, wanted, self.source))):
-            packed = packets(job, inputs, placings, group, (partition.number << 32) + number)
-            time = inputs[0].time
-            newest = max(pc.max(cast_timestamps(batch.column(time), utc)).value for batch in group)
-            column = pa.array([newest] * packed.num_rows, pa.int64()).cast(utc)
-            yield packed.append_column(NEWEST, column)
+def rows_of_file(encoded_stream: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
+    """The rows themselves, as Spark has them."""
+    stream: Stream
+    stream, format_ = pickle.loads(base64.b64decode(encoded_stream))
+    layout = spark_layout(stream.schema)
+    for batch in read_file(partition.path, stream.schema, source, format_, stream.rounding):
+        yield conform(enter(batch, stream.schema, stream), layout)
 
 
-class RowsParquet(PackedParquet):
-    """The same files as rows, for those that Spark's own reader refuses."""
-
-    @classmethod
-    def name(cls) -> str:
-        return ROWS_FORMAT
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return RowsReader(dict(self.options))
+def _shipped(encoded_job: str) -> tuple[SparkJob, Format]:
+    job, format_ = pickle.loads(base64.b64decode(encoded_job))
+    return job, format_
 
 
-class RowsReader(PackedReader):
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FilePartition)
-        stream: Stream = pickle.loads(base64.b64decode(self.encoded_stream))
-        layout = spark_layout(stream.schema)
-        for batch in read_file(partition.path, stream.schema, self.source):
-            yield conform(enter(batch, stream.schema, stream), layout)
+def read_file(
+    path: str, wanted: pa.Schema, source: str, format_: Format = PARQUET, rounding: str = "error"
+) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a file as it has them, after a check that their types fit. Text is read with all its
+    digits where they may be rounded."""
+    file = Path(path)
+    with readable(file):
+        found = format_.schema(file, wanted)
+        if found is None:
+            return
+        check_file(format_, found, wanted, source, path)
+        finest = wanted if format_.has_footer or rounding == "error" else with_nanoseconds(wanted)
+        yield from format_.read(file, finest, found, READ_ROWS)
 
 
-def read_file(path: str, wanted: pa.Schema, source: str) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a file, after a check that it has them in types that fit."""
-    try:
-        file = pq.ParquetFile(path)
-        check_columns(file.schema_arrow, wanted, source, path)
-        yield from file.iter_batches(READ_ROWS, columns=wanted.names)
-    except (OSError, pa.ArrowException) as error:
-        raise SourceError(f"stream {source!r}: {path} cannot be read: {error}") from None
+def check_file(format_: Format, found: pa.Schema, wanted: pa.Schema, source: str, path: str) -> None:
+    """Refuse a file that lacks a column. Text is parsed with the wanted types, so there only the names count."""
+    if not format_.has_footer:
+        wanted = pa.schema([found.field(one.name) if one.name in found.names else one for one in wanted])
+    check_columns(found, wanted, source, path)
 
 
-def _names(joined: str) -> list[str]:
-    return joined.split("\n") if joined else []
+def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
+    return np.concatenate([timed(batch, one).times for batch in group])
+
+
+def _timed(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
+    """Packets with the time that Spark takes its watermark from."""
+    column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return packed.append_column(NEWEST, column)

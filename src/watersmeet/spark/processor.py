@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,17 @@ from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.shedding.batches import push_in_steps
-from watersmeet.shedding.durable import resume, saved
+from watersmeet.shedding.durable import resume, saved, shedding_join_of
 from watersmeet.spark import hot
 from watersmeet.spark.account import Account
 from watersmeet.spark.archive import write_page
-from watersmeet.spark.job import SparkJob
+from watersmeet.spark.ending import ENDED, NEWEST, ends_told, newest_from_bytes
+from watersmeet.spark.job import SparkJob, stream_of
+from watersmeet.spark.lateness import Late, waiting_in
 from watersmeet.spark.log import BucketLog, Manifest
 from watersmeet.spark.needs import NEEDS, share_out
 from watersmeet.spark.output import Output
-from watersmeet.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
+from watersmeet.spark.pack import AHEAD, GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.spark.packets import from_packet
 
 if TYPE_CHECKING:
@@ -61,8 +64,10 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
-            numbers = {"rows_in": self._guard(packets)}
-            yield self.output.report(numbers, _watermark_us(timerValues))
+            self._guard()
+            ahead = packets["input"] == AHEAD
+            numbers = {"rows_in": int(packets[~ahead]["rows_in"].sum())}
+            yield self.output.report(numbers, _watermark_us(timerValues), _ahead_told(packets[ahead]))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timerValues))
 
@@ -78,8 +83,8 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _guard(self, packets: pd.DataFrame) -> int:
-        """Refuse a checkpoint of another query; how many rows came in."""
+    def _guard(self) -> None:
+        """Refuse a checkpoint of another query."""
         fingerprint = self.job.fingerprint.encode()
         held = self.meta.get()
         if held is None:
@@ -90,7 +95,6 @@ class BucketProcessor(StatefulProcessor):
                 "that spread its rows differently",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
-        return int(packets["rows_in"].sum())
 
     def _turn(self, bucket: int, packets: pd.DataFrame | None, watermark_us: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about."""
@@ -102,33 +106,47 @@ class BucketProcessor(StatefulProcessor):
             operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
-            memory = share_out(self.job, operator, bucket, _told(packets))
+            memory = share_out(self.job, operator, bucket, _payloads(packets, NEEDS))
         account = Account(operator)
-        late = 0
+        late = Late()
         arrived: list[Rows] = []
         for stream, alias in enumerate(self.job.aliases):
             with spent.on("unpack_ns"):
-                rows, late_here = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log)
-            late += late_here
+                rows = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log, late)
             arrived.append(rows)
             if not self.job.sheds:
                 yield from self._frames(operator.push(alias, rows))
-        manifest.complete_until = self._complete_until(manifest, arrived, watermark_us)
+        manifest.complete_until = self._complete_until(manifest, arrived, watermark_us, _payloads(packets, NEWEST))
         if self.job.sheds:
             batch = dict(zip(self.job.aliases, arrived, strict=True))
             yield from self._frames(push_in_steps(operator, batch, manifest.complete_until))
         yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
+        ended = manifest.note_ended(ends_told(_payloads(packets, ENDED)), len(self.job.streams))
+        if ended is not None and self.job.waits:
+            yield from self._frames(self._close(operator, manifest))
+        if ended is not None and self.output.marks_end:
+            yield self.output.ended(ended, watermark_us)
         with spent.on("state_ns"):
             archived = write_page(self.job, operator, bucket, version)
             self._remember(log, operator, arrived)
             self._set_timer(manifest, operator, watermark_us)
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
-            hot.keep(_query(), bucket, version + 1, nonce, operator)
+            if ended is None or not isinstance(operator, Continuous):  # one that has ended cannot go on, its log can
+                hot.keep(_query(), bucket, version + 1, nonce, operator)
         counts = account.numbers(operator)
-        counts |= {**archived, "late_rows": late, "cache_hits": int(hit and version > 0), "cache_misses": int(not hit)}
+        counts |= {
+            **archived,
+            "late_rows": late.rows,
+            "cache_hits": int(hit and version > 0),
+            "cache_misses": int(not hit),
+        }
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
-        yield self.output.report(counts, watermark_us, account.told(operator, bucket, memory, hot.trouble()))
+        more: dict[str, Any] = {"late": late.by_alias} if late.rows else {}
+        more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
+        trouble = hot.trouble()
+        more |= {"cold_because": trouble} if trouble else {}
+        yield self.output.report(counts, watermark_us, account.told(operator, bucket, memory, **more))
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
@@ -151,7 +169,21 @@ class BucketProcessor(StatefulProcessor):
         if group:
             yield self.output.frame(group)
 
-    def _complete_until(self, manifest: Manifest, arrived: list[Rows], watermark_us: int) -> int:
+    def _close(self, operator: Operator, manifest: Manifest) -> Iterator[pa.RecordBatch]:
+        """Answer everything that waits, as no stream will bring more; if they do after all, what comes up to the
+        latest time that was answered is late."""
+        if isinstance(operator, Continuous):
+            yield from operator.advance(dict.fromkeys(self.job.aliases, FOREVER_US))
+            last_us = max(operator.answered_us, *(waiting.last_us for waiting in operator.waiting.values()))
+        else:
+            last_us = max(manifest.newest_us.values(), default=BEGINNING_US)
+            yield from operator.advance(dict.fromkeys(self.job.aliases, last_us + 1))
+            joining = shedding_join_of(operator)
+            if joining is not None:
+                joining.shed_to_bound()
+        manifest.complete_until = max(manifest.complete_until, last_us + 1)
+
+    def _complete_until(self, manifest: Manifest, arrived: list[Rows], watermark_us: int, told: Sequence[bytes]) -> int:
         """Before which time no row will come any more: Spark's watermark of now, or what it must be next.
 
         Spark sets the next watermark from the newest row of every stream, so it will be at least what the rows
@@ -159,11 +191,11 @@ class BucketProcessor(StatefulProcessor):
         """
         if self.job.follows:
             return max(watermark_us, manifest.complete_until)
-        for stream, rows in enumerate(arrived):
-            if len(rows):
-                newest = int(rows.times.max())
-                manifest.newest_us[stream] = max(newest, manifest.newest_us.get(stream, newest))
-        if len(manifest.newest_us) < len(arrived):
+        came = [(stream, int(rows.times.max())) for stream, rows in enumerate(arrived) if len(rows)]
+        for stream, newest in [*came, *map(newest_from_bytes, told)]:
+            manifest.newest_us[stream] = max(newest, manifest.newest_us.get(stream, newest))
+        guarded = any(stream_of(one).arrival.max_future_us is not None for one in self.job.streams)
+        if guarded or len(manifest.newest_us) < len(arrived):  # a row far ahead moves no watermark
             return max(watermark_us, manifest.complete_until)
         nexts = [self._next_watermark_us(stream, newest) for stream, newest in manifest.newest_us.items()]
         return max(watermark_us, manifest.complete_until, min(nexts))
@@ -190,23 +222,25 @@ class BucketProcessor(StatefulProcessor):
         return operator
 
     def _arrived(
-        self, stream: int, packets: pd.DataFrame | None, watermark_us: int, log: BucketLog
-    ) -> tuple[Rows, int]:
+        self, stream: int, packets: pd.DataFrame | None, watermark_us: int, log: BucketLog, late: Late
+    ) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
         mine = [] if packets is None else packets[packets["input"] == stream].sort_values("part").itertuples()
         parts: list[Rows] = []
-        late = 0
+        dropped = counted = 0
+        oldest_us = watermark_us
         for packet in mine:
             for data in from_packet(packet.payload):
                 rows = Rows(data, times_of(normalize_time_column(data.column(log.times[stream]))))
                 in_time = np.flatnonzero(rows.times >= watermark_us)
                 if in_time.size < len(rows):
-                    late += (len(rows) - in_time.size) if packet.primary else 0
+                    oldest_us = min(oldest_us, int(rows.times.min()))
+                    dropped += len(rows) - in_time.size
+                    counted += (len(rows) - in_time.size) if packet.primary else 0
                     rows = rows.take(in_time)
                 parts.append(rows)
-        if not parts:
-            return log.no_rows(stream), late
-        return in_time_order(parts), late
+        late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
+        return in_time_order(parts) if parts else log.no_rows(stream)
 
     def _set_timer(self, manifest: Manifest, operator: Operator, watermark_us: int) -> None:
         """Wake this bucket when rows that wait may be counted, or all its rows have expired, whatever comes in."""
@@ -270,15 +304,23 @@ def _watermark_us(timer_values: TimerValues) -> int:
     return (ms + WATERMARK_STEP_MS) * 1000 if ms > 0 else BEGINNING_US
 
 
+def _ahead_told(packets: pd.DataFrame) -> str | None:
+    """How many rows of which streams lie too far in the future, as JSON."""
+    if packets.empty:
+        return None
+    rows = packets["rows_in"].groupby(packets["payload"].map(bytes)).sum()
+    return json.dumps({"bucket": GUARD, "future": {name.decode(): int(count) for name, count in rows.items()}})
+
+
 def _query() -> str:
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     return query or "batch"
 
 
-def _told(packets: pd.DataFrame | None) -> list[bytes]:
-    """What the packets of a batch tell of the needs of all buckets."""
-    return [] if packets is None else packets[packets["input"] == NEEDS]["payload"].to_list()
+def _payloads(packets: pd.DataFrame | None, kind: int) -> list[bytes]:
+    """What the packets of a batch tell that hold no rows."""
+    return [] if packets is None else [bytes(told) for told in packets[packets["input"] == kind]["payload"]]
 
 
 def _layouts(job: SparkJob) -> tuple[list[pa.Schema], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,12 +12,13 @@ from watersmeet.engine.metrics import BucketMetrics, Metrics, sum_by_name, sum_i
 from watersmeet.engine.progress import clock_time, losses, short
 from watersmeet.spark.account import NOW
 from watersmeet.spark.dataframe import FIRST, OBSERVED
+from watersmeet.spark.lateness import Told, most_by_stream, rows_by_stream
 from watersmeet.spark.output import TOLD
 
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 ADDED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results", "cache_hits",
-    "cache_misses", "plan_switches", "archived_rows", "archived_bytes",
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results",
+    "cache_hits", "cache_misses", "plan_switches", "archived_rows", "archived_bytes",
 )  # fmt: skip
 
 
@@ -27,13 +29,16 @@ class Batch:
     number: int
     seconds: float
     metrics: Metrics
+    waiting: Mapping[tuple[str, int], Told] = field(default_factory=dict)  # by stage and bucket
 
     def __str__(self) -> str:
         m = self.metrics
         cold = f", {m.cache_misses} cold" if m.cache_misses else ""
         cold += f", not kept warm: {m.cold_because}" if m.cold_because else ""
         cold += f", {m.plan_switches} new join orders" if m.plan_switches else ""
-        late = f" ({short(m.late_rows)} late)" if m.late_rows else ""
+        odd = [f"{short(m.late_rows)} late"] if m.late_rows else []
+        odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
+        late = f" ({', '.join(odd)})" if odd else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         return (
             f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
@@ -52,6 +57,7 @@ class Tally:
     peak_bytes: int = 0
     last: Batch | None = None
     observed: str = OBSERVED
+    _waiting: dict[tuple[str, int], Told] = field(default_factory=dict)
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
     def add(self, progress: Any) -> Batch | None:
@@ -71,6 +77,13 @@ class Tally:
         now, total = batch.metrics, self.total
         for name in ADDED:
             setattr(total, name, getattr(total, name) + getattr(now, name))
+        total.future_rows = sum_by_name(total.future_rows, now.future_rows)
+        total.late_by_stream = sum_by_name(total.late_by_stream, now.late_by_stream)
+        for stream, by_us in now.late_by_us.items():
+            total.late_by_us[stream] = max(by_us, total.late_by_us.get(stream, 0))
+        self._waiting |= batch.waiting
+        total.waiting_by_stream = rows_by_stream(self._waiting.values())
+        total.waiting_until_us = max(most_by_stream(self._waiting.values(), "until_us").values(), default=None)
         total.lost_results = sum_if_known(total.lost_results, now.lost_results)
         total.incomplete_rows = sum_if_known(total.incomplete_rows, now.incomplete_rows)
         total.recall_is_estimate = total.lost_results is not None and (
@@ -115,6 +128,11 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     counts = _with_first_stages(rows, observed)
     answer = _counts(rows.get(ANSWER))
     told = _told(rows, observed)
+    late = [one.pop("late", {}) for one in told]
+    future = [one.pop("future", {}) for one in told]
+    waiting = {(one["stage"], one["bucket"]): one.pop("waiting") for one in told if "waiting" in one}
+    for one in told:
+        one.pop("stage")
     work = sum_by_name(*(one.pop("work", {}) for one in told))
     reasons = dict.fromkeys(one.pop("cold_because") for one in told if "cold_because" in one)
     bounded = {one.pop("bucket"): BucketMetrics(**one) for one in told if "results" in one}
@@ -134,6 +152,9 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
         watermark_us=_watermark_us(progress, watermark_us),
         late_rows=counts.get("late_rows", 0),
+        future_rows=sum_by_name(*future),
+        late_by_stream=rows_by_stream(late),
+        late_by_us=most_by_stream(late, "by_us"),
         stored_rows=counts.get("stored_rows", 0),
         expired_rows=counts.get("expired_rows", 0),
         cache_hits=counts.get("cache_hits", 0),
@@ -143,13 +164,16 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         window_rows=counts.get("window_rows", 0),
         state_bytes=counts.get("state_bytes", 0),
     )
-    return Batch(int(progress.batchId), (progress.durationMs or {}).get("triggerExecution", 0) / 1000, metrics)
+    seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
+    return Batch(int(progress.batchId), seconds, metrics, waiting)
 
 
 def _told(rows: Any, observed: str) -> list[dict[str, Any]]:
     """What buckets told, of all stages of a query."""
-    stages = [row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)]
-    return [json.loads(text) for row in stages for text in _by_name(row).get(TOLD) or ()]
+    stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
+    return [
+        {**json.loads(text), "stage": name} for name, row in stages.items() for text in _by_name(row).get(TOLD) or ()
+    ]
 
 
 def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:

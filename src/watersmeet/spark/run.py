@@ -20,7 +20,8 @@ from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.spark import hot
 from watersmeet.spark.archive import follow
 from watersmeet.spark.checkpoint import Checkpoint, Owner
-from watersmeet.spark.dataframe import dataframe
+from watersmeet.spark.dataframe import dataframe, streams_without_end
+from watersmeet.spark.ending import new_run
 from watersmeet.spark.errors import first_useful_line, ours_in
 from watersmeet.spark.host import SparkHost, default_buckets
 from watersmeet.spark.launch import is_connect
@@ -39,12 +40,28 @@ class QueryError(WatersmeetError):
 
 @dataclass(frozen=True)
 class Choices:
-    """How a script is run. `trigger` is an interval, or None for one batch after the other."""
+    """How a script is run. `trigger` is an interval, or None for one batch after the other. `flush`: answer at the end
+    also what waits in the checkpoint."""
 
     available_now: bool = False
     trigger: str | None = None
     checkpoint: str | None = None
     buckets: int | None = None
+    flush: bool = False
+
+    def __post_init__(self) -> None:
+        missing = [] if self.available_now else ["--available-now"]
+        missing += [] if self.checkpoint is not None else ["--checkpoint DIR"]
+        if self.flush and missing:
+            raise SetupError(
+                f"--flush answers what waits in a checkpoint once all input is read: it needs {' and '.join(missing)}",
+                hint="without a checkpoint a run that ends gives the whole answer anyway",
+            )
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing may wait for a later run: there is none that goes on, or that was asked for."""
+        return self.available_now and (self.checkpoint is None or self.flush)
 
 
 @dataclass
@@ -111,6 +128,8 @@ class SparkRun:
                     if sink.checkpoint in owners:
                         Checkpoint(self.spark, sink.checkpoint).note(owners[sink.checkpoint])
                 self._watch(running, tell)
+                if self._start_endings(sinks, running):
+                    self._watch(running, tell)
             finally:
                 for one in running:
                     _end(one)
@@ -125,8 +144,22 @@ class SparkRun:
             folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
         }
 
-    def _start(self, sink: SparkSink) -> Running:
-        df = dataframe(self.spark, sink.job.plan, self.buckets)
+    def _start_endings(self, sinks: list[SparkSink], running: list[Running]) -> bool:
+        """Once more, for queries over streams that could not tell their end: now that they have, we do."""
+        if not self.choices.ends or self._stop:
+            return False
+        open_ended = [pair for pair in zip(sinks, running, strict=True) if self._cannot_end(pair[0].job)]
+        for sink, one in open_ended:
+            one.query = self._start(sink, new_run()).query
+        return bool(open_ended)
+
+    def _cannot_end(self, job: Job) -> bool:
+        return bool(streams_without_end(job.plan, self.buckets))
+
+    def _start(self, sink: SparkSink, ending: str | None = None) -> Running:
+        if ending is None and self.choices.ends and not self._cannot_end(sink.job):
+            ending = new_run()
+        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from watersmeet.engine.conform import entered
+from watersmeet.engine.formats import Parquet
 from watersmeet.engine.sources import source_of
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.spark.packed import ParquetStream
+from watersmeet.spark.packed import FileStream, read_file
+from watersmeet.spark.packed_source import listing
 
 
 def sampled(plan: Plan, rows: int) -> Plan:
@@ -25,10 +28,17 @@ def sampled(plan: Plan, rows: int) -> Plan:
     return replace(plan, root=with_relations(plan.root, local))
 
 
+def _read(stream: FileStream, path: str, relation: Stream | Table) -> Iterator[pa.RecordBatch]:
+    return read_file(path, relation.schema, relation.name, stream.format)
+
+
 def _data(relation: Stream | Table, rows: int) -> object:
     match relation.source:
-        case ParquetStream(path=path):
+        case FileStream(format=Parquet(), path=path):
             return path
+        case FileStream() as stream:
+            batches = [b for p in listing(stream.path, relation.name) for b in _read(stream, p, relation)]
+            return pa.Table.from_batches(entered(batches, relation), relation.schema)
         case DataFrame() as df if not df.isStreaming:
             if isinstance(relation, Stream):
                 df = df.orderBy(relation.time).limit(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,19 +14,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from watersmeet.engine.conform import check_columns
-from watersmeet.engine.formats import ALIASES, SUFFIXES
+from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named
 from watersmeet.engine.providers import is_provided
-from watersmeet.engine.source_options import OF_STREAMS, TO_SPARK
+from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.model.types import is_instant
 from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
-from watersmeet.spark.packed import ParquetStream
+from watersmeet.spark.packed import FileStream
 from watersmeet.spark.provided import as_files
 from watersmeet.spark.text_times import with_readings
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
+log = logging.getLogger("watersmeet")
+OURS = frozenset({"parquet", "csv", "json"})  # what the readers of this library read
 FILES = frozenset({"parquet", "csv", "json", "orc"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
 _TIMES = (TimestampNTZType, TimestampType, DateType)
@@ -40,19 +43,23 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 
 def open_on_spark(
     spark: SparkSession, statement: CreateStream | CreateTable
-) -> tuple[pa.Schema, DataFrame | ParquetStream, None]:
+) -> tuple[pa.Schema, DataFrame | FileStream, None]:
     """The columns of an input and its DataFrame: streaming for a stream, batch for a table.
 
-    A folder of Parquet files is read straight into packets, unless WITH (packed = 'false').
+    Files of this machine are read straight into packets, unless WITH (packed = 'false') or options that only Spark's
+    own reader has.
     """
     where = f"{'stream' if isinstance(statement, CreateStream) else 'table'} {statement.name!r}"
     try:
         given = _Input(spark, statement)
+        packed = given.packed()
+        if packed is not None and given.kind != "parquet":
+            return given.columns_of(packed), packed, None
         df = given.dataframe()
         schema = given.with_declared_times(arrow_schema(df.schema, where))
-        packed = given.packed()
         if packed is not None:
             return schema, packed, None
+        given.tell_of_order()
         return schema, given.with_instants(df), None
     except WatersmeetError:
         raise
@@ -76,9 +83,10 @@ class _Input:
         self.nanosecond_files: list[str] = []
         self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
+        self.written, self.given = written, given
         self.kind = ALIASES.get(written, written)
         passed = {_for_spark(key): value for key, value in options.items() if key.lower() not in OF_STREAMS}
-        named = {key.lower() for key in passed}
+        named = self.named = {key.lower() for key in passed}
         defaults = dict(DEFAULTS.get(self.kind, {})) | ({"sep": "\t"} if written == "tsv" else {})
         if "delimiter" in named:
             defaults.pop("sep", None)
@@ -92,17 +100,34 @@ class _Input:
             reader = reader.schema(spark_schema(self.declared))
         return self._as_declared(reader.load(self.path) if self.path else reader.load())
 
-    def packed(self) -> ParquetStream | None:
+    def packed(self) -> FileStream | None:
         """The same input read without Spark's rows, where only options are set that this way has too."""
-        others = {key.lower() for key in self.options} - {"maxfilespertrigger"}
-        folder = Path(self.path or "").expanduser()
-        usable = folder.is_dir() or (folder.is_file() and bool(self.nanosecond_files))
-        if not self.streaming or self.kind != "parquet" or others or not self.wants_packed or not usable:
-            if self.streaming and self.nanosecond_files:
-                raise refuse(self.name, self.path or "")
+        others = self.named - {"maxfilespertrigger", *OF_FORMATS.get(self.kind, ())}
+        ours = self.streaming and self.kind in OURS and not others and self.wants_packed
+        if not ours or not self.path or re.match(r"\w+:/", self.path) or "{" in self.path:
+            if self.streaming and self.kind == "parquet" and self.path and nanosecond_files(self.path):
+                raise refuse(self.name, self.path)
             return None
+        readable_path(self.path, need=self.declared is None)
         limit = self._option("maxfilespertrigger")
-        return ParquetStream(str(folder.absolute()), int(limit) if limit else None)
+        path = str(Path(self.path).expanduser().absolute())
+        format_ = format_named(self.written, self.given)
+        return FileStream(path, int(limit) if limit else None, format=format_)
+
+    def columns_of(self, files: FileStream) -> pa.Schema:
+        if self.declared is None:
+            return files.arrow_schema(self.name)
+        files.check(self.declared, self.name)
+        return self.declared
+
+    def tell_of_order(self) -> None:
+        """Spark's reader sorts by modification time alone."""
+        if self.streaming and self.kind in FILES:
+            log.warning(
+                "stream %r is read by Spark's own reader: files of the same millisecond come in any order, "
+                "and rows may be late for that",
+                self.name,
+            )
 
     def with_declared_times(self, found: pa.Schema) -> pa.Schema:
         """Spark would move times between its types by the zone of the session, so they stay as they are found until

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import FOREVER_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
@@ -54,12 +54,18 @@ class Continuous:
         self.schema = schema
         self.counters = Counters()
         self.delays = Delays()
+        self.answered_us = BEGINNING_US  # the latest instant that anything was given for
         self._expired_before = 0
 
     @property
     def _expired_rows(self) -> int:
         sources = {id(leaf.source): leaf.source for leaf in self.leaves.values()}  # streams of one join share theirs
         return sum(source.expired_rows for source in sources.values())
+
+    @property
+    def waiting(self) -> dict[str, Waiting]:
+        """The rows that wait for the watermark, by stream."""
+        return {alias: leaf.waiting for alias, leaf in self.leaves.items()}
 
     @property
     def window_rows(self) -> int:
@@ -94,6 +100,8 @@ class Continuous:
             delta = delta.where(delta.diffs > 0)
         elif self.kind == "deletes":
             delta = delta.where(delta.diffs < 0)
+        if len(delta):
+            self.answered_us = max(self.answered_us, int(delta.instants.max()))
         columns = list(delta.data.columns)
         if self.kind != "rows":
             columns.insert(0, pa.array(delta.instants, pa.timestamp("us")))

@@ -1,0 +1,49 @@
+"""That a stream has ended, as a source tells every bucket, and how far rows have come, as those that pack them do.
+
+The stateful stage never learns which batch is the last one. A source does, and tells: its offsets, which Spark logs
+before the batch runs, name the run that is to end, so a batch that is repeated ends the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Sequence
+from uuid import uuid4
+
+# These stand for the number of an input where a packet holds no rows, beside needs.NEEDS.
+ENDED = -2
+NEWEST = -3
+_NEWEST = struct.Struct("<iq")
+
+
+def new_run() -> str:
+    """A name for a run that ends: what an earlier run told of its end does not count in it."""
+    return uuid4().hex[:12]
+
+
+def end_to_bytes(run: str, streams: Iterable[int]) -> bytes:
+    return json.dumps({"run": run, "streams": list(streams)}).encode()
+
+
+def end_from_bytes(told: bytes) -> tuple[str, list[int]]:
+    """
+    >>> end_from_bytes(end_to_bytes("3f", [0, 2]))
+    ('3f', [0, 2])
+    """
+    read = json.loads(told)
+    return read["run"], read["streams"]
+
+
+def newest_to_bytes(stream: int, newest_us: int) -> bytes:
+    return _NEWEST.pack(stream, newest_us)
+
+
+def newest_from_bytes(told: bytes) -> tuple[int, int]:
+    stream, newest_us = _NEWEST.unpack(told)
+    return stream, newest_us
+
+
+def ends_told(told: Sequence[bytes]) -> dict[int, str]:
+    """Which streams have ended, and in which run."""
+    return {stream: run for run, streams in map(end_from_bytes, told) for stream in streams}

@@ -1,0 +1,206 @@
+"""Runs that end: what waits is answered once, whatever crashes, and a run that goes on after that is right as well."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.properties import continuous_strategies, strategies
+from tests.properties.test_continuous import EFFORT, assert_same, sent
+from tests.properties.test_joins import refuse_contradictions
+from tests.runners import Bag, Source, bound_plan, by_reference, tables_of
+from tests.spark.harness import cut, event_times, expected_of, never_late
+from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from tests.spark.test_continuous import few as more
+from tests.spark.test_processor import QUERIES, disordered, splits
+from watersmeet.checking.recompute import rows_of
+from watersmeet.engine.build import is_plain_join
+from watersmeet.reference.join import answer
+from watersmeet.spark import hot
+from watersmeet.spark.log import Manifest
+
+# Each example is several runs on one state.
+few = settings(more, max_examples=12 * EFFORT)
+
+CHANGING = {
+    "groups": "SELECT x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY x",
+    "a difference": "SELECT x FROM a [RANGE 2 SECONDS] EXCEPT ALL SELECT x FROM b [RANGE 3 SECONDS]",
+    "the whole, again and again": "SELECT RSTREAM x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY x EVERY 1 SECOND",
+}
+WAITING = (
+    {name: QUERIES[name] for name in ("rows", "rows per key", "rows of one stream")}
+    | CHANGING
+    | {
+        "an algorithm of the papers": QUERIES["a key per pair"] + " OPTIONS (join = 'nested_loop')",
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
+    hot._at_hand.clear()
+    yield
+    hot._at_hand.clear()
+
+
+def inputs(sql: str) -> tuple[list[Source], Pieces]:
+    sources = [s for s in disordered(0) if f" {s.name} " in sql or f" {s.name}." in sql or f" {s.name}," in sql]
+    return sources, {source.name: cut(source.table, [3, 6, 2, 5]) for source in sources}
+
+
+def run_to_its_end(run: Simulation, pieces: Pieces, name: str = "a run") -> None:
+    """One piece of each stream per batch; every stream tells of its end with its last piece."""
+    for i in range(max(len(parts) for parts in pieces.values())):
+        arrived = {stream: parts[i] for stream, parts in pieces.items() if i < len(parts)}
+        run.batch(arrived, [stream for stream, parts in pieces.items() if i == max(len(parts) - 1, 0)], name)
+
+
+def whole(sql: str, sources: Sequence[Source], pieces: Pieces) -> Bag:
+    return expected_of(sql, sources, pieces)
+
+
+@pytest.mark.parametrize("buckets", [1, 4])
+@pytest.mark.parametrize("name", WAITING)
+def test_the_end_of_all_streams_brings_the_whole_answer(name, buckets):
+    sources, pieces = inputs(WAITING[name])
+    without = Simulation(WAITING[name], sources, buckets)
+    without.run(pieces)
+    run = Simulation(WAITING[name], sources, buckets)
+    run_to_its_end(run, pieces)
+    assert run.answer() == whole(WAITING[name], sources, pieces) != without.answer()
+
+
+@pytest.mark.parametrize("lost", LOSSES)
+@pytest.mark.parametrize("name", ["rows", "groups"])
+def test_a_crash_at_any_state_call_of_the_end_changes_nothing(name, lost):
+    sources, pieces = inputs(WAITING[name])
+    run = Simulation(WAITING[name], sources, 2, crash_everywhere=True, after_crash=LOSSES[lost])
+    run_to_its_end(run, pieces)
+    assert run.answer() == whole(WAITING[name], sources, pieces)
+
+
+def test_the_end_of_one_stream_is_remembered_until_the_others_have_ended_in_the_same_run():
+    sources, pieces = inputs(WAITING["rows"])
+    run = Simulation(WAITING["rows"], sources, 2, between_batches=another_node)
+    for i in range(len(pieces["a"])):
+        run.batch({name: pieces[name][i] for name in "ab"})
+    before = run.answer()
+    run.batch({}, ["a"], "first")
+    run.batch({}, ["b"], "second")
+    assert run.answer() == before
+    run.batch({}, ["a"], "second")
+    assert run.answer() == whole(WAITING["rows"], sources, pieces) != before
+
+
+def test_a_join_that_waits_for_nothing_keeps_its_windows():
+    sql = QUERIES["a common key"]
+    sources, pieces = inputs(sql)
+    run = Simulation(sql, sources, 2)
+    for i in range(len(pieces["a"])):
+        run.batch({name: parts[i] for name, parts in pieces.items()}, list(pieces), f"run {i}")
+    assert run.answer() == whole(sql, sources, pieces)
+
+
+def test_a_manifest_that_was_written_before_streams_could_end_is_read():
+    old = (
+        b'{"complete_until":5,"next_number":1,"timer_ms":null,"segments":{},"kept":{},"newest_us":{"0":7},"saved":null}'
+    )
+    assert Manifest.from_bytes(old) == Manifest(5, 1, newest_us={0: 7})
+
+
+# ---- random queries, ended and gone on with at random points --------------------------------------------------------
+
+
+def ended_at_random(run: Simulation, pieces: Pieces, data: st.DataObject) -> None:
+    """Several runs on one state: each takes some pieces of each stream, then ends."""
+    left = {name: list(parts) for name, parts in pieces.items()}
+    number = 0
+    while number == 0 or any(left.values()):
+        taken = {name: parts[: data.draw(st.integers(1, 4))] for name, parts in left.items()}
+        left = {name: parts[len(taken[name]) :] for name, parts in left.items()}
+        run_to_its_end(run, {name: parts or [empty(run, name)] for name, parts in taken.items()}, f"run {number}")
+        number += 1
+
+
+def empty(run: Simulation, name: str) -> pa.Table:
+    return run.streams[name].table.slice(0, 0)
+
+
+def let_in(run: Simulation, sources: Sequence[Source]) -> list[Source]:
+    """The sources with the rows that were in time, which may lack columns that the query does not read."""
+    found = []
+    for source in sources:
+        if source.time is None:
+            found.append(source)
+            continue
+        (alias,) = [one.alias for one in run.job.streams if one.relation.name == source.name]
+        rows = run.admitted.get(alias, [])
+        table = pa.Table.from_batches(rows) if rows else source.table.slice(0, 0)
+        found.append(replace(source, table=table, lateness="100000 days"))
+    return found
+
+
+def simulated(
+    sql: str, sources: Sequence[Source], pieces: Pieces, data: st.DataObject, kind: type[Simulation] = Simulation
+) -> Simulation:
+    crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
+    lost = data.draw(st.sampled_from(list(LOSSES.values())))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(hot.HOT_DIR, folder)
+        hot._at_hand.clear()
+        run = kind(sql, sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
+        ended_at_random(run, pieces, data)
+    return run
+
+
+@few
+@given(continuous_strategies.cases(), st.data())
+def test_changing_answers_ended_at_random_points_give_the_reference_log_of_the_rows_let_in(case, data):
+    plan = bound_plan(case.sql(), case.sources)
+    assume(not is_plain_join(plan))
+    run = simulated(case.sql(), case.sources, data.draw(splits(case)), data)
+    assume(len({one.relation.name for one in run.job.streams}) == len(run.job.streams))
+    read = {one.relation.name for one in run.job.streams}
+    kept = let_in(run, [source for source in case.sources if source.time is None or source.name in read])
+    plan = bound_plan(case.sql(), kept)
+    assert_same(sent(plan, rows_of(run.table())), sent(plan, answer(plan, tables_of(kept))))
+
+
+class Judged(Simulation):
+    """Judges by itself which rows are late: those before the watermark, or not after what an end has answered."""
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.in_time = {name: [source.table.slice(0, 0)] for name, source in self.streams.items()}
+        self.newest_us = self.answered_us = -(2**62)
+        self.ended: set[str] = set()
+
+    def batch(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "a run") -> None:
+        watermark_us = (self.watermark_ms + 1) * 1000 if self.watermark_ms > 0 else -(2**62)
+        for name, table in arrived.items():
+            times = event_times(table, self.streams[name])
+            self.in_time[name].append(table.filter(pa.array(times >= max(watermark_us, self.answered_us + 1))))
+            self.newest_us = max([self.newest_us, *times.tolist()])
+        super().batch(arrived, ended, run)
+        self.ended |= set(ended)
+        if len(self.ended) == len(self.streams):
+            self.ended, self.answered_us = set(), self.newest_us
+
+
+@few
+@given(strategies.cases(), st.data())
+def test_joins_that_count_rows_ended_at_random_points_give_the_reference_answer_of_the_rows_in_time(case, data):
+    refuse_contradictions(case)
+    assume("ROWS" in case.sources_sql)
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data, Judged)
+    assert isinstance(run, Judged)
+    kept = [replace(s, table=pa.concat_tables(run.in_time[s.name])) if s.time else s for s in case.sources]
+    assert run.answer() == by_reference(case.sql, never_late(kept))
