@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.flights import (
     LAST_FIVE,
@@ -62,9 +63,9 @@ def flush(spark: SparkSession, script: str, checkpoint: str) -> list[Running]:
     return SparkRun(spark, script, choices).run()
 
 
-def finish(query: Query, answer: DataFrame, checkpoint: Path, sink: Path) -> None:
+def finish(query: Query, folder: Path) -> None:
     """Answer what still waits in a stream of the user's own, after its last batch."""
-    query.finish(answer.writeStream.format("parquet").option("path", str(sink)), str(checkpoint))
+    query.finish(lambda answer: to_sink(answer, folder), checkpoint=str(folder / "ck"))
 
 
 # ---- batch frames ---------------------------------------------------------------------------------------------------
@@ -177,9 +178,13 @@ def own_streams(spark: SparkSession, task: Task, folder: Path) -> Query:
     return session.sql(task.sql)
 
 
+def to_sink(answer: DataFrame, folder: Path) -> DataStreamWriter:
+    return answer.writeStream.format("parquet").option("path", str(folder / "sink"))
+
+
 def taken_in(answer: DataFrame, folder: Path) -> None:
-    writer = answer.writeStream.format("parquet").option("path", str(folder / "sink"))
-    writer.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start().awaitTermination()
+    writer = to_sink(answer, folder).option("checkpointLocation", str(folder / "ck"))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def held(spark: SparkSession, query: Query, answer: DataFrame, folder: Path) -> Counter[Row]:
@@ -198,5 +203,5 @@ def test_own_streams_are_answered_to_the_last_row_when_they_are_finished(spark: 
     answer = query.dataframe()
     taken_in(answer, tmp_path)
     assert held(spark, query, answer, tmp_path) < expected(SLIDING_AVERAGE)
-    finish(query, answer, tmp_path / "ck", tmp_path / "sink")
+    finish(query, tmp_path)
     assert held(spark, query, answer, tmp_path) == expected(SLIDING_AVERAGE)
