@@ -36,6 +36,10 @@ class Format(Protocol):
 
     def count(self, path: Path) -> int | None: ...
 
+    def tells_types(self, path: Path) -> bool:
+        """Whether a file says of what types its columns are: one with names and no rows may not."""
+        ...
+
     def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]: ...
 
 
@@ -49,6 +53,9 @@ class Parquet:
 
     def count(self, path: Path) -> int | None:
         return int(pa_parquet.read_metadata(path).num_rows)
+
+    def tells_types(self, path: Path) -> bool:
+        return True
 
     def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
         # Pages are read as they are needed: memory does not grow with the size of the file or its row groups.
@@ -73,6 +80,12 @@ class Csv:
 
     def count(self, path: Path) -> int | None:
         return None
+
+    def tells_types(self, path: Path) -> bool:
+        if path.stat().st_size == 0:
+            return False
+        with self._open(path, None, None) as reader:
+            return any(batch.num_rows for batch in reader)
 
     def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
         types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in wanted}
@@ -122,6 +135,9 @@ class Json:
 
     def count(self, path: Path) -> int | None:
         return None
+
+    def tells_types(self, path: Path) -> bool:
+        return path.stat().st_size > 0
 
     def read(self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int) -> Iterator[pa.RecordBatch]:
         options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")

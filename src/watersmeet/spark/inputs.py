@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType
 
+from watersmeet.engine.files import untold_types
 from watersmeet.engine.sources import source_of
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.spark.types import spark_schema
@@ -33,10 +35,19 @@ def as_dataframe(spark: SparkSession, data: Any, name: str) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_batches(batches, schema=source.schema), spark_schema(source.schema))
 
 
+def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:
+    """Refuse text files whose types Spark could only guess from no rows: it takes everything for text."""
+    texts = all(field.dataType == StringType() for field in frame.schema)
+    if kind == "csv" and texts and frame.isEmpty():
+        raise untold_types(name, path, frame.schema.names)
+
+
 def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
     kind = _READERS.get(Path(path).suffix.lower(), "parquet")
     try:
         reader = spark.read.format(kind)
-        return (reader.option("header", True).option("inferSchema", True) if kind == "csv" else reader).load(path)
+        frame = (reader.option("header", True).option("inferSchema", True) if kind == "csv" else reader).load(path)
     except Exception as error:
         raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
+    check_types_told(frame, kind, name, path)
+    return frame

@@ -17,6 +17,7 @@ from watersmeet.engine.formats import ALIASES, SUFFIXES
 from watersmeet.engine.providers import is_provided
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.spark.errors import first_useful_line
+from watersmeet.spark.inputs import check_types_told
 from watersmeet.spark.packed import ParquetStream
 from watersmeet.spark.provided import as_files
 from watersmeet.spark.types import arrow_schema, spark_schema, spark_type
@@ -115,13 +116,17 @@ class _Input:
         if self.declared is None and self.kind == "csv":
             reader = reader.option("inferSchema", "true")
         try:
-            found = reader.load(path).schema
+            frame = reader.load(path)
+            found = frame.schema
         except Exception:
             if self.declared is None:
                 raise
             return spark_schema(self.declared)  # nothing to look at yet
         if self.declared is None:
+            check_types_told(frame, self.kind, self.name, self.path or path)
             return found
+        if not found.names:
+            return spark_schema(self.declared)  # an empty file
         if self.kind in WITH_FOOTER:
             check_columns(arrow_schema(found, repr(self.name)), self.declared, self.name, self.path or "")
             return found
