@@ -12,6 +12,7 @@ from tests.spark.harness import batch_frame, batch_session, run_streaming, strea
 from watersmeet import Session
 from watersmeet.errors import CatalogError, DataError, SourceError, UnsupportedError, WatersmeetError
 from watersmeet.spark.errors import friendly
+from watersmeet.spark.run import SparkRun
 
 AB = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.v = b.v WINDOW = 5 SECONDS"
 ROWS = timeline("a: 1@1 2@2")[0].table
@@ -120,3 +121,13 @@ def test_empty_inputs_give_an_empty_answer(spark):
     query = batch_session(spark, sources, 2).sql(AB)
     answer = query.to_arrow()
     assert (answer.num_rows, answer.schema) == (0, query.schema)
+
+
+def test_a_file_with_only_a_header_tells_no_types(spark, tmp_path):
+    file = tmp_path / "bare.csv"
+    file.write_text("k,ts\n")
+    with pytest.raises(SourceError, match=r"has a header \(k, ts\) but no rows"):
+        Session(spark).stream("a", str(file), time="ts")
+    with pytest.raises(SourceError, match=r"has a header \(k, ts\) but no rows"):
+        SparkRun(spark, f"CREATE STREAM a WITH (path = '{file}', time = 'ts'); SELECT k FROM a")
+    SparkRun(spark, f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (path = '{file}', time = 'ts'); SELECT k FROM a")

@@ -15,7 +15,8 @@ import pytest
 import watersmeet as wm
 from tests.unit.shedding_strategies import zipf
 from tests.unit.test_cli import call
-from watersmeet.engine.advice import Advice, Trial
+from watersmeet.engine.advice import Advice, Trial, trials
+from watersmeet.engine.advice.replay import Replay
 from watersmeet.engine.advice.text import advice_text, recommendation
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.shedding.expected import expected_recall, kept_shares, of_one_key
@@ -144,6 +145,25 @@ def test_with_little_time_only_the_beginning_is_used():
     told = session().sql(f"SELECT a.id {TWO}").advise(policies=["rand", "prob"], sample=800, seconds=0.01)
     assert told.sample_rows < 600
     assert any("--seconds" in note for note in told.notes)
+
+
+def test_runs_for_which_there_is_no_time_are_left_out_and_told(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(trials, "perf_counter", lambda: now[0])
+    run = Replay.run
+
+    def slowly(*args, **named):  # every run takes a second
+        now[0] += 1
+        run(*args, **named)
+
+    monkeypatch.setattr(Replay, "run", slowly)
+    told = session().sql(f"SELECT a.id {TWO}").advise(policies=["rand", "prob"], sample=800, seconds=12)
+    assert now[0] <= 12
+    assert 2 <= len(told.trials) < 24
+    assert {trial.policy for trial in told.trials} == {"rand", "prob"}
+    assert {trial.allocation for trial in told.trials} == {"fixed"}
+    assert any(f"time for {len(told.trials)} of 24 runs" in note for note in told.notes)
+    assert " -" in advice_text(told) or len(told.sizes) < 6
 
 
 def test_lines_fit_the_screen():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watersmeet.errors import SetupError
-from watersmeet.spark import java
+from watersmeet.spark import java, launch
 from watersmeet.spark.java import shim, use_java
 
 
@@ -43,6 +43,32 @@ def test_a_java_home_that_will_not_do_is_passed_over(tmp_path: Path) -> None:
     assert environ["JAVA_HOME"] == str(new)
 
 
+def test_it_is_told_when_the_java_that_was_named_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = fake_java(tmp_path / "b", "21.0.2")
+    use_java({"JAVA_HOME": str(tmp_path / "none"), "PATH": str(new / "bin")})
+    (said,) = caplog.messages
+    assert "JAVA_HOME" in said
+    assert "has no bin/java, and Spark needs 17 or newer: it runs on Java 21, java on the PATH" in said
+    caplog.clear()
+    use_java({"PATH": str(new / "bin")})
+    assert not caplog.messages
+
+
+def test_a_program_that_prints_no_text_is_no_java(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "a", "17")
+    (home / "bin" / "java").write_text("#!/bin/sh\nprintf '\\377\\376 version'\n")
+    with pytest.raises(SetupError, match="does not run as a Java"):
+        use_java({"JAVA_HOME": str(home), "PATH": "/nowhere"})
+
+
+def test_a_java_that_ends_at_once_is_told_in_a_sentence() -> None:
+    raised = Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+    assert launch._why_not(raised) == "Java ended before Spark could talk to it"
+    assert launch._why_not(Exception("[SOME_CLASS] No room. SQLSTATE: 12345")) == "no room"
+
+
 def test_the_wheel_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = fake_java(tmp_path / "wheel", "21.0.8", modules="java.base java.sql")
     monkeypatch.setattr(java, "_packaged", lambda: wheel)
@@ -59,7 +85,7 @@ def test_a_full_java_needs_no_shim(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("11.0.2", "is Java 11"), ("", "does not start")], ids=["too old", "broken"]
+    ("version", "told"), [("11.0.2", "is Java 11"), ("", "does not run as a Java")], ids=["too old", "broken"]
 )
 def test_what_was_found_and_what_would_do_are_told(tmp_path: Path, version: str, told: str) -> None:
     home = fake_java(tmp_path / "a", version)

@@ -236,6 +236,10 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     assert "bad.json cannot be read" in failure(source_of, tmp_path / "bad.json", "a")
     (tmp_path / "empty.csv").write_text("")
     assert "empty.csv is empty" in failure(source_of, tmp_path / "empty.csv", "a")
+    (tmp_path / "bare.csv").write_text("k,ts\n")
+    told = failure(source_of, tmp_path / "bare.csv", "a")
+    assert "bare.csv has a header (k, ts) but no rows, so the types of the columns of 'a' are unknown" in told
+    assert "declare them" in told
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n")
     assert "ragged.csv cannot be read" in failure(source_of, tmp_path / "ragged.csv", "a")
     (tmp_path / "what.xyz").write_text("")
@@ -243,6 +247,19 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     assert "holds no" in failure(source_of, tmp_path / "sub", "a")
     assert "several formats" in failure(source_of, tmp_path, "a")
+
+
+def test_a_file_with_only_a_header_has_no_rows_and_no_say_in_the_types(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("k,ts\n")
+    declared = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
+    alone = source_from_options("a", {"path": str(tmp_path / "1.csv")}, declared)
+    assert sum(batch.num_rows for batch in alone.batches(10)) == 0
+    (tmp_path / "2.csv").write_text("k,ts\n1,2026-01-01 00:00:00\n")
+    (tmp_path / "3.csv").write_text("k,ts\n")
+    both = source_of(tmp_path, "a")
+    assert pa.types.is_integer(both.schema.field("k").type)
+    assert pa.types.is_timestamp(both.schema.field("ts").type)
+    assert sum(batch.num_rows for batch in both.batches(10)) == 1
 
 
 def test_a_file_cut_short_while_it_is_read_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,7 @@ class FileSource:
     def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one file, or only one of their columns."""
         found = self.format.schema(path, self.schema)
-        if found is None:
+        if found is None or not (self.declared or self.format.tells_types(path)):
             return
         self.check(found, path)
         wanted = self.schema if self.rounding == "error" else with_nanoseconds(self.schema)
@@ -80,18 +80,33 @@ def open_files(
     """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said."""
     paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
-    schema = declared or _first_schema(name, paths[0], format_)
+    schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
     source = FileSource(name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding)
     return _looked_over(source)
 
 
-def _first_schema(name: str, path: Path, format_: Format) -> pa.Schema:
-    with readable(path):
-        found = format_.schema(path, None)
-    if found is None:
-        raise SourceError(f"{path} is empty, so the columns of {name!r} are unknown", hint="declare its columns")
-    return plain_schema(found, str(path))
+def first_schema(name: str, paths: Sequence[Path], format_: Format) -> pa.Schema:
+    """The columns of the first file that tells their types."""
+    for path in paths:
+        with readable(path):
+            if format_.tells_types(path):
+                found = format_.schema(path, None)
+                assert found is not None
+                return plain_schema(found, str(path))
+    with readable(paths[0]):
+        bare = format_.schema(paths[0], None)
+    raise untold_types(name, str(paths[0]), () if bare is None else bare.names)
+
+
+def untold_types(name: str, path: str, columns: Sequence[str]) -> SourceError:
+    """What to say of an input whose columns nobody declared, and no row shows."""
+    if not columns:
+        return SourceError(f"{path} is empty, so the columns of {name!r} are unknown", hint="declare its columns")
+    return SourceError(
+        f"{path} has a header ({', '.join(columns)}) but no rows, so the types of the columns of {name!r} are unknown",
+        hint=f"declare them: CREATE STREAM {name} ({columns[0]} BIGINT, …) WITH (…); or wait for the first rows",
+    )
 
 
 def _looked_over(source: FileSource) -> FileSource:
@@ -101,7 +116,8 @@ def _looked_over(source: FileSource) -> FileSource:
         with readable(path):
             found = source.format.schema(path, source.schema)
             counts.append(source.format.count(path))
-        if found is not None:
+            told = source.declared or source.format.tells_types(path)
+        if found is not None and told:
             source.check(found, path)
     known = [count for count in counts if count is not None]
     return replace(source, known_rows=sum(known) if len(known) == len(source.paths) else None)

@@ -36,6 +36,10 @@ class Format(Protocol):
 
     def count(self, path: Path) -> int | None: ...
 
+    def tells_types(self, path: Path) -> bool:
+        """Whether a file says of what types its columns are: one with names and no rows may not."""
+        ...
+
     def read(
         self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -63,6 +67,9 @@ class Parquet:
         """Pages are read as they are needed: memory does not grow with the size of the file or its row groups."""
         return pa_parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False)
 
+    def tells_types(self, path: Path) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class Csv:
@@ -81,6 +88,12 @@ class Csv:
 
     def count(self, path: Path) -> int | None:
         return None
+
+    def tells_types(self, path: Path) -> bool:
+        if path.stat().st_size == 0:
+            return False
+        with self._open(path, None, None) as reader:
+            return any(batch.num_rows for batch in reader)
 
     def read(
         self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
@@ -133,6 +146,9 @@ class Json:
 
     def count(self, path: Path) -> int | None:
         return None
+
+    def tells_types(self, path: Path) -> bool:
+        return path.stat().st_size > 0
 
     def read(
         self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None

@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StringType
 
 from watersmeet.engine.conform import conform
+from watersmeet.engine.files import untold_types
 from watersmeet.engine.sources import source_of
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.model.zones import entering_schema
@@ -45,6 +47,13 @@ def _entered(batch: pa.RecordBatch, schema: pa.Schema, name: str, rounding: str)
         raise DataError(f"{name!r}: {error.message}", hint=error.hint) from None
 
 
+def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:
+    """Refuse text files whose types Spark could only guess from no rows: it takes everything for text."""
+    texts = all(field.dataType == StringType() for field in frame.schema)
+    if kind == "csv" and texts and frame.isEmpty():
+        raise untold_types(name, path, frame.schema.names)
+
+
 def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame:
     kind = _READERS.get(Path(path).suffix.lower(), "parquet")
     files = nanosecond_files(path) if kind == "parquet" else []
@@ -55,9 +64,11 @@ def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame
         if kind == "parquet":
             return reader.load(path)
         reader = reader.option("timeZone", "UTC")  # whatever the zone of the session
-        return _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
+        frame = _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
     except Exception as error:
         raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
+    check_types_told(frame, kind, name, path)
+    return frame
 
 
 def _csv(reader: DataFrameReader, path: str) -> DataFrame:

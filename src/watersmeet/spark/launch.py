@@ -15,6 +15,7 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import SetupError
+from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.java import use_java
 from watersmeet.spark.noise import quiet_stderr
 
@@ -129,10 +130,19 @@ def _launch(conf: SparkConf) -> None:
             try:
                 gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": True})
             except Exception as error:
-                detail = str(error).splitlines()[0]
-                raise SetupError(f"Spark did not start on {java}: {detail}", hint="see what it printed above") from None
+                raise SetupError(
+                    f"Spark did not start on {java}: {_why_not(error)}",
+                    hint="what it printed stands above; another Java can be named in JAVA_HOME",
+                ) from None
         SparkContext._ensure_initialized(gateway=gateway)
     SparkContext(conf=conf)
+
+
+def _why_not(error: Exception) -> str:
+    """What the start of Spark failed with, without the name of its error class."""
+    detail = re.sub(r"^\[[A-Z_.]+\]\s*", "", first_useful_line(error)).rstrip(".")
+    gone = "gateway process exited" in detail
+    return "Java ended before Spark could talk to it" if gone else detail[:1].lower() + detail[1:]
 
 
 def _connected(remote: str, chosen: Mapping[str, str], app_name: str) -> SparkSession:

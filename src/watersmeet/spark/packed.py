@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet.engine.conform import check_columns, conform, enter, plain_schema
-from watersmeet.engine.files import readable, with_nanoseconds
+from watersmeet.engine.conform import check_columns, conform, enter
+from watersmeet.engine.files import first_schema, readable, with_nanoseconds
 from watersmeet.engine.formats import Csv, Format, Parquet
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.model.catalog import Stream
@@ -55,15 +55,10 @@ class FileStream:
                 f"stream {name!r}: no {self._kind} file in {self.path} to take the columns from",
                 hint="put a file there first, or declare the columns",
             )
-        first = Path(files[0])
         try:
-            with readable(first):
-                found = self.format.schema(first, None)
+            return first_schema(name, [Path(file) for file in files], self.format)
         except SourceError as error:
             raise SourceError(f"stream {name!r}: {error.message}", hint=error.hint) from None
-        if found is None:
-            raise SourceError(f"stream {name!r}: {first} is empty, so the columns are unknown", hint="declare them")
-        return found if self.format.has_footer else plain_schema(found, str(first))
 
     def check(self, declared: pa.Schema, name: str) -> None:
         """Refuse declared columns that the first file does not have, before anything runs."""

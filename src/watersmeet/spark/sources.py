@@ -20,6 +20,7 @@ from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.model.types import is_instant
 from watersmeet.spark.errors import first_useful_line
+from watersmeet.spark.inputs import check_types_told
 from watersmeet.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.spark.packed import FileStream
 from watersmeet.spark.provided import as_files
@@ -164,14 +165,18 @@ class _Input:
         if self.declared is None and self.kind == "csv":
             reader = reader.option("inferSchema", "true")
         try:
-            found = reader.load(path).schema
+            frame = reader.load(path)
+            found = frame.schema
         except Exception:
             if self.declared is None:
                 raise
             return spark_schema(self.declared)  # nothing to look at yet
         if self.declared is None:
+            check_types_told(frame, self.kind, self.name, self.path or path)
             plain = self.spark.read.format(self.kind).options(**self.options)
             return with_readings(found, lambda schema: plain.schema(schema).load(path)) if self.kind == "csv" else found
+        if not found.names:
+            return spark_schema(self.declared)  # an empty file
         if self.kind in WITH_FOOTER:
             check_columns(arrow_schema(found, repr(self.name)), self.declared, self.name, self.path or "")
             return found

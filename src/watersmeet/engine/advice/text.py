@@ -52,7 +52,10 @@ def recommendation(advice: Advice) -> str:
     if not advice.exact_results:
         return "the sample has no results, so nothing can be told; take a larger one"
     need = advice.needs(GOAL)
-    if need is None:
+    largest = max(advice.sizes, default=0)
+    if need is None and largest < advice.rows_needed:
+        told = f"{GOAL:.0%} recall needs more than {largest:,} rows, the most that there was time to try"
+    elif need is None:
         told = f"{GOAL:.0%} recall needs all {advice.rows_needed:,} rows and more"
     else:
         told = (

@@ -34,6 +34,7 @@ SAMPLE_ROWS = 50_000
 SHARES = (0.05, 0.10, 0.25, 0.50, 0.75, 1.00)
 ALLOCATIONS: tuple[Literal["fixed", "variable"], ...] = ("fixed", "variable")
 SECONDS = 20.0
+MOST_TELLING = 0.4  # of what the windows need: between the sizes at which policies differ most
 TIMED_ROWS = 512
 ENOUGH_WINDOWS = 6  # how often the windows should be filled at least
 FULL_WINDOWS = 2  # a sample should span the windows so many times
@@ -48,7 +49,8 @@ def advise(
     seconds: float = SECONDS,
 ) -> Advice:
     """The recall that every policy reaches in every memory. `on_step` is told how many runs of how many are done.
-    If all runs would take longer than about so many seconds, they use only the beginning of the sample."""
+    If all runs would take longer than so many seconds, they use only the beginning of the sample; those for which
+    there is no time even then are left out, the least telling ones first, and the advice says so."""
     chosen = _checked(policies)
     _check(plan)
     if sample_rows < 1:
@@ -60,16 +62,16 @@ def advise(
     trials.shorten(seconds)
     steps = len(trials.ways) + 1
     found: list[Trial] = []
-    for trial in trials.run():
+    for trial in trials.run(started + seconds):
         found.append(trial)
         if on_step is not None:
             on_step(len(found), steps)
-    best, why = trials.ceilings()
+    best, why = trials.ceilings(started + seconds)
     if on_step is not None:
         on_step(steps, steps)
     return Advice(
         trials.replay.rows, trials.replay.event_us / UNITS_US["second"], perf_counter() - started, trials.exact,
-        trials.needed, trials.row_bytes, tuple(found), best, trials.bound, (*trials.notes(), *why),
+        trials.needed, trials.row_bytes, trials.in_turn(found), best, trials.bound, (*trials.notes(found), *why),
     )  # fmt: skip
 
 
@@ -173,7 +175,9 @@ class _Trials:
         pushes = sum(self.replay.rows / min(self._joining(way).piece_rows, LARGEST_PIECE) for way in self.ways)
         expected_s = pushes * push_s + len(self.ways) * self.exact_s
         share = seconds / max(expected_s, 1e-9)
-        rows = max(round(share * self.replay.rows), ENOUGH_WINDOWS * self.needed)
+        # With hardly any time, windows that are filled twice tell more than a single run over a longer sample.
+        windows = ENOUGH_WINDOWS if share * self.replay.rows > FULL_WINDOWS * self.needed else FULL_WINDOWS
+        rows = max(round(share * self.replay.rows), windows * self.needed)
         if rows < 0.9 * self.replay.rows:
             self.cut = True
             self._take(self.sample.first(rows))
@@ -184,16 +188,36 @@ class _Trials:
         shedding = Shedding(Memory(rows=way.rows), way.policy, way.allocation, seed, recall)
         return ReplayedJoin(self.strategy, (), shedding)
 
-    def run(self) -> Iterator[Trial]:
-        for way in self.ways:
+    def run(self, deadline: float) -> Iterator[Trial]:
+        """The runs for which there is time, the most telling ones first; one of them in any case."""
+        longest = 0.0
+        for number, way in enumerate(sorted(self.ways, key=self._turn)):
+            started = perf_counter()
+            if number and started + longest > deadline:
+                return
             joining = self._joining(way)
             self.replay.run(joining, partial(getattr, joining, "piece_rows"))
+            longest = max(longest, perf_counter() - started)
             found = joining.counters.results
             yield Trial(way.policy, way.allocation, way.rows, found, found / self.exact if self.exact else 1.0)
 
-    def ceilings(self) -> tuple[tuple[Ceiling, ...], list[str]]:
+    def _turn(self, way: _Way) -> tuple[bool, int, float, int]:
+        """What the query asks for comes first; then one allocation of all policies after the other, beginning in the
+        middle of the sizes."""
+        asked = way.rows == self.bound
+        middle = abs(way.rows / max(self.needed, 1) - MOST_TELLING)
+        return not asked, ALLOCATIONS.index(way.allocation), middle, self.policies.index(way.policy)
+
+    def in_turn(self, found: Sequence[Trial]) -> tuple[Trial, ...]:
+        """The runs by size, policy and allocation, however they came."""
+        places = {way: place for place, way in enumerate(self.ways)}
+        return tuple(sorted(found, key=lambda one: places[_Way(one.rows, one.policy, one.allocation)]))
+
+    def ceilings(self, deadline: float) -> tuple[tuple[Ceiling, ...], list[str]]:
         """What no policy can exceed, and what is to be said about it."""
         why = why_none(self.strategy)
+        if why is None and perf_counter() > deadline:
+            why = "the time was up; --seconds allows for more"
         if why is not None:
             return (), [f"no optimum is given: {why}"]
         rows = [self.replay.rows_of(one.alias) for one in self.join.streams]
@@ -215,12 +239,17 @@ class _Trials:
             notes.append("rows came out of order; the optimum is for the same rows in order")
         return tuple(found), notes
 
-    def notes(self) -> list[str]:
+    def notes(self, found: Sequence[Trial]) -> list[str]:
         kept = [self.join.retention_us(one.alias) for one in self.join.streams]
         longest = max((us for us in kept if us < FOREVER_US), default=0)
         told = []
         if self.cut:
             told.append("only the beginning of the sample was used, to be done in time; --seconds allows for more")
+        if len(found) < len(self.ways):
+            told.append(
+                f"there was time for {len(found)} of {len(self.ways)} runs, so not every policy was tried in every "
+                "size; --seconds allows for more, --policies and --sample for less work"
+            )
         if self.replay.event_us < FULL_WINDOWS * longest:
             told.append(
                 f"the sample spans {format_interval(self.replay.event_us)}, and windows reach "
