@@ -155,6 +155,13 @@ def test_files_in_order_whose_names_are_not_are_passed_on_without_sorting(
     assert found["n"] == pa.concat_tables([first, second, third])["n"]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_without_rows_give_none(tmp_path: Path, kind: str) -> None:
+    table = made(3)
+    folder = write(tmp_path / "a", kind, [table.slice(0, 0), table.slice(0, 0)])
+    assert read(declared(folder, kind, table.schema)).num_rows == 0
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
 def test_files_with_null_times_are_refused_with_their_number(tmp_path: Path, kind: str) -> None:
     table = pa.table({"ts": pa.array([3, None, 1, None], pa.timestamp("us")), "n": range(4)})
