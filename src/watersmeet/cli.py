@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -386,6 +387,13 @@ def _warn(warning: Warning) -> None:
     _tell(f"warning: {warning}")
 
 
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """Whoever runs a command does not want to know which line of ours warns."""
+    _tell(f"warning: {message}")
+
+
 def _fail(text: str, code: int) -> NoReturn:
     _tell(text)
     raise SystemExit(code)
@@ -393,6 +401,7 @@ def _fail(text: str, code: int) -> NoReturn:
 
 def main() -> None:
     """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except (SqlError, CatalogError, SetupError) as error:

@@ -73,9 +73,9 @@ def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Itera
             if look.is_sorted and last <= until and last <= sorter.first:
                 for piece in chain(held, rest):
                     yield from pieces(piece.data, max_rows)
-                continue
-            for piece in chain(held, rest):
-                sorter.add(piece)
+            else:
+                for piece in chain(held, rest):
+                    sorter.add(piece)
             for batch in sorter.release(until):
                 yield from pieces(batch, max_rows)
 
