@@ -7,11 +7,11 @@ import warnings
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from watersmeet.errors import CatalogError, MidnightWarning, SetupError, SqlError, WatersmeetError
+from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from watersmeet.engine.script import Job
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-_FORMAT = warnings.formatwarning
 
 app = typer.Typer(
     name="watersmeet",
@@ -416,21 +415,21 @@ def _warn(warning: Warning) -> None:
     _tell(f"warning: {warning}")
 
 
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """Whoever runs a command does not want to know which line of ours warns."""
+    _tell(f"warning: {message}")
+
+
 def _fail(text: str, code: int) -> NoReturn:
     _tell(text)
     raise SystemExit(code)
 
 
-def _in_one_line(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
-    """A warning of ours without the place in our code; those of others as Python shows them."""
-    if issubclass(category, MidnightWarning):
-        return f"warning: {message}\n"
-    return _FORMAT(message, category, *place, **line)
-
-
 def main() -> None:
     """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up."""
-    warnings.formatwarning = _in_one_line
+    warnings.showwarning = _show_warning
     try:
         app()
     except (SqlError, CatalogError, SetupError) as error:

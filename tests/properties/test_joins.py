@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -27,6 +29,7 @@ from tests.runners import (
     local_query,
     tables_of,
 )
+from watersmeet.engine.spill import SORT_MEMORY
 from watersmeet.errors import WindowError
 from watersmeet.session import Session
 
@@ -152,3 +155,40 @@ def test_tables_in_any_order_are_read_in_time_order(case, rows_per_batch):
     given = answered(session.sql(case.sql), batch_rows=rows_per_batch or 7)
     assert given.metrics["late_rows"] == 0
     assert given.bag == by_reference(case.sql, case.sources) == by_duckdb(case.sql, case.sources)
+
+
+@with_engine
+@settings(few, max_examples=15 * EFFORT)
+@given(cases(most_streams=3), st.sampled_from(["600 bytes", "20 KB"]))
+def test_files_in_any_order_are_read_in_time_order_in_little_memory(case, memory):
+    refuse_contradictions(case)
+    session = Session()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SORT_MEMORY, memory)
+        for source in case.sources:
+            path = f"{folder}/{source.name}.parquet"
+            pa_parquet.write_table(source.table, path, row_group_size=3)
+            session.table(source.name, path) if source.time is None else session.stream(source.name, path, time="ts")
+        given = answered(session.sql(case.sql), batch_rows=4)
+    assert given.metrics["late_rows"] == 0
+    assert given.bag == by_reference(case.sql, case.sources) == by_duckdb(case.sql, case.sources)
+
+
+@with_engine
+@settings(few, max_examples=15 * EFFORT)
+@given(cases(most_streams=3), st.sampled_from([1, 2, 5]))
+def test_streams_that_flow_through_threads_answer_over_the_rows_in_time(case, rows_per_batch):
+    """Which rows are late depends on who comes first, the answer over the others does not."""
+    refuse_contradictions(case)
+    session = Session()
+    for source in case.sources:
+        if source.time is None:
+            session.table(source.name, source.table)
+        else:
+            batches = source.table.to_batches(rows_per_batch)
+            flowing = pa.RecordBatchReader.from_batches(source.table.schema, iter(batches))
+            session.stream(source.name, flowing, time=source.time, lateness=source.lateness)
+    given = answered(session.sql(case.sql))
+    assert given.bag == by_reference(case.sql, given.in_time(case.sources))
+    for source in case.sources:
+        assert np.isin(given.late.get(source.name, []), behind_their_stream(source) if source.time else []).all()

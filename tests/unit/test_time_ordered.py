@@ -155,6 +155,20 @@ def test_files_in_order_whose_names_are_not_are_passed_on_without_sorting(
     assert found["n"] == pa.concat_tables([first, second, third])["n"]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_without_rows_give_none(tmp_path: Path, kind: str) -> None:
+    table = made(3)
+    folder = write(tmp_path / "a", kind, [table.slice(0, 0), table.slice(0, 0)])
+    assert read(declared(folder, kind, table.schema)).num_rows == 0
+
+
+def test_what_waits_comes_out_after_a_section_that_was_passed_on(tmp_path: Path) -> None:
+    seconds = [[0, 0, 0], [0, 0, 5, 7], [1], [6], [6]]
+    tables = [pa.table({"ts": pa.array(some, pa.timestamp("s")), "n": some}) for some in seconds]
+    found = read(stream(str(write(tmp_path / "a", "parquet", tables))))
+    assert found["n"].to_pylist() == [0, 0, 0, 0, 0, 1, 5, 6, 6, 7]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
 def test_files_with_null_times_are_refused_with_their_number(tmp_path: Path, kind: str) -> None:
     table = pa.table({"ts": pa.array([3, None, 1, None], pa.timestamp("us")), "n": range(4)})

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, times_of
 # Room for the rows of a section between the places of two in the order of arrival.
 PLACES = 1 << 40
 LOOK_ROWS = 1 << 17
-READ_ROWS = 1 << 13
+READ_ROWS = 1 << 14  # at least, as whoever takes them one by one would read them no sooner
 HELD_OF_MEMORY = 1 / 4
 _PER_US = {"milliseconds": (1_000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1_000)}
 
@@ -65,17 +65,16 @@ def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Itera
     """The rows of some files in the order of their event times; among equal ones as they stand in the files."""
     with _Reader(stream, source, max_rows) as reader, TimeSorter(sort_memory()) as sorter:
         sections = sorted(reader.sections(), key=lambda section: section.key)
-        for section, following in pairwise([*sections, None]):
-            assert section is not None
+        for section, following in zip_longest(sections, sections[1:]):
             until = END if following is None else following.key
             held, rest, look = reader.begun(section)
             last = (look.last_us, section.number * PLACES + look.rows)
             if look.is_sorted and last <= until and last <= sorter.first:
                 for piece in chain(held, rest):
                     yield from pieces(piece.data, max_rows)
-                continue
-            for piece in chain(held, rest):
-                sorter.add(piece)
+            else:
+                for piece in chain(held, rest):
+                    sorter.add(piece)
             for batch in sorter.release(until):
                 yield from pieces(batch, max_rows)
 
@@ -84,9 +83,7 @@ class _Reader:
     """Reads sections; the Parquet file that was read last stays open, as the next section is mostly of it."""
 
     def __init__(self, stream: Stream, source: FileSource, max_rows: int) -> None:
-        self.stream, self.source = stream, source
-        # Whoever wants a few rows at a time does not wait longer for the first of them.
-        self.read_rows = max(max_rows, READ_ROWS)
+        self.stream, self.source, self.max_rows = stream, source, max_rows
         self._held_bytes = int(sort_memory() * HELD_OF_MEMORY)
         self._open = ExitStack()
         self._path: Path | None = None
@@ -155,14 +152,15 @@ class _Reader:
     def _pieces(self, section: Section) -> Iterator[Piece]:
         """The rows with their times and their places in the order of arrival."""
         place = section.number * PLACES
-        for read in self._read(section, self.read_rows):
-            for batch in pieces(read, self.read_rows):
-                column = batch.column(self.stream.time)
-                if column.null_count:
-                    self.look(section)  # which says how many there are
-                times = times_of(in_microseconds(self.stream, column, 0))
-                yield Piece(batch, times, np.arange(place, place + len(times), dtype=np.int64))
-                place += len(times)
+        for batch in self._read(section, max(self.max_rows, READ_ROWS)):
+            if batch.num_rows == 0:
+                continue
+            column = batch.column(self.stream.time)
+            if column.null_count:
+                self.look(section)  # which says how many there are
+            times = times_of(in_microseconds(self.stream, column, 0))
+            yield Piece(batch, times, np.arange(place, place + len(times), dtype=np.int64))
+            place += len(times)
 
     def _read(self, section: Section, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
         with readable(section.path, self.source.hint):
