@@ -165,7 +165,8 @@ def test_files_without_rows_give_none(tmp_path: Path, kind: str) -> None:
 def test_what_waits_comes_out_after_a_section_that_was_passed_on(tmp_path: Path) -> None:
     seconds = [[0, 0, 0], [0, 0, 5, 7], [1], [6], [6]]
     tables = [pa.table({"ts": pa.array(some, pa.timestamp("s")), "n": some}) for some in seconds]
-    assert read(stream(str(write(tmp_path / "a", "parquet", tables))))["n"].to_pylist() == [0, 0, 0, 0, 0, 1, 5, 6, 6, 7]
+    found = read(stream(str(write(tmp_path / "a", "parquet", tables))))
+    assert found["n"].to_pylist() == [0, 0, 0, 0, 0, 1, 5, 6, 6, 7]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
