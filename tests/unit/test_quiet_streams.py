@@ -70,13 +70,14 @@ def readers() -> list[threading.Thread]:
 def test_a_join_answers_when_its_last_row_is_in_though_the_other_stream_is_silent() -> None:
     quiet = Gate(rows(0))
     busy = Gate(*(rows(second) for second in range(1, 6)))
-    query = session(a=quiet, b=busy).sql(JOIN)
-    batches = query.batches()
+    run = LocalRun(session(a=quiet, b=busy).sql(JOIN).plan)
+    run.on_progress = lambda metrics: None  # so that the metrics are those of every step
+    batches = run.batches()
     found = 0
     while found < 5:
         found += next(batches).num_rows
     assert not quiet.open.is_set()
-    assert query.metrics()["held_back_by"] == "a"
+    assert run.metrics.held_back_by == "a"
     quiet.open.set()
     busy.open.set()
     assert sum(batch.num_rows for batch in batches) == 0
@@ -237,3 +238,16 @@ def test_a_silent_stream_no_longer_holds_the_others_back_and_what_it_sends_later
     assert run.metrics.late_by_stream == {"a": 1, "b": 0}
     assert "after a silence" in str(told[0])
     assert START + timedelta(seconds=31) in seen
+
+
+def test_rows_that_wait_are_no_silence_however_slowly_results_are_taken() -> None:
+    """A table is always ready, so its idle never comes to pass."""
+    tables = {name: pa.Table.from_batches([rows(*range(10))]) for name in "ab"}
+    made = session(**{name: {"data": table, "idle": "1 second"} for name, table in tables.items()})
+    run = LocalRun(made.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").plan, batch_rows=1)
+    clock = HandClock(today=START)
+    run.wall = clock
+    for _ in run.batches():
+        clock.move(60)
+    assert run.metrics.late_rows == 0
+    assert run.metrics.results == 28

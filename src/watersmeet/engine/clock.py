@@ -133,7 +133,7 @@ class QueryClock:
         self.moved_at_s = self.wall.now_s()
         # Where the watermark was when the last stream fell silent, and when the last row came.
         self._silent_since: tuple[int, float] | None = None
-        self._watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
+        self.watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
 
     def admit(self, name: str, batch: pa.RecordBatch) -> Rows:
         """The rows of a batch that are not below the watermark, which they move row by row."""
@@ -154,7 +154,7 @@ class QueryClock:
 
     def tick(self) -> bool:
         """Look at the clock on the wall; whether that moved the watermark."""
-        if not self._watches_silence:
+        if not self.watches_silence:
             return False
         before = self.watermark_us
         now_s = self.wall.now_s()

@@ -56,11 +56,7 @@ class Feeds:
 
     def next(self) -> Feed | None:
         """The stream to read, or None if none has anything."""
-        now_s = self._wall.now_s()
         behind = sorted(self.running, key=lambda feed: feed.clock.newest_us)
-        for feed in behind:
-            if feed.is_ready:
-                feed.clock.active_at_s = now_s  # rows that wait to be read are no silence
         while True:
             for feed in behind:
                 if feed.is_ready:
@@ -71,6 +67,13 @@ class Feeds:
                     break
             else:
                 return None
+
+    def mark_active(self) -> None:
+        """Rows that wait to be read are no silence, however long whoever takes the results took."""
+        now_s = self._wall.now_s()
+        for feed in self.running:
+            if feed.is_ready:
+                feed.clock.active_at_s = now_s
 
     def _wait_a_moment(self, seconds: float) -> None:
         try:

@@ -77,7 +77,10 @@ class LocalRun:
                 if feed is not None:
                     yield from self._step(feed)
                 else:
+                    self._report()
                     self._feeds.wait(self._patience_s())
+                if self._clock.watches_silence:
+                    self._feeds.mark_active()
                 if self._clock.tick():
                     yield from self.operator.advance(self._watermarks())
                 if self.on_step is not None:
@@ -129,14 +132,16 @@ class LocalRun:
         streams = {stream.name: stream for stream in self._built.streams.values()}
         self._clock = QueryClock(streams.values(), self.wall)
         self._endless = any(not stream.source.bounded for stream in streams.values() if stream.source is not None)
+        # All are opened before the first is read, so that no thread is left behind if one cannot be.
+        opened = {name: batches_of(stream, self.batch_rows) for name, stream in streams.items()}
         events: Events = SimpleQueue()
-        return Feeds([self._opened(stream, events, len(streams)) for stream in streams.values()], events, self.wall)
+        feeds = [self._feed(stream, opened[stream.name], events, len(streams)) for stream in streams.values()]
+        return Feeds(feeds, events, self.wall)
 
-    def _opened(self, stream: Stream, events: Events, streams: int) -> Feed:
+    def _feed(self, stream: Stream, batches: Iterator[pa.RecordBatch], events: Events, streams: int) -> Feed:
         clock = self._clock.clocks[stream.name]
         clock.on_late_rows = self.on_late_rows
         aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
-        batches = batches_of(stream, self.batch_rows)
         # Only a stream that another may be read instead of, or time go on without, needs a thread to wait for it.
         flows = not stream.source.at_hand and (streams > 1 or stream.arrival.idle_us is not None)
         return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches), aliases)

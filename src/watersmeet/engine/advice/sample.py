@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.engine.clock import QueryClock, StreamClock
+from watersmeet.engine.late_rows import LateReports, warn
 from watersmeet.engine.time_ordered import batches_of
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import Plan, relations_below
@@ -50,6 +51,9 @@ def take_sample(plan: Plan, rows: int) -> Sample:
     clock = QueryClock(streams)
     readings = {one.name: _Reading(clock.clocks[one.name], batches_of(one, pieces)) for one in streams}
     _read(readings, clock, rows)
+    reports = LateReports(warn)
+    for one in clock.clocks.values():
+        reports.look(one.late, one.future_rows, at_end=True)
     taken = {
         name: readings[name].taken if name in readings else list(batches_of(one, READ_ROWS))
         for name, one in relations.items()
