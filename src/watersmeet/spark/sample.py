@@ -15,7 +15,8 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.spark.packed import FileStream, listing, read_file
+from watersmeet.spark.packed import FileStream, read_file
+from watersmeet.spark.packed_source import listing
 
 
 def sampled(plan: Plan, rows: int) -> Plan:
