@@ -147,11 +147,11 @@ def test_a_query_over_own_frames_warns_of_rows_that_wait_and_finish_answers_them
     (told,) = [str(one.message) for one in caught if one.category is WaitingRowsWarning]
     assert "1 row of a and 1 row of b wait until 1970-01-01 00:16:59; later rows" in told
     whole = by_reference(sql, [Source(name, rows_of(0, 20), "ts") for name in "ab"])
-    assert spark.read.parquet("out").count() < whole.total()
+    assert spark.read.parquet(str(here / "out")).count() < whole.total()
     with warned(spark) as caught:
         query.finish(write, checkpoint=checkpoint)
     assert not caught
-    assert spark.read.parquet("out").count() == whole.total()
+    assert spark.read.parquet(str(here / "out")).count() == whole.total()
     with pytest.raises(SetupError, match="is not the checkpoint of a query that has started"):
         query.finish(write, checkpoint=str(here / "another"))
 

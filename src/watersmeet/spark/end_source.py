@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 FORMAT = "watersmeet_end"
 
@@ -34,9 +35,12 @@ class RunPartition(InputPartition):
     run: str
 
 
-class EndReader(DataSourceStreamReader):
+class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
         self.ending = options.get("ending")
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to do, but without it Spark would run one batch only, whatever the other sources can."""
 
     def initialOffset(self) -> dict[str, Any]:
         return {"ended": ""}
