@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +15,16 @@ import pytest
 
 import watersmeet as wm
 from tests.plans import golden_catalog
-from watersmeet.engine.host import strategy_of
+from watersmeet.engine.host import estimate_of, strategy_of
+from watersmeet.engine.script import read_script
 from watersmeet.errors import WatersmeetError
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.optimizer.choose_settings import best_expiration, share_buckets
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
+from watersmeet.optimizer.cost.walk import PROBE_NS
 from watersmeet.optimizer.describe import Description
-from watersmeet.optimizer.estimate_join import busy_ns, estimate_join
+from watersmeet.optimizer.estimate_join import COMPARED_ROW_NS, busy_ns, estimate_join
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Join, Project
@@ -283,3 +287,26 @@ def test_plain_joins_with_few_results_probe_and_others_send_negative_tuples():
     many, few = catalog(a=1000, b=1000), catalog(a=0.5, b=0.5)
     assert choose_pipeline(bind(grouped, many)).pipeline == "nta"
     assert choose_pipeline(bind(grouped, few)).pipeline == "tpa"
+
+
+def test_a_scan_is_priced_by_its_rows_and_what_goes_on_by_its_lookups():
+    text = (Path(__file__).parents[2] / "examples" / "checkout.sql").read_text()
+    (job,) = read_script(text, open_sources=False)
+    estimate = estimate_of(job.plan, strategy_of(job.plan))
+    assert estimate is not None
+    ways = {one.name: one for one in estimate.alternatives}
+    written, loops = ways["as written: c, o, p"], ways["join = 'nested_loop'"]
+    assert written.comparisons == pytest.approx(loops.comparisons, rel=0.01)
+    assert written.lookups > 10_000 * loops.lookups  # every row looked at goes on, as nothing ties p to c
+    assert written.busy_ns > PROBE_NS * written.lookups
+    assert loops.busy_ns > COMPARED_ROW_NS * loops.comparisons
+
+
+def test_rows_are_kept_as_long_as_late_rows_can_reach_them():
+    text = (Path(__file__).parents[2] / "examples" / "checkout.sql").read_text()
+    (job,) = read_script(text, open_sources=False)
+    join = job.plan.root.child
+    kept = {one.alias: join.kept_us(one.alias) / 60e6 for one in join.streams}
+    assert kept == {"c": 15, "o": 10, "p": 0.5}  # clicks may be 30 s late
+    told = Query(job.plan).explain()
+    assert re.search(r"p \(payments\) +- +30 s", told)

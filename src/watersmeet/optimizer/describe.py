@@ -20,7 +20,7 @@ from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
 from watersmeet.plan.estimate import Known
 from watersmeet.plan.expressions import Call, Column, Expression
-from watersmeet.plan.nodes import Input, Join
+from watersmeet.plan.nodes import Input
 from watersmeet.plan.statistics import InputStatistics, Values
 from watersmeet.plan.strategy import Code, Comparison, JoinStrategy
 
@@ -122,7 +122,7 @@ class Description:
             return said
         if isinstance(one.window, Rows) and not one.window.partition_by:
             return one.window.count
-        span_us = _kept_us(self.strategy.join, one)
+        span_us = self.strategy.join.kept_us(one.alias)
         if span_us >= FOREVER_US:
             return said
         if rate is None:
@@ -135,7 +135,7 @@ class Description:
         one = self._input(alias)
         if one.is_table:
             return 1.0
-        span_us = _kept_us(self.strategy.join, one)
+        span_us = self.strategy.join.kept_us(alias)
         if span_us < FOREVER_US and not isinstance(one.window, Rows):
             return max(span_us, 1) / UNITS_US["second"]
         return max(self.rows[alias] / self.rates[alias], 1e-6) if self.rates[alias] else 1.0
@@ -245,18 +245,6 @@ class Description:
 
 
 COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "ne": np.not_equal}
-
-
-def _kept_us(join: Join, one: Input) -> int:
-    """Until the watermark of every other stream, which trails by that stream's lateness, is out of reach."""
-    windows = join.windows
-    reach = zip(windows.streams, windows.limits[windows.streams.index(one.alias)], strict=True)
-    kept = [limit + _lateness_us(join.input(other)) for other, limit in reach if other != one.alias]
-    return max(0, *kept) if kept else 0
-
-
-def _lateness_us(one: Input) -> int:
-    return one.relation.lateness_us if isinstance(one.relation, Stream) else 0
 
 
 def _is_even(shares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:

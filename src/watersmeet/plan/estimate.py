@@ -45,6 +45,11 @@ class RouteEstimate:
     def comparisons(self) -> float:
         return self.rate * sum(step.scanned for step in self.steps)
 
+    @property
+    def lookups(self) -> float:
+        """How often a window is searched: by each new row, and by each combination that goes on to the next."""
+        return self.rate * (len(self.steps) > 0) * (1.0 + sum(step.carried for step in self.steps[:-1]))
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -53,6 +58,7 @@ class Alternative:
     name: str
     comparisons: float
     busy_ns: float
+    lookups: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,10 @@ class JoinEstimate:
     @property
     def comparisons(self) -> float:
         return sum(route.comparisons for route in self.routes)
+
+    @property
+    def lookups(self) -> float:
+        return sum(route.lookups for route in self.routes)
 
     @property
     def busy_ns(self) -> float:

@@ -336,7 +336,9 @@ def _kept_for(strategy: JoinStrategy, one: Input) -> str:
         return "not kept"
     if one.is_table:
         return "always"
-    kept_us = strategy.join.retention_us(one.alias)
+    if one.time is None:
+        return format_interval(strategy.join.retention_us(one.alias))
+    kept_us = strategy.join.kept_us(one.alias)
     if isinstance(one.window, Rows):
         return "its count" if kept_us >= FOREVER_US else f"its count or {format_interval(kept_us)}"
     return format_interval(kept_us)

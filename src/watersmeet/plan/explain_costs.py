@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from watersmeet.plan.estimate import JoinEstimate, MemoryEstimate, RouteEstimate
 
-WAY_WIDTH = 42
+WAY_WIDTH = 34
 Table = list[list[str]]
 
 
@@ -35,14 +35,15 @@ def _routes(routes: Sequence[RouteEstimate]) -> Table:
 
 
 def _alternatives(estimate: JoinEstimate) -> Table:
-    chosen = "chosen" if len(estimate.inputs) < 3 else "chosen: the best order for each stream"
+    chosen = "chosen" if len(estimate.inputs) < 3 else "chosen: the best for each stream"
     rows = [
-        ["way", "comparisons/s", "busy/s", "ratio"],
-        [chosen, short(estimate.comparisons), time_a_second(estimate.busy_ns), "1"],
+        ["way", "lookups/s", "comparisons/s", "busy/s", "ratio"],
+        [chosen, short(estimate.lookups), short(estimate.comparisons), time_a_second(estimate.busy_ns), "1"],
     ]
     for one in estimate.alternatives:
         ratio = short(one.busy_ns / estimate.busy_ns) if estimate.busy_ns else "-"
-        rows.append([cut(one.name), short(one.comparisons), time_a_second(one.busy_ns), ratio])
+        costs = [short(one.lookups), short(one.comparisons), time_a_second(one.busy_ns), ratio]
+        rows.append([cut(one.name), *costs])
     return rows
 
 
@@ -76,11 +77,13 @@ def assumptions(estimate: JoinEstimate) -> str | None:
 def short(number: float) -> str:
     """Three digits that matter.
 
-    >>> [short(x) for x in (0, 0.01234, 1.5, 1234.5, 2.5e6)]
-    ['0', '0.0123', '1.5', '1,230', '2,500,000']
+    >>> [short(x) for x in (0, 0.01234, 1.5, 1234.5, 2.5e6, 2.5e11)]
+    ['0', '0.0123', '1.5', '1,230', '2,500,000', '2.5e+11']
     """
     if not number:
         return "0"
+    if abs(number) >= 1e10:
+        return f"{number:.3g}"
     rounded = float(f"{number:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.12g}"
 

@@ -131,9 +131,21 @@ class Join:
     def input(self, alias: str) -> Input:
         return next(i for i in self.inputs if i.alias == alias)
 
+    def kept_us(self, alias: str) -> int:
+        """How long rows of a stream are kept: until no other stream, whose watermark trails by its lateness, can reach
+        them any more."""
+        windows = self.windows
+        reach = zip(windows.streams, windows.limits[windows.streams.index(alias)], strict=True)
+        kept = [limit + _lateness_us(self.input(other)) for other, limit in reach if other != alias]
+        return min(FOREVER_US, max(0, *kept)) if kept else 0
+
     def retention_us(self, alias: str) -> int:
         """How long a row must be kept by time alone; FOREVER_US for tables, views, unbounded and pure ROWS windows."""
         return FOREVER_US if self.input(alias).time is None else self.windows.retention_us(alias)
+
+
+def _lateness_us(one: Input) -> int:
+    return one.relation.lateness_us if isinstance(one.relation, Stream) else 0
 
 
 @dataclass(frozen=True)
