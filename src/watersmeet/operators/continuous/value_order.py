@@ -17,7 +17,7 @@ def value_order(columns: Sequence[tuple[pa.Array, bool]]) -> Int64s:
     either way."""
     sortable = [_sortable(values, descending=descending) for values, descending in columns]
     table = pa.table([values for values, _ in sortable], names=[str(i) for i in range(len(sortable))])
-    by = [(str(i), direction, "at_end") for i, (_, direction) in enumerate(sortable)]
+    by = [(str(i), direction) for i, (_, direction) in enumerate(sortable)]  # NULLs come last unless said otherwise
     order: Int64s = pc.sort_indices(table, sort_keys=by).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return order
 
