@@ -28,10 +28,15 @@ def answer_order(data: pa.RecordBatch, keys: Sequence[SortKey]) -> Int64s:
 def value_order(columns: Sequence[tuple[pa.Array, bool, bool]]) -> Int64s:
     """Positions in the order of the columns, the first counting most; each with whether it descends, and whether its
     NULLs are first rather than last."""
-    sortable = [_sortable(values, descending=descending) for values, descending, _ in columns]
-    table = pa.table([values for values, _ in sortable], names=[str(i) for i in range(len(sortable))])
-    nulls = ["at_start" if first else "at_end" for *_, first in columns]
-    by = [(str(i), direction, where) for i, ((_, direction), where) in enumerate(zip(sortable, nulls, strict=True))]
+    keys: list[tuple[pa.Array, str]] = []
+    for values, descending, nulls_first in columns:
+        if (
+            values.null_count and nulls_first
+        ):  # older versions of Arrow have one place for the NULLs of all keys, the end
+            keys.append((pc.is_null(values), "descending"))
+        keys.append(_sortable(values, descending=descending))
+    table = pa.table([values for values, _ in keys], names=[str(i) for i in range(len(keys))])
+    by = [(str(i), direction) for i, (_, direction) in enumerate(keys)]
     order: Int64s = pc.sort_indices(table, sort_keys=by).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return order
 
