@@ -65,6 +65,11 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
     kind = format_written(statement)
     if is_provided(kind):  # who makes the rows knows what it can be told
         return
+    if not on_spark and kind not in (
+        None,
+        *SUFFIXES.values(),
+    ):  # that there is no such source is told when it is opened
+        return
     ours = OF_STREAMS if isinstance(statement, CreateStream) else OF_TABLES
     shared = [*ours, *_of(OF_FORMATS, kind), *(PACE if kind in (None, *FILES) else ())]
     sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
