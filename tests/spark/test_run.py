@@ -225,3 +225,16 @@ def test_what_cannot_start_is_told(
     with pytest.raises(kind, match=told) as failed:
         run(spark, SCRIPT.replace(*wrong))
     assert len(str(failed.value).splitlines()) <= 2
+
+
+@pytest.mark.soak
+def test_seven_queries_of_one_script_run_on_few_cores(spark: SparkSession, data: Path) -> None:
+    windows = range(1, 8)
+    sinks = [
+        f"CREATE SINK pairs{n} WITH (sink='parquet', path='out{n}') AS {JOIN.replace('1 SECOND', f'{n} SECONDS')};"
+        for n in windows
+    ]
+    ended = run(spark, STREAMS + "\n".join(sinks))
+    assert [one.job.name for one in ended] == [f"pairs{n}" for n in windows]
+    for n, sink in zip(windows, sinks, strict=True):
+        assert written(f"out{n}") == in_process(STREAMS + sink)

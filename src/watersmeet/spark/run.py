@@ -26,6 +26,7 @@ from watersmeet.spark.host import SparkHost, default_buckets
 from watersmeet.spark.progress import ANSWER, Batch, Tally
 from watersmeet.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.spark.sources import open_on_spark
+from watersmeet.spark.starting import start_in_turn
 
 POLL_SECONDS = 0.1
 OnBatch = Callable[["Running", Batch], None]
@@ -113,7 +114,7 @@ class SparkRun:
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
-        query = sink.start(df, self._trigger())
+        query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
         follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
         return Running(sink.job, query, sink.checkpoint)
 
