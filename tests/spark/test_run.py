@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from watersmeet.engine.local import LocalRun
 from watersmeet.engine.script import read_script
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
+from watersmeet.session import Session
+from watersmeet.spark.command import run_command
 from watersmeet.spark.run import Choices, QueryError, Running, SparkRun
 
 SECOND = 1_000_000
@@ -236,3 +238,29 @@ def test_what_cannot_start_is_told(
     with pytest.raises(kind, match=told) as failed:
         run(spark, SCRIPT.replace(*wrong))
     assert len(str(failed.value).splitlines()) <= 2
+
+
+@pytest.mark.soak
+def test_seven_queries_of_one_script_run_on_few_cores(spark: SparkSession, data: Path) -> None:
+    windows = range(1, 8)
+    sinks = [
+        f"CREATE SINK pairs{n} WITH (sink='parquet', path='out{n}') AS {JOIN.replace('1 SECOND', f'{n} SECONDS')};"
+        for n in windows
+    ]
+    ended = run(spark, STREAMS + "\n".join(sinks))
+    assert [one.job.name for one in ended] == [f"pairs{n}" for n in windows]
+    for n, sink in zip(windows, sinks, strict=True):
+        assert written(f"out{n}") == in_process(STREAMS + sink)
+
+
+def test_explain_in_a_script_is_told_and_not_run(
+    spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not run_command(spark, f"{STREAMS} EXPLAIN {JOIN};", NOW, quiet=True)
+    told = capsys.readouterr().out
+    assert "a new row of" in told
+    assert "on Spark: 2 buckets" in told
+    session = Session(spark)
+    session.stream("a", spark.read.parquet(str(data / "a")), time="ts")
+    lines = [row.plan for row in session.sql("EXPLAIN SELECT k FROM a WHERE k > 1").dataframe().collect()]
+    assert lines[:2] == ["select: a.k", "  read stream a"]

@@ -44,6 +44,8 @@ START: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.worker.reuse": "true",
+    # Where many queries start on few cores, workers are slow to say who they are.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -28,6 +28,7 @@ from watersmeet.spark.launch import is_connect
 from watersmeet.spark.progress import ANSWER, Batch, Tally
 from watersmeet.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.spark.sources import open_on_spark
+from watersmeet.spark.starting import start_in_turn
 from watersmeet.spark.workers import check_workers
 
 POLL_SECONDS = 0.1
@@ -163,7 +164,7 @@ class SparkRun:
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
-        query = sink.start(df, self._trigger())
+        query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
         follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
         return Running(sink.job, query, sink.checkpoint)
 
