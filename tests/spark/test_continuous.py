@@ -95,6 +95,10 @@ QUERIES = {
         "SELECT b.v > 0 AS up, COUNT(*) AS n, MIN(a.v) AS least, MAX(event_time()) AS newest "
         "FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY b.v > 0"
     ),
+    "the whole of a join, again and again": (
+        "SELECT RSTREAM b.v > 0 AS up, COUNT(*) AS n FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] "
+        "WHERE a.k = b.k AND a.v > b.v + 1 GROUP BY b.v > 0 EVERY 100 MILLISECONDS"
+    ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
 
