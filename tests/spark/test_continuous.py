@@ -95,6 +95,10 @@ QUERIES = {
         "SELECT b.v > 0 AS up, COUNT(*) AS n, MIN(a.v) AS least, MAX(event_time()) AS newest "
         "FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY b.v > 0"
     ),
+    "the whole of a join, again and again": (
+        "SELECT RSTREAM b.v > 0 AS up, COUNT(*) AS n FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] "
+        "WHERE a.k = b.k AND a.v > b.v + 1 GROUP BY b.v > 0 EVERY 100 MILLISECONDS"
+    ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
 
@@ -121,7 +125,7 @@ def reference_log(sql: str, sources: list[Source]) -> Sent:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_batch_frames_give_the_whole_log_in_order(spark, name):
-    sources = two_streams(60, 1)
+    sources = two_streams(60, 3)  # the last rows join no others, but the last snapshots are theirs
     session = Session(spark, buckets=3)
     for source in sources:
         session.stream(source.name, batch_frame(spark, source.table), time="ts")

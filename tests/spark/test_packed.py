@@ -152,7 +152,7 @@ def test_a_checkpoint_of_sparks_own_reader_is_refused(tmp_path):
 
 def test_what_runs_on_the_driver_loads_no_kernels():
     """Spark starts a Python process for every source of a query, and again for every start."""
-    code = "import sys, watersmeet.spark.packed_source, watersmeet.spark.end_source as e; print(sorted(sys.modules))"
+    code = "import sys, watersmeet.spark.packed_source; print(sorted(sys.modules))"
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     loaded = subprocess.run([sys.executable, "-c", code], env=found, check=True, capture_output=True, text=True).stdout
     assert not [name for name in ("numba", "watersmeet.engine", "watersmeet.operators") if f"'{name}'" in loaded]

@@ -91,6 +91,19 @@ def test_with_a_checkpoint_the_tail_waits_is_told_and_flushed_and_the_query_goes
     assert written() == in_process(text)
 
 
+def test_a_stream_that_sparks_own_reader_reads_is_answered_whole_as_well(
+    spark: SparkSession, here: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It cannot tell its end, so the query is started once more to tell it."""
+    for number in range(2):
+        add(here / "a", number, rows_of(20 * number, 20))
+    text = script(GROUPS, STREAMS.splitlines()[1].replace("time=", "packed='false', time="))
+    ended = run(spark, text)
+    assert written() == in_process(text)
+    assert (ended.metrics.rows_in, ended.metrics.waiting_by_stream) == (40, {})
+    assert "stream 'a' is read by Spark's own reader: files of the same millisecond come in any order" in caplog.text
+
+
 def test_twelve_files_of_one_moment_are_read_by_name_and_lose_no_row(spark: SparkSession, here: Path) -> None:
     """Written in another order than that of their names, which is that of their times."""
     for name in "abc":

@@ -27,8 +27,8 @@ from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.spark.archive import with_archive
 from watersmeet.spark.batch import bucket_answer, stateless_answer
-from watersmeet.spark.end_source import FORMAT as END_FORMAT
-from watersmeet.spark.end_source import EndOfInput
+from watersmeet.spark.end_source import end_source
+from watersmeet.spark.ending import Ending
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.job import SparkJob, stream_of
 from watersmeet.spark.join_job import JoinJob
@@ -51,12 +51,12 @@ def dataframe(
     buckets: int,
     observed: str = OBSERVED,
     run: OpenRun | None = None,
-    ending: str | None = None,
+    ending: Ending | None = None,
     *,
     is_first: bool = False,
 ) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
-    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` names a run
+    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
     (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
     the end from this one."""
     _refuse_idle(plan)
@@ -83,7 +83,7 @@ def dataframe(
     parts = [_packed(spark, job, name, source, ending if ends else None) for name, source in sources.items()]
     silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
     if silent and ends and any(streaming):
-        parts.append(_end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
+        parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
     packed = reduce(DataFrame.union, parts)
     grouped = packed.groupBy("bucket")
     if not any(streaming):
@@ -102,7 +102,7 @@ def in_stages(plan: Plan) -> Staged | None:
     return stage_joins(plan)
 
 
-def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: str | None) -> DataFrame:
+def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: Ending | None) -> DataFrame:
     """Every join as a DataFrame of its own, and those as the streams of the rest."""
     frames = {
         name: Following(dataframe(spark, join, buckets, f"{observed}{FIRST}{name}", ending=ending, is_first=True))
@@ -166,12 +166,6 @@ def streams_without_end(plan: Plan, buckets: int) -> list[str]:
     return silent if silent and SparkJob.of(plan, {}, buckets).waits else []
 
 
-def _end_source(spark: SparkSession, ending: str | None) -> DataFrame:
-    spark.dataSource.register(EndOfInput)
-    reader = spark.readStream.format(END_FORMAT)
-    return (reader if ending is None else reader.option("ending", ending)).load()
-
-
 def _refuse_idle(plan: Plan) -> None:
     for one in relations_below(plan.root):
         if isinstance(one, Stream) and one.arrival.idle_us is not None:
@@ -186,12 +180,12 @@ def _sources(plan: Plan) -> dict[str, Source]:
     return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
-def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: str | None) -> DataFrame:
+def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: Ending | None) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
     if isinstance(df, FileStream):
-        return packed_dataframe(spark, job, name, df, late_ms, ending)
+        return packed_dataframe(spark, job, name, df, late_ms, None if ending is None else ending.run)
     if isinstance(df, Following):
         df = df.df
     elif df.isStreaming:

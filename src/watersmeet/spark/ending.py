@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 # These stand for the number of an input where a packet holds no rows, beside needs.NEEDS.
@@ -17,9 +18,15 @@ NEWEST = -3
 _NEWEST = struct.Struct("<iq")
 
 
-def new_run() -> str:
-    """A name for a run that ends: what an earlier run told of its end does not count in it."""
-    return uuid4().hex[:12]
+@dataclass(frozen=True)
+class Ending:
+    """A run that ends. It has a name of its own: what an earlier run told of its end does not count in it.
+
+    checkpoint: given once all streams that cannot tell their end have come to it, so that it is told for them.
+    """
+
+    checkpoint: str | None = None
+    run: str = field(default_factory=lambda: uuid4().hex[:12])
 
 
 def end_to_bytes(run: str, streams: Iterable[int]) -> bytes:

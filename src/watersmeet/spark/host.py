@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.spark.archive import archived_answer, refuse_archive
 from watersmeet.spark.dataframe import OBSERVED, dataframe, in_stages, streams_without_end
-from watersmeet.spark.ending import new_run
+from watersmeet.spark.ending import Ending
 from watersmeet.spark.errors import friendly
 from watersmeet.spark.inputs import as_dataframe
 from watersmeet.spark.job import SparkJob
@@ -87,19 +88,20 @@ class SparkHost:
 
     def finish(self, plan: Plan, metrics: Metrics, write: Callable[[DataFrame], Any], checkpoint: str) -> None:
         """Take in what is left, then answer what waits: two runs where a stream cannot tell its end, else one."""
-        if "://" not in checkpoint and not is_checkpoint(checkpoint):
+        folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).absolute())
+        if "://" not in folder and not is_checkpoint(folder):
             raise SetupError(
                 f"{checkpoint} is not the checkpoint of a query that has started, so nothing waits there",
                 hint="give the checkpointLocation of the query that is to be finished",
             )
-        endings = [None, new_run()] if streams_without_end(plan, self.buckets) else [new_run()]
+        endings = [None, Ending(folder)] if streams_without_end(plan, self.buckets) else [Ending()]
         for ending in endings:
             df = self._dataframe(plan, metrics, None, ending, goes_on=ending is None)
             if not df.isStreaming:
                 raise UnsupportedError(
                     "the inputs are batch DataFrames, whose whole answer is given at once, so nothing waits"
                 )
-            writer = write(df).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            writer = write(df).option("checkpointLocation", folder).trigger(availableNow=True)
             with friendly():
                 writer.start().awaitTermination()
 
@@ -108,7 +110,7 @@ class SparkHost:
         plan: Plan,
         metrics: Metrics,
         run: OpenRun | None,
-        ending: str | None = None,
+        ending: Ending | None = None,
         *,
         goes_on: bool = False,
     ) -> DataFrame:

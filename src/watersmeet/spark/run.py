@@ -21,7 +21,7 @@ from watersmeet.spark import hot
 from watersmeet.spark.archive import follow
 from watersmeet.spark.checkpoint import Checkpoint, Owner
 from watersmeet.spark.dataframe import dataframe, streams_without_end
-from watersmeet.spark.ending import new_run
+from watersmeet.spark.ending import Ending
 from watersmeet.spark.errors import first_useful_line, ours_in
 from watersmeet.spark.host import SparkHost, default_buckets
 from watersmeet.spark.launch import is_connect
@@ -151,15 +151,15 @@ class SparkRun:
             return False
         open_ended = [pair for pair in zip(sinks, running, strict=True) if self._cannot_end(pair[0].job)]
         for sink, one in open_ended:
-            one.query = self._start(sink, new_run()).query
+            one.query = self._start(sink, Ending(sink.checkpoint)).query
         return bool(open_ended)
 
     def _cannot_end(self, job: Job) -> bool:
         return bool(streams_without_end(job.plan, self.buckets))
 
-    def _start(self, sink: SparkSink, ending: str | None = None) -> Running:
+    def _start(self, sink: SparkSink, ending: Ending | None = None) -> Running:
         if ending is None and self.choices.ends and not self._cannot_end(sink.job):
-            ending = new_run()
+            ending = Ending()
         df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
