@@ -212,6 +212,8 @@ def readable(path: Path, hint: str | None = None) -> Iterator[None]:
         raise SourceError(f"there is no file {path}") from None
     except PermissionError:
         raise SourceError(f"{path} may not be read: permission denied") from None
+    except SourceError as error:
+        raise SourceError(error.message, hint=error.hint or hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
         raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from watersmeet.engine.conform import check_columns
-from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named
+from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.engine.providers import is_provided
 from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
@@ -94,12 +94,24 @@ class _Input:
         self.options = {key: value for key, value in defaults.items() if key.lower() not in named} | passed
 
     def dataframe(self) -> DataFrame:
+        self.options = self._with_null_value()
         if self.kind in FILES:
             return self._files()
         reader = self._reader()
         if self.declared is not None and self.kind not in FIXED:
             reader = reader.schema(spark_schema(self.declared))
         return self._as_declared(reader.load(self.path) if self.path else reader.load())
+
+    def _with_null_value(self) -> dict[str, str]:
+        """The options as Spark's own reader takes them: it knows one word for NULL, beside the empty field."""
+        options = {key: value for key, value in self.options.items() if key.lower() != "null_values"}
+        words = null_values(self.given)
+        if len(words) > 1:
+            raise SourceError(
+                f"{self.name!r} is read by Spark's own reader, which knows one word for NULL, not {', '.join(words)}",
+                hint="name one of them; streams of CSV files of this machine may have several",
+            )
+        return options | ({"nullValue": words[0]} if words else {})
 
     def packed(self) -> FileStream | None:
         """The same input read without Spark's rows, where only options are set that this way has too."""

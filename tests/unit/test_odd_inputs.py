@@ -1,0 +1,73 @@
+"""Files and frames as they come from elsewhere: read, or refused with the column, the value and a way out."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+from watersmeet.engine.console import ConsoleSink
+from watersmeet.engine.local import LocalRun
+from watersmeet.engine.script import read_script
+
+AT = "2026-01-01 00:00:0"
+
+
+def answer(script: str) -> list[dict[str, object]]:
+    (job,) = read_script(script)
+    return pa.Table.from_batches(LocalRun(job.plan).batches(), schema=job.plan.output_schema).to_pylist()
+
+
+def failure(script: str) -> str:
+    with pytest.raises(wm.errors.WatersmeetError) as caught:
+        answer(script)
+    return str(caught.value)
+
+
+def csv(folder: Path, text: str) -> Path:
+    path = folder / "a.csv"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("oops", None),
+        ("2.0", "declare n DOUBLE, and CAST it in the query: CAST(n AS BIGINT)"),
+        ("NA", "null_values = 'NA' in WITH (…) reads it as NULL"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_column_row_and_way_out(
+    tmp_path: Path, value: str, hint: str | None
+) -> None:
+    path = csv(tmp_path, f"ts,s,n\n{AT}0,x,1\n{AT}1,x,{value}\n")
+    told = failure(f"CREATE STREAM a (n BIGINT, ts TIMESTAMP) WITH (path='{path}', time='ts'); SELECT n FROM a")
+    first = f"{path} cannot be read: column 'n' is BIGINT, but holds {value!r} in row 2 after the header"
+    assert told == first + (f"\nhint: {hint}" if hint else "")
+
+
+def test_a_time_that_is_none_is_told_with_its_row(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"{AT}0,1\nyesterday,2\n")
+    told = failure(
+        f"CREATE STREAM a (ts TIMESTAMP, n BIGINT) WITH (path='{path}', time='ts', header='false'); SELECT n FROM a"
+    )
+    assert "column 'ts' is TIMESTAMP, but holds 'yesterday' in row 2\n" in told
+
+
+def test_words_for_null_are_read_as_such_unless_they_are_in_quotes(tmp_path: Path) -> None:
+    path = csv(tmp_path, f'ts,n,s\n{AT}0,1,NA\n{AT}1,NA,"NA"\n{AT}2,-,\n')
+    rows = answer(f"CREATE STREAM a WITH (path='{path}', time='ts', null_values='NA, -'); SELECT n + 1 AS m, s FROM a")
+    assert rows == [{"m": 2, "s": None}, {"m": None, "s": "NA"}, {"m": None, "s": None}]
+
+
+def test_the_console_prints_no_names_of_columns_before_a_failure() -> None:
+    out = io.StringIO()
+    console = ConsoleSink(pa.schema([("n", pa.int64())]), out)
+    console.abort()
+    assert out.getvalue() == ""
+    console.close()
+    assert out.getvalue() == "n\n"
