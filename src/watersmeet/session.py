@@ -84,20 +84,24 @@ class Session:
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
         """
+        from watersmeet.engine.time_column import check_time_column
+
         said = _parsed(
             name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
         )
+        time = _column_named(name, time)
         schema, source, rows = self._host.opened(data, name, said.get("rounding", "error"))
+        check_time_column(name, time, schema, source, data)
         stream = Stream(
             name,
             schema,
-            _column_named(name, time),
+            time,
             said.get("lateness", 0),
             source,
             arrival=arrival_of(said),
             rounding=said.get("rounding", "error"),
         )
-        known = _measured(data, time, rows) if rate is None else Statistics(_rate(name, rate), rows)
+        known = _measured(data, stream.time, rows) if rate is None else Statistics(_rate(name, rate), rows)
         self.catalog.add(replace(stream, statistics=replace(known, distinct=dict(distinct or {}))))
 
     def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:

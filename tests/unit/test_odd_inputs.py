@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -71,3 +72,50 @@ def test_the_console_prints_no_names_of_columns_before_a_failure() -> None:
     assert out.getvalue() == ""
     console.close()
     assert out.getvalue() == "n\n"
+
+
+@pytest.mark.parametrize(("mark", "written"), [(";", ";"), ("|", "|"), ("\t", "\\t")])
+@pytest.mark.parametrize("columns", ["", " (ts TIMESTAMP, n BIGINT)"])
+def test_a_file_with_another_delimiter_is_told_so(tmp_path: Path, mark: str, written: str, columns: str) -> None:
+    path = csv(tmp_path, f"ts{mark}n\n{AT}0{mark}1\n")
+    told = failure(f"CREATE STREAM a{columns} WITH (path='{path}', time='ts'); SELECT n FROM a")
+    assert f"say delimiter = '{written}'" in told
+    options = f"path='{path}', time='ts', delimiter='{written}'"
+    assert answer(f"CREATE STREAM a{columns} WITH ({options}); SELECT n FROM a") == [{"n": 1}]
+
+
+def test_columns_are_named_in_any_case(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"Ts,n\n{AT}0,1\n")
+    options = f"path='{path}', time='TS', distinct='N: 5'"
+    assert answer(f"CREATE STREAM a WITH ({options}); SELECT n FROM a") == [{"n": 1}]
+    session = wm.Session()
+    session.stream("a", str(path), time="ts", distinct={"N": 5})
+    assert session.catalog.find("a").statistics.distinct == {"n": 5}
+    assert session.sql("SELECT n FROM a").to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "told"),
+    [
+        (f"{AT}0", "yesterday", "'yesterday' in row 2 after the header\n"),
+        (f"{AT}0Z", "yesterday", "'yesterday' in row 2 after the header\n"),
+        (f"{AT}0Z", f"{AT}1", f"'{AT}1' in row 2 after the header, without a zone\n"),
+    ],
+)
+def test_what_makes_an_event_time_text_is_told(tmp_path: Path, good: str, bad: str, told: str) -> None:
+    path = csv(tmp_path, f"ts,n\n{good},1\n{bad},2\n")
+    assert told in failure(f"CREATE STREAM a WITH (path='{path}', time='ts'); SELECT n FROM a")
+    with pytest.raises(wm.errors.CatalogError, match="was taken for text"):
+        wm.Session().stream("a", str(path), time="ts")
+
+
+@pytest.mark.parametrize("name", ["ts", None])
+def test_times_in_the_index_of_a_frame_are_told_how_to_become_a_column(name: str | None) -> None:
+    frame = pd.DataFrame({"n": [1]}, index=pd.DatetimeIndex([f"{AT}0"], name=name))
+    session = wm.Session()
+    with pytest.raises(wm.errors.CatalogError, match="reset_index"):
+        session.stream("a", frame, time="ts")
+    session.stream("a", frame.rename_axis("ts").reset_index(), time="ts")
+    with pytest.raises(wm.errors.CatalogError) as caught:
+        session.stream("A", frame.rename_axis("ts").reset_index(), time="ts")
+    assert "drop" not in str(caught.value)

@@ -13,9 +13,9 @@ from watersmeet.errors import SourceError
 from watersmeet.model.types import sql_type
 
 NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\n"})
-_DELIMITERS = ";\t|"
 _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
 _QUOTED = re.compile(r"'(.*)'", re.DOTALL)
+_ZONE = re.compile(r"expected (no|a) zone offset")
 _LONGEST = 60
 # The values of one column of a file as text, in pieces.
 Values = Callable[[str], Iterator[pa.Array]]
@@ -32,12 +32,13 @@ def told(
     quoted = _QUOTED.search(found[3])
     if quoted is None:
         return None
-    value, zone = quoted[1], "zone offset" in found[3]
+    value, zone = quoted[1], _ZONE.search(found[3])
     row = _row_of(value, values(column.name))
+    which = "" if zone is None else f", with{'' if zone[1] == 'no' else 'out'} a zone"
     where = "" if row is None else f" in row {row:,}{' after the header' if header else ''}"
     shown = value if len(value) <= _LONGEST else value[:_LONGEST] + "…"
     return SourceError(
-        f"{path} cannot be read: column {column.name!r} is {sql_type(column.type)}, but holds {shown!r}{where}",
+        f"{path} cannot be read: column {column.name!r} is {sql_type(column.type)}, but holds {shown!r}{where}{which}",
         hint=_zones(column) if zone else _way_out(value, column),
     )
 
@@ -72,12 +73,3 @@ def _is_number(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def delimiter_hint(names: list[str]) -> str | None:
-    """What to say of a file that seems to have one column because another delimiter separates them."""
-    mark = next((mark for mark in _DELIMITERS if len(names) == 1 and mark in names[0]), None)
-    if mark is None:
-        return None
-    written = "\\t" if mark == "\t" else mark
-    return f"it has one column, {names[0]!r}: say delimiter = '{written}' in the WITH (…) of a CREATE"

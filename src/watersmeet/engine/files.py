@@ -63,6 +63,25 @@ class FileSource:
         else:
             check_columns(found, _untyped(self.schema, found), self.name, str(path))
 
+    def misread_as_time(self, column: str) -> str | None:
+        """What is found where a column that was taken for text is read as times; None if that cannot be told."""
+        if self.declared or self.format.has_footer:
+            return None
+        zoned = self._misread(column, "UTC")
+        plain = self._misread(column, None)
+        return zoned if plain is None or (zoned is not None and "a zone" in plain) else plain
+
+    def _misread(self, column: str, zone: str | None) -> str | None:
+        """What the first rows, from which types are guessed, have that is no time with or without a zone."""
+        index = self.schema.get_field_index(column)
+        as_time = self.schema.set(index, self.schema.field(index).with_type(pa.timestamp("us", tz=zone)))
+        try:
+            with readable(self.paths[0]):
+                next(iter(self.format.read(self.paths[0], as_time, as_time, 1, only=column)), None)
+        except SourceError as error:
+            return error.message
+        return None
+
     @property
     def hint(self) -> str | None:
         guessed = not self.declared and not self.format.has_footer

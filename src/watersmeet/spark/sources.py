@@ -18,6 +18,7 @@ from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named, null_valu
 from watersmeet.engine.providers import is_provided
 from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.model.names import column_named
 from watersmeet.model.types import is_instant
 from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.inputs import check_types_told
@@ -152,10 +153,11 @@ class _Input:
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
-        if not self.streaming or self.time not in df.columns or df.schema[self.time].dataType != TimestampNTZType():
+        time = column_named(self.time or "", df.columns)
+        if not self.streaming or time is None or df.schema[time].dataType != TimestampNTZType():
             return df
-        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', `{self.time}`)"
-        return df.withColumn(self.time, F.expr(f"timestamp_micros({since})"))
+        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', `{time}`)"
+        return df.withColumn(time, F.expr(f"timestamp_micros({since})"))
 
     def _files(self) -> DataFrame:
         if not self.path:
