@@ -178,6 +178,7 @@ class Query:
         from watersmeet.engine.host import LocalHost
         from watersmeet.engine.metrics import Metrics
 
+        _check_batch_rows(batch_rows)
         self._metrics = Metrics()
         if on_late_rows is None:
             return self._host.batches(self.plan, batch_rows, self._metrics)
@@ -270,6 +271,7 @@ class Explanation(Query):
         return pa.schema([pa.field("plan", pa.string())])
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
+        _check_batch_rows(batch_rows)
         return iter(self._lines().to_batches(max_chunksize=batch_rows))
 
     def final(self) -> pa.Table:
@@ -298,6 +300,13 @@ def _zone(name: object) -> str:
     except ValueError as error:
         message, _, hint = str(error).partition("; ")
         raise OptionError(f"timezone: {message}", hint=hint or None) from None
+
+
+def _check_batch_rows(batch_rows: object) -> None:
+    if not isinstance(batch_rows, int) or batch_rows < 1:
+        raise OptionError(
+            f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
+        )
 
 
 def _column_named(name: str, time: object) -> str:

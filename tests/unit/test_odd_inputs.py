@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
@@ -119,3 +121,30 @@ def test_times_in_the_index_of_a_frame_are_told_how_to_become_a_column(name: str
     with pytest.raises(wm.errors.CatalogError) as caught:
         session.stream("A", frame.rename_axis("ts").reset_index(), time="ts")
     assert "drop" not in str(caught.value)
+
+
+def test_two_columns_of_one_name_in_a_frame_are_named() -> None:
+    frame = pd.DataFrame([[1, 2, pd.Timestamp(f"{AT}0")]], columns=["a", "a", "ts"])
+    with pytest.raises(wm.errors.SourceError, match="has two columns named 'a'"):
+        wm.Session().stream("a", frame, time="ts")
+
+
+@pytest.mark.parametrize("batch_rows", [0, -1, 1.5, None])
+def test_batches_have_at_least_a_row(batch_rows: Any) -> None:
+    session = wm.Session()
+    session.stream("a", pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])}), time="ts")
+    for text in ("SELECT n FROM a", "EXPLAIN SELECT n FROM a"):
+        with pytest.raises(wm.errors.OptionError, match="1 or more"):
+            session.sql(text).to_arrow(batch_rows=batch_rows)
+
+
+@pytest.mark.parametrize("source", ["", "source='parquet', "])
+def test_data_in_subfolders_is_told_how_to_be_read(tmp_path: Path, source: str) -> None:
+    for month in (1, 2):
+        folder = tmp_path / f"month={month}"
+        folder.mkdir()
+        pa_parquet.write_table(pa.table({"ts": pa.array([month], pa.timestamp("us"))}), folder / "x.parquet")
+    told = failure(f"CREATE STREAM a WITH ({source}path='{tmp_path}', time='ts'); SELECT * FROM a")
+    assert f"its subfolders do: say path = '{tmp_path}/**/*.parquet'" in told
+    rows = answer(f"CREATE STREAM a WITH ({source}path='{tmp_path}/**/*.parquet', time='ts'); SELECT * FROM a")
+    assert len(rows) == 2

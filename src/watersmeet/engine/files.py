@@ -189,11 +189,29 @@ def find_files(path: str, kind: str | None) -> list[Path]:
     visible = sorted(p for p in found if not p.name.startswith((".", "_")))
     wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
     if not wanted:
-        raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file")
+        raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
     kinds = sorted({_suffix_kind(p) or "" for p in wanted})
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
+
+
+def subfolder_hint(path: str, kind: str | None) -> str | None:
+    """What to say of a folder whose data lies further down, as in month=01/x.parquet."""
+    target = Path(path).expanduser()
+    files = target.rglob("*") if target.is_dir() else iter(())
+    found = next((one for one in files if _is_below(one, target, kind)), None)
+    if found is None:
+        return None
+    pattern = Path(path) / "**" / f"*{found.suffix}"
+    return f"its subfolders do: say path = '{pattern}'; what the folders' names tell is no column"
+
+
+def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
+    """Whether this is a data file in a subfolder that readers look into."""
+    inner, found = file.relative_to(folder).parts, _suffix_kind(file)
+    hidden = any(part.startswith((".", "_")) for part in inner)
+    return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
 
 
 def _kind_of(first: Path, path: str) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from watersmeet.engine.conform import check_columns
+from watersmeet.engine.files import subfolder_hint
 from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.engine.providers import is_provided
 from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
@@ -123,10 +124,18 @@ class _Input:
                 raise refuse(self.name, self.path)
             return None
         readable_path(self.path, need=self.declared is None)
+        self._refuse_subfolders(self.path)
         limit = self._option("maxfilespertrigger")
         path = str(Path(self.path).expanduser().absolute())
         format_ = format_named(self.written, self.given)
         return FileStream(path, int(limit) if limit else None, format=format_)
+
+    def _refuse_subfolders(self, path: str) -> None:
+        """Files are looked for in the folder itself, so a stream of one that has only subfolders would stay empty."""
+        hint = subfolder_hint(path, self.kind)
+        target = Path(path).expanduser()
+        if hint is not None and not any(p.is_file() and p.name[0] not in "._" for p in target.iterdir()):
+            raise SourceError(f"{path} holds no {self.kind} file", hint=hint)
 
     def columns_of(self, files: FileStream) -> pa.Schema:
         if self.declared is None:
@@ -259,7 +268,8 @@ def kind_of(name: str, path: str | None) -> str:
         if suffixes and suffixes[-1] in SUFFIXES:
             return "tsv" if suffixes[-1] == ".tsv" else SUFFIXES[suffixes[-1]]
     raise SourceError(
-        f"the format of {path} is not clear from its name", hint="add source = 'parquet', 'csv' or 'json'"
+        f"the format of {path} is not clear from its name",
+        hint=subfolder_hint(path, None) or "add source = 'parquet', 'csv' or 'json'",
     )
 
 
