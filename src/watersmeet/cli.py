@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from enum import StrEnum
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from watersmeet.engine.script import Job
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+PIPE_CLOSED = 141  # as of a process that SIGPIPE ended
 
 app = typer.Typer(
     name="watersmeet",
@@ -428,7 +430,8 @@ def _fail(text: str, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up."""
+    """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up;
+    141: who read the output, such as head, wanted no more, and the run ended there."""
     warnings.showwarning = _show_warning
     try:
         app()
@@ -436,3 +439,8 @@ def main() -> None:
         _fail(str(error), BAD_INPUT)
     except WatersmeetError as error:
         _fail(str(error), FAILED)
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):  # which the command line takes for any failure
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to be written goes nowhere
+        raise SystemExit(PIPE_CLOSED) from None

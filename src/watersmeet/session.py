@@ -84,20 +84,24 @@ class Session:
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
         """
+        from watersmeet.engine.time_column import check_time_column
+
         said = _parsed(
             name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
         )
+        time = _column_named(name, time)
         schema, source, rows = self._host.opened(data, name, said.get("rounding", "error"))
+        check_time_column(name, time, schema, source, data)
         stream = Stream(
             name,
             schema,
-            _column_named(name, time),
+            time,
             said.get("lateness", 0),
             source,
             arrival=arrival_of(said),
             rounding=said.get("rounding", "error"),
         )
-        known = _measured(data, time, rows) if rate is None else Statistics(_rate(name, rate), rows)
+        known = _measured(data, stream.time, rows) if rate is None else Statistics(_rate(name, rate), rows)
         self.catalog.add(replace(stream, statistics=replace(known, distinct=dict(distinct or {}))))
 
     def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
@@ -174,6 +178,7 @@ class Query:
         from watersmeet.engine.host import LocalHost
         from watersmeet.engine.metrics import Metrics
 
+        _check_batch_rows(batch_rows)
         self._metrics = Metrics()
         if on_late_rows is None:
             return self._host.batches(self.plan, batch_rows, self._metrics)
@@ -266,6 +271,7 @@ class Explanation(Query):
         return pa.schema([pa.field("plan", pa.string())])
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
+        _check_batch_rows(batch_rows)
         return iter(self._lines().to_batches(max_chunksize=batch_rows))
 
     def final(self) -> pa.Table:
@@ -294,6 +300,13 @@ def _zone(name: object) -> str:
     except ValueError as error:
         message, _, hint = str(error).partition("; ")
         raise OptionError(f"timezone: {message}", hint=hint or None) from None
+
+
+def _check_batch_rows(batch_rows: object) -> None:
+    if not isinstance(batch_rows, int) or batch_rows < 1:
+        raise OptionError(
+            f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
+        )
 
 
 def _column_named(name: str, time: object) -> str:

@@ -315,6 +315,8 @@ def test_an_answer_over_rows_of_which_some_were_late_is_checked_over_the_others(
     asked = local_query("SELECT v FROM a WHERE v > 0", timeline("a: 1@5 2@1 3@4 4@6", a="1 second"))
     report = wm.check(asked)
     assert (report.equal, dict(report.rows_in), report.rows) == (True, {"a": 3}, 3)
+    assert report.late == {"a": 1}
+    assert "Late rows are in neither answer (1 of a)" in str(report)
 
 
 def test_columns_that_differ_only_in_case_are_left_to_the_reference() -> None:

@@ -191,6 +191,30 @@ def started(data: Path, script: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def test_a_reader_that_wants_no_more_ends_the_run_without_a_word(data: Path) -> None:
+    times = pa.array([k * SECOND for k in range(50_000)], pa.timestamp("us"))
+    pa_parquet.write_table(pa.table({"k": pa.array(range(50_000), pa.int64()), "ts": times}), "long.parquet")
+    (data / "script.sql").write_text("CREATE STREAM a WITH (path='long.parquet', time='ts'); SELECT * FROM a;")
+    source = Path(cli.__file__).parents[1]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "watersmeet", "run", "script.sql", "--engine", "local"],
+        cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert running.stdout is not None
+    assert running.stderr is not None
+    assert running.stdout.readline() == b"k\tts\n"
+    running.stdout.close()
+    told = running.stderr.read()
+    assert (running.wait(60), told) == (cli.PIPE_CLOSED, b"")
+
+
+def test_the_summary_of_a_final_answer_counts_its_rows(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(STREAMS + "SELECT COUNT(*) AS n FROM a [RANGE 3 SECONDS];", "--final") == 0
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 2
+    assert "a final answer of 1 rows after " in told.err
+
+
 def wait_for_output(data: Path) -> None:
     for _ in range(600):
         if any(p.stat().st_size > 1000 for p in data.glob(".out.csv*")):

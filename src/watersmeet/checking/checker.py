@@ -44,9 +44,10 @@ def check(
     given, late = _run(query.over(tables), run)
     tables = without(tables, late)
     try:
-        return _compared(query.plan, tables, given, DuckDB(query.plan, tables), None, on_progress)
+        report = _compared(query.plan, tables, given, DuckDB(query.plan, tables), None, on_progress)
     except InexpressibleError as error:
-        return _compared(query.plan, tables, given, Reference(query.plan, tables), str(error), on_progress)
+        report = _compared(query.plan, tables, given, Reference(query.plan, tables), str(error), on_progress)
+    return replace(report, late={name: sum(map(len, rows)) for name, rows in late.items()})
 
 
 def _run(query: Query, run: Callable[[Query], pa.Table] | None) -> tuple[pa.Table, dict[str, list[Positions]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from textwrap import fill
 from typing import Any, TextIO
@@ -31,6 +31,7 @@ class Difference:
 class Report:
     """`by` recomputed the answer at `instants` instants; `rows` rows were compared. `instead` says why DuckDB was not
     asked, if it was not. At `settled` instants the reference decided, because DuckDB's floating sums were too far off.
+    `late` rows, by stream, came too late: the engine dropped them, and they are not among `rows_in`.
     """
 
     by: str
@@ -40,6 +41,7 @@ class Report:
     instead: str | None = None
     settled: int = 0
     difference: Difference | None = None
+    late: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -64,6 +66,12 @@ def _sentences(report: Report) -> list[str]:
     inputs = ", ".join(f"{rows:,} of {name}" for name, rows in report.rows_in.items())
     asked = f"recomputed by {report.by} over the rows ({inputs})"
     told = [_verdict(report, asked)]
+    if report.late:
+        came = ", ".join(f"{rows:,} of {name}" for name, rows in report.late.items())
+        told.append(
+            f"Late rows are in neither answer ({came}): a larger lateness, or no read = 'arrival' where rows are at "
+            f"hand, would keep them."
+        )
     if report.instead is not None:
         told.append(f"DuckDB was not used because of {report.instead}.")
     if report.settled:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.model.catalog import Relation, Stream
+from watersmeet.model.names import columns_hint
 from watersmeet.model.time import ROUND_DOWN, cast_intervals, cast_timestamps
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 
@@ -80,7 +81,7 @@ def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str) ->
         if index < 0:
             raise SourceError(
                 f"{name!r} is declared with a column {field.name!r}, but {where} has none",
-                hint=f"its columns are {', '.join(found.names)}",
+                hint=columns_hint(found.names),
             )
         kind = found.field(index).type
         if not fits(kind, field.type):

@@ -21,8 +21,7 @@ class ConsoleSink:
         self._seen = 0
         self._pending: list[list[str]] = []
         self._as_table = out.isatty()
-        if not self._as_table:
-            self._print(schema.names)
+        self._begun = self._as_table  # the names of the columns wait for the first rows: a run may fail before
 
     def write(self, batch: pa.RecordBatch) -> None:
         room = batch.num_rows if self._limit is None else max(0, self._limit - self._seen)
@@ -33,17 +32,20 @@ class ConsoleSink:
             if len(self._pending) >= TABLE_ROWS:
                 self._draw()
         else:
+            self._begin()
             for row in rows:
                 self._print(row)
         self._out.flush()
 
     def flush(self) -> None:
         """Show the rows that are held back to be drawn together."""
+        self._begin()
         if self._as_table and self._pending:
             self._draw()
-            self._out.flush()
+        self._out.flush()
 
     def close(self) -> None:
+        self._begin()
         if self._as_table:
             self._draw()
         hidden = 0 if self._limit is None else self._seen - self._limit
@@ -53,6 +55,11 @@ class ConsoleSink:
 
     def abort(self) -> None:
         self._pending.clear()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._print(self._schema.names)
 
     def _print(self, cells: list[str]) -> None:
         self._out.write("\t".join(cells) + "\n")

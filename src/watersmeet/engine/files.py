@@ -63,6 +63,25 @@ class FileSource:
         else:
             check_columns(found, _untyped(self.schema, found), self.name, str(path))
 
+    def misread_as_time(self, column: str) -> str | None:
+        """What is found where a column that was taken for text is read as times; None if that cannot be told."""
+        if self.declared or self.format.has_footer:
+            return None
+        zoned = self._misread(column, "UTC")
+        plain = self._misread(column, None)
+        return zoned if plain is None or (zoned is not None and "a zone" in plain) else plain
+
+    def _misread(self, column: str, zone: str | None) -> str | None:
+        """What the first rows, from which types are guessed, have that is no time with or without a zone."""
+        index = self.schema.get_field_index(column)
+        as_time = self.schema.set(index, self.schema.field(index).with_type(pa.timestamp("us", tz=zone)))
+        try:
+            with readable(self.paths[0]):
+                next(iter(self.format.read(self.paths[0], as_time, as_time, 1, only=column)), None)
+        except SourceError as error:
+            return error.message
+        return None
+
     @property
     def hint(self) -> str | None:
         guessed = not self.declared and not self.format.has_footer
@@ -170,11 +189,29 @@ def find_files(path: str, kind: str | None) -> list[Path]:
     visible = sorted(p for p in found if not p.name.startswith((".", "_")))
     wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
     if not wanted:
-        raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file")
+        raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
     kinds = sorted({_suffix_kind(p) or "" for p in wanted})
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
+
+
+def subfolder_hint(path: str, kind: str | None) -> str | None:
+    """What to say of a folder whose data lies further down, as in month=01/x.parquet."""
+    target = Path(path).expanduser()
+    files = target.rglob("*") if target.is_dir() else iter(())
+    found = next((one for one in files if _is_below(one, target, kind)), None)
+    if found is None:
+        return None
+    pattern = Path(path) / "**" / f"*{found.suffix}"
+    return f"its subfolders do: say path = '{pattern}'; what the folders' names tell is no column"
+
+
+def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
+    """Whether this is a data file in a subfolder that readers look into."""
+    inner, found = file.relative_to(folder).parts, _suffix_kind(file)
+    hidden = any(part.startswith((".", "_")) for part in inner)
+    return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
 
 
 def _kind_of(first: Path, path: str) -> str:
@@ -212,6 +249,8 @@ def readable(path: Path, hint: str | None = None) -> Iterator[None]:
         raise SourceError(f"there is no file {path}") from None
     except PermissionError:
         raise SourceError(f"{path} may not be read: permission denied") from None
+    except SourceError as error:
+        raise SourceError(error.message, hint=error.hint or hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
         raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

@@ -12,6 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
 
+from watersmeet.engine import csv_errors
 from watersmeet.errors import SourceError
 
 SUFFIXES = {
@@ -73,12 +74,13 @@ class Parquet:
 
 @dataclass(frozen=True)
 class Csv:
-    """Comma-separated values. An empty field without quotes is NULL, `""` is the empty text."""
+    """Comma-separated values. An empty field or one of `null_values` without quotes is NULL, `""` is the empty text."""
 
     delimiter: str = ","
     header: bool = True
     kind: str = "csv"
     has_footer: bool = False
+    null_values: tuple[str, ...] = ()
 
     def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
@@ -100,8 +102,22 @@ class Csv:
     ) -> Iterator[pa.RecordBatch]:
         columns = [wanted.field(only)] if only else wanted
         types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in columns}
-        with self._open(path, wanted, types) as reader:
-            yield from reader
+        try:
+            with self._open(path, wanted, types) as reader:
+                yield from reader
+        except pa.ArrowInvalid as error:
+            names = found.names if self.header else wanted.names
+            raise (
+                csv_errors.told(
+                    error, path, wanted, names, lambda one: self._text(path, wanted, one), header=self.header
+                )
+                or error
+            ) from None
+
+    def _text(self, path: Path, wanted: pa.Schema, column: str) -> Iterator[pa.Array]:
+        """The values of a column as they are written."""
+        with self._open(path, wanted, {column: pa.string()}) as reader:
+            yield from (batch.column(0) for batch in reader)
 
     def _open(
         self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
@@ -116,7 +132,7 @@ class Csv:
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict(types) if types else None,
                 include_columns=list(types) if types else None,
-                null_values=[""],
+                null_values=["", *self.null_values],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
@@ -168,7 +184,7 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
             return Parquet()
         case "csv":
             default = "\t" if kind == "tsv" else ","
-            return Csv(delimiter=_delimiter(given, default), header=_flag(given, "header", True))
+            return Csv(_delimiter(given, default), _flag(given, "header", True), null_values=null_values(given))
         case "json":
             return Json()
     raise SourceError(
@@ -181,6 +197,12 @@ def _delimiter(options: Mapping[str, str], default: str) -> str:
     if len(written) != 1:
         raise SourceError(f"delimiter = {written!r} must be one character, for example ';' or '\\t'")
     return written
+
+
+def null_values(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The words that stand for NULL beside the empty field: `null_values = 'NA, -'`."""
+    words = [word.strip() for word in options.get("null_values", "").split(",")]
+    return tuple(word for word in words if word)
 
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:

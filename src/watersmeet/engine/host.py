@@ -104,7 +104,10 @@ class LocalHost:
         run = LocalRun(plan)
         run.metrics = metrics
         answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
-        return answer if plan.kind == "rows" else final_answer(answer, plan, run.last_event_us)
+        if plan.kind != "rows":
+            answer = final_answer(answer, plan, run.last_event_us)
+            metrics.final_rows = answer.num_rows
+        return answer
 
     def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
         raise _no_dataframes()

@@ -11,7 +11,7 @@ from watersmeet.model.time import BEGINNING_US
 _OPTIONAL = (
     "shed_by_stream", "queue_shed_rows", "archived_rows", "archived_bytes", "lost_between", "recall_is_estimate",
     "switches", "work", "delays", "buckets", "cold_because", "late_by_stream", "late_by_us", "future_rows",
-    "waiting_by_stream", "waiting_until_us",
+    "waiting_by_stream", "waiting_until_us", "final_rows",
 )  # fmt: skip
 
 
@@ -100,7 +100,8 @@ class Metrics(Recall):
     are those that share a memory on Spark, by their number in the state. `cold_because` says why operators were not
     kept warm between batches, if something was wrong with the folder for that.
     `late_by_us` says on Spark how far each stream's latest row came behind the watermark. `waiting_by_stream` are rows
-    that wait for the watermark to pass them, which it has once it is beyond `waiting_until_us`.
+    that wait for the watermark to pass them, which it has once it is beyond `waiting_until_us`. `final_rows` are those
+    of an answer at the end of the input, of which `results` are then the changes.
     """
 
     rows_in: int = 0
@@ -120,6 +121,7 @@ class Metrics(Recall):
     archived_rows: int = 0
     archived_bytes: int = 0
     results: int = 0
+    final_rows: int | None = None
     lost_results: int | None = 0
     lost_between: tuple[int, int] | None = None
     recall_is_estimate: bool = False

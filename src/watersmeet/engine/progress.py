@@ -39,8 +39,11 @@ def progress_on(out: TextIO, *, live: bool) -> Progress:
 def describe(metrics: Metrics, seconds: float) -> str:
     """What a run did, for its last line."""
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
+    results = f"{metrics.results:,} results"
+    if metrics.final_rows is not None:
+        results = f"a final answer of {metrics.final_rows:,} rows after {metrics.results:,} changes"
     return (
-        f"{metrics.rows_in:,} rows in{late(metrics, '{:,}'.format)}, {metrics.results:,} results, {rate:,.0f} rows/s, "
+        f"{metrics.rows_in:,} rows in{late(metrics, '{:,}'.format)}, {results}, {rate:,.0f} rows/s, "
         f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}, "
         f"{metrics.window_rows:,} rows in windows{losses(metrics)}"
     )

@@ -38,7 +38,9 @@ def run_job(
             batches = run.batches()
             if final and plan.kind == "changes":
                 log = pa.Table.from_batches(batches, schema=plan.output_schema)
-                batches = iter(final_answer(log, plan, run.last_event_us).to_batches())
+                answer = final_answer(log, plan, run.last_event_us)
+                run.metrics.final_rows = answer.num_rows
+                batches = iter(answer.to_batches())
             for batch in batches:
                 sink.write(batch)
             sink.close()

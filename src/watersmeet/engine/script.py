@@ -12,6 +12,7 @@ from watersmeet.engine.host import Explaining
 from watersmeet.engine.sink_options import check_sink_options
 from watersmeet.engine.source_options import check_source_options
 from watersmeet.engine.sources import source_from_options
+from watersmeet.engine.time_column import check_time_column
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
@@ -113,12 +114,13 @@ def declare(
 def _relation(statement: CreateStream | CreateTable, opened: Opened, text: str) -> Stream | Table:
     schema, source, rows = opened
     distinct = _hint(statement, "distinct", parse_distinct, text) or {}
-    statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, _as_declared(distinct, schema))
+    statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct)
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     rounding = said["rounding"] or "error"
     if isinstance(statement, CreateTable):
         return Table(statement.name, schema, source, statement.options, statistics, rounding)
     time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
+    check_time_column(statement.name, time, schema, source)
     return Stream(
         statement.name, schema, time, lateness_us, source, statement.options, statistics, arrival_of(said), rounding
     )
@@ -145,12 +147,6 @@ def _hint(statement: CreateStream | CreateTable, name: str, parse: Callable[[str
     except ValueError as error:
         span = next(s.span for s in statement.settings if s.name.lower() == name)
         raise OptionError(f"{name}: {error}", sql=text, span=span) from None
-
-
-def _as_declared(distinct: Mapping[str, float], schema: pa.Schema) -> dict[str, float]:
-    """By the columns' own names, which are written in any case."""
-    names = {name.lower(): name for name in schema.names}
-    return {names.get(column.lower(), column): count for column, count in distinct.items()}
 
 
 def _option(statement: CreateStream | CreateTable, name: str) -> str | None:

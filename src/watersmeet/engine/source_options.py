@@ -14,7 +14,7 @@ from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
 OF_TABLES = frozenset({"source", "path", "rate", "distinct", "rounding", "packed"})
 OF_STREAMS = OF_TABLES | {"time", *PARSERS}
 # What both hosts read of a format.
-OF_FORMATS = {"csv": ("delimiter", "sep", "header")}
+OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
 # Spark's own, by format as Spark documents them. They go on to its reader.
 ANY_FILE = (
     "ignoreCorruptFiles", "ignoreMissingFiles", "pathGlobFilter", "recursiveFileLookup", "modifiedBefore",

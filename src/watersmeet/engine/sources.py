@@ -144,7 +144,13 @@ def _of_table(table: pa.Table, name: str) -> TableSource:
 def _from_pandas(frame: Any, name: str) -> pa.Table:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, AttributeError, TypeError) as error:
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        columns = getattr(frame, "columns", None)
+        if columns is not None and not columns.is_unique:
+            twice = columns[columns.duplicated()][0]
+            raise SourceError(
+                f"the pandas data of stream {name} has two columns named {twice!r}", hint="rename one of them"
+            ) from None
         raise SourceError(f"the pandas data of stream {name} cannot become columns: {_first_line(error)}") from None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError
 from watersmeet.model.arrival import Arrival
+from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.zones import entering_schema
 
 
@@ -45,19 +46,20 @@ class Stream:
     rounding: str = "error"
 
     def __post_init__(self) -> None:
-        index = self.schema.get_field_index(self.time)
-        if index < 0:
+        time = column_named(self.time, self.schema.names)
+        if time is None:
             raise CatalogError(
                 f"stream {self.name!r} has no column {self.time!r} to take its event time from",
-                hint=f"its columns are {', '.join(self.schema.names)}",
+                hint=columns_hint(self.schema.names),
             )
-        kind = self.schema.field(index).type
+        object.__setattr__(self, "time", time)
+        kind = self.schema.field(time).type
         if not pa.types.is_timestamp(kind):
             raise CatalogError(
-                f"the event time {self.time!r} of stream {self.name!r} is {kind}, not a timestamp",
+                f"the event time {time!r} of stream {self.name!r} is {kind}, not a timestamp",
                 hint="cast it to a timestamp before it enters, or name another column as time",
             )
-        _check_columns(self.name, self.schema, self.statistics)
+        object.__setattr__(self, "statistics", _as_declared(self.name, self.schema, self.statistics))
         if self.lateness_us < 0:
             raise CatalogError(f"the lateness of stream {self.name!r} is negative; write '0 seconds' or more")
         object.__setattr__(self, "schema", entering_schema(self.schema))
@@ -76,19 +78,23 @@ class Table:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", entering_schema(self.schema))
-        _check_columns(self.name, self.schema, self.statistics)
+        object.__setattr__(self, "statistics", _as_declared(self.name, self.schema, self.statistics))
 
 
 Relation = Stream | Table
 
 
-def _check_columns(name: str, schema: pa.Schema, statistics: Statistics) -> None:
-    for column in statistics.distinct:
-        if column not in schema.names:
+def _as_declared(name: str, schema: pa.Schema, statistics: Statistics) -> Statistics:
+    """By the columns' own names, which are written in any case."""
+    distinct: dict[str, float] = {}
+    for written, count in statistics.distinct.items():
+        column = column_named(written, schema.names)
+        if column is None:
             raise CatalogError(
-                f"distinct names column {column!r}, which {name!r} does not have",
-                hint=f"its columns are {', '.join(schema.names)}",
+                f"distinct names column {written!r}, which {name!r} does not have", hint=columns_hint(schema.names)
             )
+        distinct[column] = count
+    return replace(statistics, distinct=distinct)
 
 
 class Catalog:
@@ -100,9 +106,7 @@ class Catalog:
     def add(self, relation: Relation, *, replace: bool = False) -> None:
         key = relation.name.lower()
         if key in self._relations and not replace:
-            raise CatalogError(
-                f"{relation.name!r} is declared twice", hint="give the second one another name, or drop it first"
-            )
+            raise CatalogError(f"{relation.name!r} is declared twice", hint="give the second one another name")
         self._relations[key] = relation
 
     def find(self, name: str) -> Relation | None:

@@ -14,10 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from watersmeet.engine.conform import check_columns
-from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named
+from watersmeet.engine.files import subfolder_hint
+from watersmeet.engine.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.engine.providers import is_provided
 from watersmeet.engine.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.model.names import column_named
 from watersmeet.model.types import is_instant
 from watersmeet.spark.errors import first_useful_line
 from watersmeet.spark.inputs import check_types_told
@@ -94,12 +96,24 @@ class _Input:
         self.options = {key: value for key, value in defaults.items() if key.lower() not in named} | passed
 
     def dataframe(self) -> DataFrame:
+        self.options = self._with_null_value()
         if self.kind in FILES:
             return self._files()
         reader = self._reader()
         if self.declared is not None and self.kind not in FIXED:
             reader = reader.schema(spark_schema(self.declared))
         return self._as_declared(reader.load(self.path) if self.path else reader.load())
+
+    def _with_null_value(self) -> dict[str, str]:
+        """The options as Spark's own reader takes them: it knows one word for NULL, beside the empty field."""
+        options = {key: value for key, value in self.options.items() if key.lower() != "null_values"}
+        words = null_values(self.given)
+        if len(words) > 1:
+            raise SourceError(
+                f"{self.name!r} is read by Spark's own reader, which knows one word for NULL, not {', '.join(words)}",
+                hint="name one of them; streams of CSV files of this machine may have several",
+            )
+        return options | ({"nullValue": words[0]} if words else {})
 
     def packed(self) -> FileStream | None:
         """The same input read without Spark's rows, where only options are set that this way has too."""
@@ -110,10 +124,18 @@ class _Input:
                 raise refuse(self.name, self.path)
             return None
         readable_path(self.path, need=self.declared is None)
+        self._refuse_subfolders(self.path)
         limit = self._option("maxfilespertrigger")
         path = str(Path(self.path).expanduser().absolute())
         format_ = format_named(self.written, self.given)
         return FileStream(path, int(limit) if limit else None, format=format_)
+
+    def _refuse_subfolders(self, path: str) -> None:
+        """Files are looked for in the folder itself, so a stream of one that has only subfolders would stay empty."""
+        hint = subfolder_hint(path, self.kind)
+        target = Path(path).expanduser()
+        if hint is not None and not any(p.is_file() and p.name[0] not in "._" for p in target.iterdir()):
+            raise SourceError(f"{path} holds no {self.kind} file", hint=hint)
 
     def columns_of(self, files: FileStream) -> pa.Schema:
         if self.declared is None:
@@ -140,10 +162,11 @@ class _Input:
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
-        if not self.streaming or self.time not in df.columns or df.schema[self.time].dataType != TimestampNTZType():
+        time = column_named(self.time or "", df.columns)
+        if not self.streaming or time is None or df.schema[time].dataType != TimestampNTZType():
             return df
-        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', `{self.time}`)"
-        return df.withColumn(self.time, F.expr(f"timestamp_micros({since})"))
+        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', `{time}`)"
+        return df.withColumn(time, F.expr(f"timestamp_micros({since})"))
 
     def _files(self) -> DataFrame:
         if not self.path:
@@ -245,7 +268,8 @@ def kind_of(name: str, path: str | None) -> str:
         if suffixes and suffixes[-1] in SUFFIXES:
             return "tsv" if suffixes[-1] == ".tsv" else SUFFIXES[suffixes[-1]]
     raise SourceError(
-        f"the format of {path} is not clear from its name", hint="add source = 'parquet', 'csv' or 'json'"
+        f"the format of {path} is not clear from its name",
+        hint=subfolder_hint(path, None) or "add source = 'parquet', 'csv' or 'json'",
     )
 
 

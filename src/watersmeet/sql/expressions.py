@@ -304,6 +304,13 @@ class ExpressionBinder:
                 kind=UnsupportedError,
                 hint="give the stream a window and use GROUP BY: FROM a [RANGE 1 HOUR] GROUP BY k",
             )
+        if isinstance(node, exp.Filter):
+            return self.error(
+                "FILTER (WHERE …) is not supported",
+                node,
+                kind=UnsupportedError,
+                hint="write COUNT(CASE WHEN x > 1 THEN 1 END) or SUM(CASE WHEN x > 1 THEN y END)",
+            )
         if isinstance(node, exp.Alias):
             return self.error("AS can name only a whole column of the select list", node)
         if isinstance(node, exp.Star):

@@ -136,6 +136,8 @@ def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
         return Slip("MINUS is not part of the language", "write EXCEPT", previous)
     if found.token_type == TokenType.NUMBER and before in ("RANGE", "ROWS", "WITHIN", "LAST", "DURING"):
         return Slip(message, _BRACKETS, previous)
+    if following.token_type == TokenType.NUMBER and is_word(found) and word in ("RANGE", "ROWS"):
+        return Slip(message, _BRACKETS, found)
     near = _misspelt_clause(previous, found)
     if near is not None:
         return Slip(f"did not expect {found.text!r} after {previous.text}", f"did you mean {near}?", previous)

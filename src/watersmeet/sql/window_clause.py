@@ -20,8 +20,14 @@ class WindowParser(ExpressionParser):
             self.fail(
                 f"ROWS counts rows, found {self._found()}", hint=f"write [RANGE {window.count} {self._curr.text}]"
             )
+        if isinstance(window, Rows) and self._at_partition_by():
+            hint = f"write [PARTITION BY k ROWS {window.count}]"
+            self.fail("PARTITION BY stands before ROWS in a window", hint=hint)
         self._close("]")
         return WindowClause(window, partition_by, self._from(start))
+
+    def _at_partition_by(self) -> bool:
+        return TokenType.PARTITION_BY in (self._curr.token_type, self._next.token_type)
 
     def _window_form(self) -> tuple[Window, tuple[Name, ...]]:
         if self._match_text_seq("RANGE"):

@@ -1,0 +1,75 @@
+"""What to say when a CSV file does not hold what it should: which column, which value, where, and what would do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import SourceError
+from watersmeet.model.types import sql_type
+
+NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\n"})
+_CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
+_QUOTED = re.compile(r"'(.*)'", re.DOTALL)
+_ZONE = re.compile(r"expected (no|a) zone offset")
+_LONGEST = 60
+# The values of one column of a file as text, in pieces.
+Values = Callable[[str], Iterator[pa.Array]]
+
+
+def told(
+    error: pa.ArrowInvalid, path: Path, wanted: pa.Schema, names: list[str], values: Values, *, header: bool
+) -> SourceError | None:
+    """The same error with names, or None for one that is not about a value. `names` are the columns of the file."""
+    found = _CONVERSION.search(str(error))
+    if found is None or int(found[1]) >= len(names) or names[int(found[1])] not in wanted.names:
+        return None
+    column = wanted.field(names[int(found[1])])
+    quoted = _QUOTED.search(found[3])
+    if quoted is None:
+        return None
+    value, zone = quoted[1], _ZONE.search(found[3])
+    row = _row_of(value, values(column.name))
+    which = "" if zone is None else f", with{'' if zone[1] == 'no' else 'out'} a zone"
+    where = "" if row is None else f" in row {row:,}{' after the header' if header else ''}"
+    shown = value if len(value) <= _LONGEST else value[:_LONGEST] + "…"
+    return SourceError(
+        f"{path} cannot be read: column {column.name!r} is {sql_type(column.type)}, but holds {shown!r}{where}{which}",
+        hint=_zones(column) if zone else _way_out(value, column),
+    )
+
+
+def _row_of(value: str, pieces: Iterator[pa.Array]) -> int | None:
+    before = 0
+    for piece in pieces:
+        index = pc.index(piece, pa.scalar(value, piece.type)).as_py()
+        if index >= 0:
+            return before + int(index) + 1
+        before += len(piece)
+    return None
+
+
+def _way_out(value: str, column: pa.Field) -> str | None:
+    if value.strip().lower() in NULL_WORDS:
+        return f"null_values = '{value.strip()}' in WITH (…) reads it as NULL"
+    if pa.types.is_integer(column.type) and _is_number(value):
+        return f"declare {column.name} DOUBLE, and CAST it in the query: CAST({column.name} AS {sql_type(column.type)})"
+    if pa.types.is_timestamp(column.type):
+        return "times are written as 2026-01-31 12:00:00; mend the row, or declare the column STRING"
+    return None
+
+
+def _zones(column: pa.Field) -> str:
+    return f"either all times of {column.name} have a zone or none has; declare it STRING to read it as text"
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

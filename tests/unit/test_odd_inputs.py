@@ -1,0 +1,150 @@
+"""Files and frames as they come from elsewhere: read, or refused with the column, the value and a way out."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+
+import watersmeet as wm
+from watersmeet.engine.console import ConsoleSink
+from watersmeet.engine.local import LocalRun
+from watersmeet.engine.script import read_script
+
+AT = "2026-01-01 00:00:0"
+
+
+def answer(script: str) -> list[dict[str, object]]:
+    (job,) = read_script(script)
+    return pa.Table.from_batches(LocalRun(job.plan).batches(), schema=job.plan.output_schema).to_pylist()
+
+
+def failure(script: str) -> str:
+    with pytest.raises(wm.errors.WatersmeetError) as caught:
+        answer(script)
+    return str(caught.value)
+
+
+def csv(folder: Path, text: str) -> Path:
+    path = folder / "a.csv"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("oops", None),
+        ("2.0", "declare n DOUBLE, and CAST it in the query: CAST(n AS BIGINT)"),
+        ("NA", "null_values = 'NA' in WITH (…) reads it as NULL"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_column_row_and_way_out(
+    tmp_path: Path, value: str, hint: str | None
+) -> None:
+    path = csv(tmp_path, f"ts,s,n\n{AT}0,x,1\n{AT}1,x,{value}\n")
+    told = failure(f"CREATE STREAM a (n BIGINT, ts TIMESTAMP) WITH (path='{path}', time='ts'); SELECT n FROM a")
+    first = f"{path} cannot be read: column 'n' is BIGINT, but holds {value!r} in row 2 after the header"
+    assert told == first + (f"\nhint: {hint}" if hint else "")
+
+
+def test_a_time_that_is_none_is_told_with_its_row(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"{AT}0,1\nyesterday,2\n")
+    told = failure(
+        f"CREATE STREAM a (ts TIMESTAMP, n BIGINT) WITH (path='{path}', time='ts', header='false'); SELECT n FROM a"
+    )
+    assert "column 'ts' is TIMESTAMP, but holds 'yesterday' in row 2\n" in told
+
+
+def test_words_for_null_are_read_as_such_unless_they_are_in_quotes(tmp_path: Path) -> None:
+    path = csv(tmp_path, f'ts,n,s\n{AT}0,1,NA\n{AT}1,NA,"NA"\n{AT}2,-,\n')
+    rows = answer(f"CREATE STREAM a WITH (path='{path}', time='ts', null_values='NA, -'); SELECT n + 1 AS m, s FROM a")
+    assert rows == [{"m": 2, "s": None}, {"m": None, "s": "NA"}, {"m": None, "s": None}]
+
+
+def test_the_console_prints_no_names_of_columns_before_a_failure() -> None:
+    out = io.StringIO()
+    console = ConsoleSink(pa.schema([("n", pa.int64())]), out)
+    console.abort()
+    assert out.getvalue() == ""
+    console.close()
+    assert out.getvalue() == "n\n"
+
+
+@pytest.mark.parametrize(("mark", "written"), [(";", ";"), ("|", "|"), ("\t", "\\t")])
+@pytest.mark.parametrize("columns", ["", " (ts TIMESTAMP, n BIGINT)"])
+def test_a_file_with_another_delimiter_is_told_so(tmp_path: Path, mark: str, written: str, columns: str) -> None:
+    path = csv(tmp_path, f"ts{mark}n\n{AT}0{mark}1\n")
+    told = failure(f"CREATE STREAM a{columns} WITH (path='{path}', time='ts'); SELECT n FROM a")
+    assert f"say delimiter = '{written}'" in told
+    options = f"path='{path}', time='ts', delimiter='{written}'"
+    assert answer(f"CREATE STREAM a{columns} WITH ({options}); SELECT n FROM a") == [{"n": 1}]
+
+
+def test_columns_are_named_in_any_case(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"Ts,n\n{AT}0,1\n")
+    options = f"path='{path}', time='TS', distinct='N: 5'"
+    assert answer(f"CREATE STREAM a WITH ({options}); SELECT n FROM a") == [{"n": 1}]
+    session = wm.Session()
+    session.stream("a", str(path), time="ts", distinct={"N": 5})
+    assert session.catalog.find("a").statistics.distinct == {"n": 5}
+    assert session.sql("SELECT n FROM a").to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "told"),
+    [
+        (f"{AT}0", "yesterday", "'yesterday' in row 2 after the header\n"),
+        (f"{AT}0Z", "yesterday", "'yesterday' in row 2 after the header\n"),
+        (f"{AT}0Z", f"{AT}1", f"'{AT}1' in row 2 after the header, without a zone\n"),
+    ],
+)
+def test_what_makes_an_event_time_text_is_told(tmp_path: Path, good: str, bad: str, told: str) -> None:
+    path = csv(tmp_path, f"ts,n\n{good},1\n{bad},2\n")
+    assert told in failure(f"CREATE STREAM a WITH (path='{path}', time='ts'); SELECT n FROM a")
+    with pytest.raises(wm.errors.CatalogError, match="was taken for text"):
+        wm.Session().stream("a", str(path), time="ts")
+
+
+@pytest.mark.parametrize("name", ["ts", None])
+def test_times_in_the_index_of_a_frame_are_told_how_to_become_a_column(name: str | None) -> None:
+    frame = pd.DataFrame({"n": [1]}, index=pd.DatetimeIndex([f"{AT}0"], name=name))
+    session = wm.Session()
+    with pytest.raises(wm.errors.CatalogError, match="reset_index"):
+        session.stream("a", frame, time="ts")
+    session.stream("a", frame.rename_axis("ts").reset_index(), time="ts")
+    with pytest.raises(wm.errors.CatalogError) as caught:
+        session.stream("A", frame.rename_axis("ts").reset_index(), time="ts")
+    assert "drop" not in str(caught.value)
+
+
+def test_two_columns_of_one_name_in_a_frame_are_named() -> None:
+    frame = pd.DataFrame([[1, 2, pd.Timestamp(f"{AT}0")]], columns=["a", "a", "ts"])
+    with pytest.raises(wm.errors.SourceError, match="has two columns named 'a'"):
+        wm.Session().stream("a", frame, time="ts")
+
+
+@pytest.mark.parametrize("batch_rows", [0, -1, 1.5, None])
+def test_batches_have_at_least_a_row(batch_rows: Any) -> None:
+    session = wm.Session()
+    session.stream("a", pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])}), time="ts")
+    for text in ("SELECT n FROM a", "EXPLAIN SELECT n FROM a"):
+        with pytest.raises(wm.errors.OptionError, match="1 or more"):
+            session.sql(text).to_arrow(batch_rows=batch_rows)
+
+
+@pytest.mark.parametrize("source", ["", "source='parquet', "])
+def test_data_in_subfolders_is_told_how_to_be_read(tmp_path: Path, source: str) -> None:
+    for month in (1, 2):
+        folder = tmp_path / f"month={month}"
+        folder.mkdir()
+        pa_parquet.write_table(pa.table({"ts": pa.array([month], pa.timestamp("us"))}), folder / "x.parquet")
+    told = failure(f"CREATE STREAM a WITH ({source}path='{tmp_path}', time='ts'); SELECT * FROM a")
+    assert f"its subfolders do: say path = '{tmp_path}/**/*.parquet'" in told
+    rows = answer(f"CREATE STREAM a WITH ({source}path='{tmp_path}/**/*.parquet', time='ts'); SELECT * FROM a")
+    assert len(rows) == 2
