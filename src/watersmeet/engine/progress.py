@@ -38,7 +38,7 @@ def progress_on(out: TextIO, *, live: bool) -> Progress:
 def describe(metrics: Metrics, seconds: float) -> str:
     """What a run did, for its last line."""
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
-    late = f" ({late_rows(metrics)} late)" if metrics.late_rows else ""
+    late = f" ({late_rows(metrics)})" if metrics.late_rows else ""
     return (
         f"{metrics.rows_in:,} rows in{late}, {metrics.results:,} results, {rate:,.0f} rows/s, "
         f"watermark {_to_the_second(metrics.watermark_us)}, {metrics.window_rows:,} rows in windows{losses(metrics)}"
@@ -49,10 +49,10 @@ def late_rows(metrics: Metrics) -> str:
     """How many rows were late, and of which streams where that is known.
 
     >>> late_rows(Metrics(late_rows=20, late_by_stream={"a": 12, "b": 8})), late_rows(Metrics(late_rows=1_000))
-    ('20: a 12, b 8', '1,000')
+    ('20 late: a 12, b 8', '1,000 late')
     """
     streams = ", ".join(f"{stream} {rows:,}" for stream, rows in metrics.late_by_stream.items() if rows)
-    return f"{metrics.late_rows:,}: {streams}" if streams else f"{metrics.late_rows:,}"
+    return f"{metrics.late_rows:,} late" + (f": {streams}" if streams else "")
 
 
 def waiting(metrics: Metrics) -> str:
