@@ -78,6 +78,7 @@ def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
     told = [line for line in ran.stderr.splitlines() if not re.match(r"batch \d+: ", line)]
     assert [line.split(":")[0] for line in told] == [
         "no --checkpoint is given, so a later run starts anew",
+        "no lateness is said for orders, payments, so it is 0",
         "query 1 done",
     ]
     assert list((tmp_path / "cache" / "watersmeet").glob("java-*/bin/java"))

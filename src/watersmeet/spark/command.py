@@ -31,7 +31,7 @@ def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool
         _tell("no --checkpoint is given, so a later run starts anew")
     strict = _without_lateness(run)
     if strict and not quiet:
-        _tell(f"no lateness is said for {strict}: a row is late once all streams have moved beyond it")
+        _tell(f"no lateness is said for {strict}, so it is 0: a row is late once all streams have come further")
     interrupts = Interrupts(_tell)
     started = time.monotonic()
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
