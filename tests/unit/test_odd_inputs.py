@@ -12,6 +12,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
+from watersmeet.engine.conform import check_columns
 from watersmeet.engine.console import ConsoleSink
 from watersmeet.engine.local import LocalRun
 from watersmeet.engine.script import read_script
@@ -148,3 +149,35 @@ def test_data_in_subfolders_is_told_how_to_be_read(tmp_path: Path, source: str) 
     assert f"its subfolders do: say path = '{tmp_path}/**/*.parquet'" in told
     rows = answer(f"CREATE STREAM a WITH ({source}path='{tmp_path}/**/*.parquet', time='ts'); SELECT * FROM a")
     assert len(rows) == 2
+
+
+def whole_and_broken(folder: Path, whole: int = 1) -> Path:
+    """A column of whole numbers, which pandas writes as DOUBLE where some are missing."""
+    for number, values in enumerate([[whole], [1.5, None]]):
+        times = pa.array([number] * len(values), pa.timestamp("us"))
+        pa_parquet.write_table(pa.table({"ts": times, "n": values}), folder / f"{number}.parquet")
+    return folder
+
+
+def test_doubles_take_whole_numbers_of_other_files(tmp_path: Path) -> None:
+    path = whole_and_broken(tmp_path)
+    assert "declare the columns, n as DOUBLE" in failure(
+        f"CREATE STREAM a WITH (path='{path}', time='ts'); SELECT n FROM a"
+    )
+    declared = "CREATE STREAM a (ts TIMESTAMP, n {}) WITH (path='" + str(path) + "', time='ts'); SELECT n FROM a"
+    assert "declare it DOUBLE, and CAST it" in failure(declared.format("BIGINT"))
+    assert answer(declared.format("DOUBLE")) == [{"n": 1.0}, {"n": 1.5}, {"n": None}]
+
+
+@pytest.mark.parametrize("whole", [2**53 + 1, -(2**53) - 1])
+def test_a_whole_number_that_a_double_cannot_hold_is_an_error(tmp_path: Path, whole: int) -> None:
+    path = whole_and_broken(tmp_path, whole)
+    told = failure(f"CREATE STREAM a (ts TIMESTAMP, n DOUBLE) WITH (path='{path}', time='ts'); SELECT n FROM a")
+    assert "'a': column 'n': it holds integers beyond 9,007,199,254,740,992" in told
+
+
+def test_where_values_are_not_looked_at_doubles_take_no_whole_numbers() -> None:
+    found, wanted = pa.schema([("n", pa.int64())]), pa.schema([("n", pa.float64())])
+    with pytest.raises(wm.errors.SourceError, match="if all files have it so"):
+        check_columns(found, wanted, "a", "a.parquet", value_by_value=False)
+    check_columns(found.set(0, pa.field("n", pa.int32())), wanted, "a", "a.parquet", value_by_value=False)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from watersmeet.engine.conform import check_columns, conform, plain_schema
 from watersmeet.engine.formats import ALIASES, SUFFIXES, Format, format_named
 from watersmeet.errors import DataError, SourceError
+from watersmeet.model.types import sql_type
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,14 @@ def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -
             raise SourceError(
                 f"the columns change from file to file: {name!r} is {here or 'missing'} in {path}, "
                 f"but {there or 'missing'} in {first}",
-                hint="declare the columns, or read the files as two streams",
+                hint=_declared_hint(name, here, there),
             )
+
+
+def _declared_hint(name: str, here: pa.DataType | None, there: pa.DataType | None) -> str:
+    if here is not None and there is not None and {"BIGINT", "DOUBLE"} == {sql_type(here), sql_type(there)}:
+        return f"declare the columns, {name} as DOUBLE, which takes both"
+    return "declare the columns, or read the files as two streams"
 
 
 def _same_column(here: pa.DataType | None, there: pa.DataType | None) -> bool:
