@@ -181,3 +181,33 @@ def test_where_values_are_not_looked_at_doubles_take_no_whole_numbers() -> None:
     with pytest.raises(wm.errors.SourceError, match="if all files have it so"):
         check_columns(found, wanted, "a", "a.parquet", value_by_value=False)
     check_columns(found.set(0, pa.field("n", pa.int32())), wanted, "a", "a.parquet", value_by_value=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", f"ts;n\n{AT}0;1,5\n", "say what separates columns: delimiter = ';'"),
+        ("a.csv", f"ts,n,n\n{AT}0,1,2\n", "a.csv has two columns named 'n'"),
+        ("a.csv", f"ts,n\n{AT}0,\xe9\n", "column 'n' holds invalid UTF8 data"),
+        ("a.json", f'[{{"ts": "{AT}0", "n": "x"}}]', "one object a line, without [ and ]"),
+    ],
+)
+def test_files_in_another_shape_are_told_so(tmp_path: Path, name: str, content: str, told: str) -> None:
+    (tmp_path / name).write_text(content, encoding="latin-1")
+    script = f"CREATE STREAM a (ts TIMESTAMP, n STRING) WITH (path='{tmp_path / name}', time='ts'); SELECT n FROM a"
+    assert told in failure(script)
+
+
+@pytest.mark.parametrize("count", ["many", -3, 0, float("inf"), float("nan"), True])
+def test_a_number_of_values_that_is_none_is_refused(count: Any) -> None:
+    frame = pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])})
+    with pytest.raises(wm.errors.CatalogError, match="is no number of values of n"):
+        wm.Session().stream("a", frame, time="ts", distinct={"n": count})
+
+
+@pytest.mark.parametrize("sample", [0, -1])
+def test_a_check_of_no_rows_is_refused(sample: int) -> None:
+    session = wm.Session()
+    session.stream("a", pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])}), time="ts")
+    with pytest.raises(wm.errors.OptionError, match="shows nothing"):
+        wm.check(session.sql("SELECT n FROM a"), sample=sample)

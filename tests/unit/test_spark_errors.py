@@ -80,9 +80,9 @@ def test_the_end_of_a_query_by_an_error_of_ours_is_logged_in_its_words(caplog: p
     said = (
         "[STREAM_FAILED] … watersmeet.errors.DataError: this checkpoint belongs to another query\nhint: go back\n\tat x"
     )
-    MetricsListener().onQueryTerminated(SimpleNamespace(id="7", exception=said))
-    MetricsListener().onQueryTerminated(SimpleNamespace(id="8", exception="java.lang.OutOfMemoryError"))
-    MetricsListener().onQueryTerminated(SimpleNamespace(id="9", exception=None))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="7", runId="7", exception=said))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="8", runId="8", exception="java.lang.OutOfMemoryError"))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="9", runId="9", exception=None))
     assert caplog.messages == ["query 7: this checkpoint belongs to another query\nhint: go back"]
 
 

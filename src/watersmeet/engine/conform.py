@@ -81,6 +81,8 @@ def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str, *,
     is looked at by them later."""
     for field in wanted:
         index = found.get_field_index(field.name)
+        if found.names.count(field.name) > 1:
+            raise SourceError(f"{where} has two columns named {field.name!r}", hint="rename one of them")
         if index < 0:
             raise SourceError(
                 f"{name!r} is declared with a column {field.name!r}, but {where} has none",

@@ -145,7 +145,7 @@ def _looked_over(source: FileSource) -> FileSource:
 
 def _untyped(declared: pa.Schema, found: pa.Schema) -> pa.Schema:
     """Text formats are parsed with the declared types, so only the names must be there."""
-    return pa.schema([found.field(f.name) if f.name in found.names else f for f in declared])
+    return pa.schema([found.field(f.name) if found.names.count(f.name) == 1 else f for f in declared])
 
 
 def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
@@ -260,4 +260,6 @@ def readable(path: Path, hint: str | None = None) -> Iterator[None]:
         raise SourceError(error.message, hint=error.hint or hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
+        if "Column() changed from object to array" in detail:
+            hint = "a JSON file has one object a line, without [ and ] around them"
         raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

@@ -123,20 +123,23 @@ class Csv:
         self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
     ) -> pa_csv.CSVStreamingReader:
         names = list(columns.names) if columns is not None and not self.header else []
-        return pa_csv.open_csv(
-            path,
-            read_options=pa_csv.ReadOptions(
-                column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
-            ),
-            parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=dict(types) if types else None,
-                include_columns=list(types) if types else None,
-                null_values=["", *self.null_values],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        try:
+            return pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(
+                    column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
+                ),
+                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict(types) if types else None,
+                    include_columns=list(types) if types else None,
+                    null_values=["", *self.null_values],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise (csv_errors.shape_told(error, path, self.delimiter) or error) from None
 
 
 def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:
