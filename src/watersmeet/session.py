@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -341,7 +341,7 @@ def _rate(name: str, rate: float | str) -> float:
 
 def _distinct(name: str, distinct: Mapping[str, Any]) -> dict[str, float]:
     for column, count in distinct.items():
-        if isinstance(count, bool) or not isinstance(count, int | float) or not 1 <= count < math.inf:
+        if not isinstance(count, SupportsFloat) or not 1 <= float(count) < math.inf:
             raise CatalogError(
                 f"the distinct of stream {name!r}: {count!r} is no number of values of {column}",
                 hint="write distinct={'k': 5000}",
