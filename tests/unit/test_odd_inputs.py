@@ -212,3 +212,17 @@ def test_a_check_of_no_rows_is_refused(sample: int) -> None:
     session.stream("a", pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])}), time="ts")
     with pytest.raises(wm.errors.OptionError, match="shows nothing"):
         wm.check(session.sql("SELECT n FROM a"), sample=sample)
+
+
+def test_text_in_another_encoding_does_not_become_bytes_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"ts,s\n{AT}0,caf\xe9\n", encoding="latin-1")
+    assert "declare the column BINARY" in failure(f"CREATE STREAM a WITH (path='{path}', time='ts'); SELECT s FROM a")
+    declared = f"CREATE STREAM a (ts TIMESTAMP, s BINARY) WITH (path='{path}', time='ts'); SELECT s FROM a"
+    assert answer(declared) == [{"s": b"caf\xe9"}]
+
+
+def test_a_declared_column_that_the_file_has_in_another_case_is_told_so(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"ts,n\n{AT}0,1\n")
+    told = failure(f"CREATE STREAM a (ts TIMESTAMP, N BIGINT) WITH (path='{path}', time='ts'); SELECT n FROM a")
+    assert "declare it as n: columns of files are found by their case" in told

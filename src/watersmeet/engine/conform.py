@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.model.catalog import Relation, Stream
-from watersmeet.model.names import columns_hint
+from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.time import ROUND_DOWN, cast_intervals, cast_timestamps
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 
@@ -86,7 +86,7 @@ def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str, *,
         if index < 0:
             raise SourceError(
                 f"{name!r} is declared with a column {field.name!r}, but {where} has none",
-                hint=columns_hint(found.names),
+                hint=_in_its_case(field.name, found.names),
             )
         kind = found.field(index).type
         if not fits(kind, field.type) or not (value_by_value or fits_by_type(kind, field.type)):
@@ -95,6 +95,13 @@ def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str, *,
                 f"but {where} has {sql_type(kind)}",
                 hint=_declare(kind, field.type),
             )
+
+
+def _in_its_case(name: str, columns: list[str]) -> str:
+    alike = column_named(name, columns)
+    return (
+        columns_hint(columns) if alike is None else f"declare it as {alike}: columns of files are found by their case"
+    )
 
 
 def fits_by_type(found: pa.DataType, declared: pa.DataType) -> bool:

@@ -31,10 +31,7 @@ def told(
         return None
     column = wanted.field(names[int(found[1])])
     if "invalid UTF8" in found[3]:
-        return SourceError(
-            f"{path} cannot be read: column {column.name!r} holds invalid UTF8 data",
-            hint="write the file anew in UTF-8, as by iconv -f latin1 -t utf-8",
-        )
+        return not_text(path, column.name)
     quoted = _QUOTED.search(found[3])
     if quoted is None:
         return None
@@ -46,6 +43,13 @@ def told(
     return SourceError(
         f"{path} cannot be read: column {column.name!r} is {sql_type(column.type)}, but holds {shown!r}{where}{which}",
         hint=_zones(column) if zone else _way_out(value, column),
+    )
+
+
+def not_text(path: Path, column: str) -> SourceError:
+    return SourceError(
+        f"{path} cannot be read: column {column!r} holds invalid UTF8 data",
+        hint="write the file anew in UTF-8, as by iconv -f latin1 -t utf-8; or declare the column BINARY",
     )
 
 

@@ -86,7 +86,11 @@ class Csv:
         if path.stat().st_size == 0:
             return None
         with self._open(path, declared, None) as reader:
-            return reader.schema
+            found = reader.schema
+        bytes_ = next((field.name for field in found if pa.types.is_binary(field.type)), None)
+        if declared is None and bytes_ is not None:  # which text is taken for that is in another encoding
+            raise csv_errors.not_text(path, bytes_)
+        return found
 
     def count(self, path: Path) -> int | None:
         return None
