@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,7 +103,7 @@ class Session:
             rounding=said.get("rounding", "error"),
         )
         known = _measured(data, stream.time, rows) if rate is None else Statistics(_rate(name, rate), rows)
-        self.catalog.add(replace(stream, statistics=replace(known, distinct=dict(distinct or {}))))
+        self.catalog.add(replace(stream, statistics=replace(known, distinct=_distinct(name, distinct or {}))))
 
     def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
         """Declare a static table, read once when a query starts. `data` and `rounding` are as for `stream`."""
@@ -336,6 +337,16 @@ def _rate(name: str, rate: float | str) -> float:
         return parse_rate(str(rate))
     except ValueError as error:
         raise CatalogError(f"the rate of stream {name!r}: {error}") from None
+
+
+def _distinct(name: str, distinct: Mapping[str, Any]) -> dict[str, float]:
+    for column, count in distinct.items():
+        if not isinstance(count, SupportsFloat) or not 1 <= float(count) < math.inf:
+            raise CatalogError(
+                f"the distinct of stream {name!r}: {count!r} is no number of values of {column}",
+                hint="write distinct={'k': 5000}",
+            )
+    return {column: float(count) for column, count in distinct.items()}
 
 
 def _measured(data: object, time: str, rows: int | None) -> Statistics:

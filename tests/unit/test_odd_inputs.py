@@ -6,12 +6,14 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
+from watersmeet.engine.conform import check_columns
 from watersmeet.engine.console import ConsoleSink
 from watersmeet.engine.local import LocalRun
 from watersmeet.engine.script import read_script
@@ -91,7 +93,7 @@ def test_columns_are_named_in_any_case(tmp_path: Path) -> None:
     options = f"path='{path}', time='TS', distinct='N: 5'"
     assert answer(f"CREATE STREAM a WITH ({options}); SELECT n FROM a") == [{"n": 1}]
     session = wm.Session()
-    session.stream("a", str(path), time="ts", distinct={"N": 5})
+    session.stream("a", str(path), time="ts", distinct={"N": np.int64(5)})
     assert session.catalog.find("a").statistics.distinct == {"n": 5}
     assert session.sql("SELECT n FROM a").to_arrow().num_rows == 1
 
@@ -148,3 +150,79 @@ def test_data_in_subfolders_is_told_how_to_be_read(tmp_path: Path, source: str) 
     assert f"its subfolders do: say path = '{tmp_path}/**/*.parquet'" in told
     rows = answer(f"CREATE STREAM a WITH ({source}path='{tmp_path}/**/*.parquet', time='ts'); SELECT * FROM a")
     assert len(rows) == 2
+
+
+def whole_and_broken(folder: Path, whole: int = 1) -> Path:
+    """A column of whole numbers, which pandas writes as DOUBLE where some are missing."""
+    for number, values in enumerate([[whole], [1.5, None]]):
+        times = pa.array([number] * len(values), pa.timestamp("us"))
+        pa_parquet.write_table(pa.table({"ts": times, "n": values}), folder / f"{number}.parquet")
+    return folder
+
+
+def test_doubles_take_whole_numbers_of_other_files(tmp_path: Path) -> None:
+    path = whole_and_broken(tmp_path)
+    assert "declare the columns, n as DOUBLE" in failure(
+        f"CREATE STREAM a WITH (path='{path}', time='ts'); SELECT n FROM a"
+    )
+    declared = "CREATE STREAM a (ts TIMESTAMP, n {}) WITH (path='" + str(path) + "', time='ts'); SELECT n FROM a"
+    assert "declare it DOUBLE, and CAST it" in failure(declared.format("BIGINT"))
+    assert answer(declared.format("DOUBLE")) == [{"n": 1.0}, {"n": 1.5}, {"n": None}]
+
+
+@pytest.mark.parametrize("whole", [2**53 + 1, -(2**53) - 1])
+def test_a_whole_number_that_a_double_cannot_hold_is_an_error(tmp_path: Path, whole: int) -> None:
+    path = whole_and_broken(tmp_path, whole)
+    told = failure(f"CREATE STREAM a (ts TIMESTAMP, n DOUBLE) WITH (path='{path}', time='ts'); SELECT n FROM a")
+    assert "'a': column 'n': it holds integers beyond 9,007,199,254,740,992" in told
+
+
+def test_where_values_are_not_looked_at_doubles_take_no_whole_numbers() -> None:
+    found, wanted = pa.schema([("n", pa.int64())]), pa.schema([("n", pa.float64())])
+    with pytest.raises(wm.errors.SourceError, match="if all files have it so"):
+        check_columns(found, wanted, "a", "a.parquet", value_by_value=False)
+    check_columns(found.set(0, pa.field("n", pa.int32())), wanted, "a", "a.parquet", value_by_value=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", f"ts;n\n{AT}0;1,5\n", "say what separates columns: delimiter = ';'"),
+        ("a.csv", f"ts,n,n\n{AT}0,1,2\n", "a.csv has two columns named 'n'"),
+        ("a.csv", f"ts,n\n{AT}0,\xe9\n", "column 'n' holds invalid UTF8 data"),
+        ("a.json", f'[{{"ts": "{AT}0", "n": "x"}}]', "one object a line, without [ and ]"),
+    ],
+)
+def test_files_in_another_shape_are_told_so(tmp_path: Path, name: str, content: str, told: str) -> None:
+    (tmp_path / name).write_text(content, encoding="latin-1")
+    script = f"CREATE STREAM a (ts TIMESTAMP, n STRING) WITH (path='{tmp_path / name}', time='ts'); SELECT n FROM a"
+    assert told in failure(script)
+
+
+@pytest.mark.parametrize("count", ["many", -3, 0, float("inf"), float("nan"), None])
+def test_a_number_of_values_that_is_none_is_refused(count: Any) -> None:
+    frame = pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])})
+    with pytest.raises(wm.errors.CatalogError, match="is no number of values of n"):
+        wm.Session().stream("a", frame, time="ts", distinct={"n": count})
+
+
+@pytest.mark.parametrize("sample", [0, -1])
+def test_a_check_of_no_rows_is_refused(sample: int) -> None:
+    session = wm.Session()
+    session.stream("a", pd.DataFrame({"n": [1], "ts": pd.to_datetime([f"{AT}0"])}), time="ts")
+    with pytest.raises(wm.errors.OptionError, match="shows nothing"):
+        wm.check(session.sql("SELECT n FROM a"), sample=sample)
+
+
+def test_text_in_another_encoding_does_not_become_bytes_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"ts,s\n{AT}0,caf\xe9\n", encoding="latin-1")
+    assert "declare the column BINARY" in failure(f"CREATE STREAM a WITH (path='{path}', time='ts'); SELECT s FROM a")
+    declared = f"CREATE STREAM a (ts TIMESTAMP, s BINARY) WITH (path='{path}', time='ts'); SELECT s FROM a"
+    assert answer(declared) == [{"s": b"caf\xe9"}]
+
+
+def test_a_declared_column_that_the_file_has_in_another_case_is_told_so(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"ts,n\n{AT}0,1\n")
+    told = failure(f"CREATE STREAM a (ts TIMESTAMP, N BIGINT) WITH (path='{path}', time='ts'); SELECT n FROM a")
+    assert "declare it as n: columns of files are found by their case" in told

@@ -80,7 +80,23 @@ def test_the_end_of_a_query_by_an_error_of_ours_is_logged_in_its_words(caplog: p
     said = (
         "[STREAM_FAILED] … watersmeet.errors.DataError: this checkpoint belongs to another query\nhint: go back\n\tat x"
     )
-    MetricsListener().onQueryTerminated(SimpleNamespace(id="7", exception=said))
-    MetricsListener().onQueryTerminated(SimpleNamespace(id="8", exception="java.lang.OutOfMemoryError"))
-    MetricsListener().onQueryTerminated(SimpleNamespace(id="9", exception=None))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="7", runId="7", exception=said))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="8", runId="8", exception="java.lang.OutOfMemoryError"))
+    MetricsListener().onQueryTerminated(SimpleNamespace(id="9", runId="9", exception=None))
     assert caplog.messages == ["query 7: this checkpoint belongs to another query\nhint: go back"]
+
+
+def test_what_failed_in_java_below_python_is_told() -> None:
+    text = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "clientserver.py", line 600, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+py4j.protocol.Py4JJavaError: An error occurred while calling o346.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:53)
+Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error \
+while reading file file:///b.parquet. Data type mismatches when reading Parquet column [n]. SQLSTATE: KD001
+"""
+    assert first_useful_line(text) == (
+        "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file file:///b.parquet. "
+        "Data type mismatches when reading Parquet column [n]."
+    )

@@ -14,6 +14,7 @@ from watersmeet.checking.duckdb_expressions import InexpressibleError
 from watersmeet.checking.inputs import load, without
 from watersmeet.checking.recompute import DuckDB, Oracle, Reference, Row, Tables, need_duckdb, rows_of
 from watersmeet.checking.report import Difference, Report
+from watersmeet.errors import OptionError
 from watersmeet.model.time import times_of
 from watersmeet.operators.contract import Positions
 from watersmeet.plan.nodes import AT, OP, Plan, log_columns
@@ -39,6 +40,8 @@ def check(
     run: how the query is run; by default where it was declared.
     on_progress: called with the number of instants compared so far and of all.
     """
+    if sample is not None and sample < 1:
+        raise OptionError(f"a sample of {sample} rows shows nothing", hint="give sample = 1000, or leave it out")
     need_duckdb()
     tables = load(query.plan, sample)
     given, late = _run(query.over(tables), run)

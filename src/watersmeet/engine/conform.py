@@ -9,11 +9,12 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.model.catalog import Relation, Stream
-from watersmeet.model.names import columns_hint
+from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.time import ROUND_DOWN, cast_intervals, cast_timestamps
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 
 _EXACT_IN_DOUBLE_BITS = 32
+_EXACT_IN_DOUBLE = f"{2**53:,}"
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
@@ -37,7 +38,8 @@ def plain_schema(schema: pa.Schema, what: str) -> pa.Schema:
 
 
 def fits(found: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether every value of the found type is a value of the declared one, digits of times below 1 µs aside."""
+    """Whether every value of the found type is a value of the declared one; digits of times below 1 µs and integers of
+    64 bits that a DOUBLE is to hold aside, which `conform` looks at one by one."""
     if pa.types.is_null(found) or plain_type(found) == plain_type(declared):
         return True
     found = plain_type(found)
@@ -56,7 +58,7 @@ def fits(found: pa.DataType, declared: pa.DataType) -> bool:
 
 def _integer_fits(found: pa.DataType, declared: pa.DataType) -> bool:
     if pa.types.is_floating(declared):
-        return bool(found.bit_width <= _EXACT_IN_DOUBLE_BITS and declared == pa.float64())
+        return bool(declared == pa.float64())
     if not pa.types.is_integer(declared):
         return False
     if pa.types.is_signed_integer(found):
@@ -74,22 +76,45 @@ def _fits_decimal(found: pa.DataType, declared: pa.DataType) -> bool:
     return bool(found.scale <= declared.scale and found.precision - found.scale <= whole)
 
 
-def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str) -> None:
-    """Refuse data that lacks a wanted column or has it in another type."""
+def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str, *, value_by_value: bool = True) -> None:
+    """Refuse data that lacks a wanted column or has it in another type. `value_by_value`: what fits by its values only
+    is looked at by them later."""
     for field in wanted:
         index = found.get_field_index(field.name)
+        if found.names.count(field.name) > 1:
+            raise SourceError(f"{where} has two columns named {field.name!r}", hint="rename one of them")
         if index < 0:
             raise SourceError(
                 f"{name!r} is declared with a column {field.name!r}, but {where} has none",
-                hint=columns_hint(found.names),
+                hint=_in_its_case(field.name, found.names),
             )
         kind = found.field(index).type
-        if not fits(kind, field.type):
+        if not fits(kind, field.type) or not (value_by_value or fits_by_type(kind, field.type)):
             raise SourceError(
                 f"column {field.name!r} of {name!r} is declared {sql_type(field.type)}, "
                 f"but {where} has {sql_type(kind)}",
-                hint=f"declare it {sql_type(plain_type(kind))}, and CAST it in the query",
+                hint=_declare(kind, field.type),
             )
+
+
+def _in_its_case(name: str, columns: list[str]) -> str:
+    alike = column_named(name, columns)
+    return (
+        columns_hint(columns) if alike is None else f"declare it as {alike}: columns of files are found by their case"
+    )
+
+
+def fits_by_type(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a DOUBLE holds integers whatever they are."""
+    wide = pa.types.is_integer(found) and found.bit_width > _EXACT_IN_DOUBLE_BITS
+    return not (wide and pa.types.is_floating(declared))
+
+
+def _declare(found: pa.DataType, declared: pa.DataType) -> str:
+    way = f"declare it {sql_type(plain_type(found))}, and CAST it in the query"
+    if pa.types.is_integer(found) and pa.types.is_floating(declared):
+        return f"{way}, if all files have it so; else write them anew with one type"
+    return way
 
 
 def entered(batches: Iterable[pa.RecordBatch], relation: Relation) -> Iterator[pa.RecordBatch]:
@@ -135,7 +160,19 @@ def _cast(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Array:
         return cast_intervals(column, target, rounding)
     if pa.types.is_nested(target):
         return _cast_nested(column, target, rounding)
+    if pa.types.is_integer(column.type) and pa.types.is_floating(target):
+        return _as_doubles(column, target)
     return pc.cast(column, target, safe=not is_instant(target))
+
+
+def _as_doubles(column: pa.Array, target: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(column, target)
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"it holds integers beyond {_EXACT_IN_DOUBLE}, which a {sql_type(target)} cannot hold exactly",
+            hint=f"declare it {sql_type(column.type)}, and CAST it in the query",
+        ) from None
 
 
 def _cast_nested(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Array:

@@ -17,6 +17,7 @@ _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion e
 _QUOTED = re.compile(r"'(.*)'", re.DOTALL)
 _ZONE = re.compile(r"expected (no|a) zone offset")
 _LONGEST = 60
+_ONE_COLUMN = re.compile(r"Expected 1 columns, got \d+")
 # The values of one column of a file as text, in pieces.
 Values = Callable[[str], Iterator[pa.Array]]
 
@@ -29,6 +30,8 @@ def told(
     if found is None or int(found[1]) >= len(names) or names[int(found[1])] not in wanted.names:
         return None
     column = wanted.field(names[int(found[1])])
+    if "invalid UTF8" in found[3]:
+        return not_text(path, column.name)
     quoted = _QUOTED.search(found[3])
     if quoted is None:
         return None
@@ -40,6 +43,13 @@ def told(
     return SourceError(
         f"{path} cannot be read: column {column.name!r} is {sql_type(column.type)}, but holds {shown!r}{where}{which}",
         hint=_zones(column) if zone else _way_out(value, column),
+    )
+
+
+def not_text(path: Path, column: str) -> SourceError:
+    return SourceError(
+        f"{path} cannot be read: column {column!r} holds invalid UTF8 data",
+        hint="write the file anew in UTF-8, as by iconv -f latin1 -t utf-8; or declare the column BINARY",
     )
 
 
@@ -73,3 +83,13 @@ def _is_number(value: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def shape_told(error: pa.ArrowInvalid, path: Path, delimiter: str) -> SourceError | None:
+    """The same error for a file whose header holds no delimiter, but whose rows do; None for any other."""
+    if _ONE_COLUMN.search(str(error)) is None:
+        return None
+    return SourceError(
+        f"{path} cannot be read: its header is one column, but rows have several between {delimiter!r}",
+        hint="say what separates columns: delimiter = ';' in the WITH (…) of a CREATE",
+    )

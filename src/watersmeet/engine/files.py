@@ -13,6 +13,7 @@ import pyarrow as pa
 from watersmeet.engine.conform import check_columns, conform, plain_schema
 from watersmeet.engine.formats import ALIASES, SUFFIXES, Format, format_named
 from watersmeet.errors import DataError, SourceError
+from watersmeet.model.types import sql_type
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def _looked_over(source: FileSource) -> FileSource:
 
 def _untyped(declared: pa.Schema, found: pa.Schema) -> pa.Schema:
     """Text formats are parsed with the declared types, so only the names must be there."""
-    return pa.schema([found.field(f.name) if f.name in found.names else f for f in declared])
+    return pa.schema([found.field(f.name) if found.names.count(f.name) == 1 else f for f in declared])
 
 
 def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
@@ -163,8 +164,14 @@ def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -
             raise SourceError(
                 f"the columns change from file to file: {name!r} is {here or 'missing'} in {path}, "
                 f"but {there or 'missing'} in {first}",
-                hint="declare the columns, or read the files as two streams",
+                hint=_declared_hint(name, here, there),
             )
+
+
+def _declared_hint(name: str, here: pa.DataType | None, there: pa.DataType | None) -> str:
+    if here is not None and there is not None and {"BIGINT", "DOUBLE"} == {sql_type(here), sql_type(there)}:
+        return f"declare the columns, {name} as DOUBLE, which takes both"
+    return "declare the columns, or read the files as two streams"
 
 
 def _same_column(here: pa.DataType | None, there: pa.DataType | None) -> bool:
@@ -253,4 +260,6 @@ def readable(path: Path, hint: str | None = None) -> Iterator[None]:
         raise SourceError(error.message, hint=error.hint or hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
+        if "Column() changed from object to array" in detail:
+            hint = "a JSON file has one object a line, without [ and ] around them"
         raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

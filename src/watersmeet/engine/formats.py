@@ -86,7 +86,11 @@ class Csv:
         if path.stat().st_size == 0:
             return None
         with self._open(path, declared, None) as reader:
-            return reader.schema
+            found = reader.schema
+        bytes_ = next((field.name for field in found if pa.types.is_binary(field.type)), None)
+        if declared is None and bytes_ is not None:  # which text is taken for that is in another encoding
+            raise csv_errors.not_text(path, bytes_)
+        return found
 
     def count(self, path: Path) -> int | None:
         return None
@@ -123,20 +127,23 @@ class Csv:
         self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
     ) -> pa_csv.CSVStreamingReader:
         names = list(columns.names) if columns is not None and not self.header else []
-        return pa_csv.open_csv(
-            path,
-            read_options=pa_csv.ReadOptions(
-                column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
-            ),
-            parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=dict(types) if types else None,
-                include_columns=list(types) if types else None,
-                null_values=["", *self.null_values],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        try:
+            return pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(
+                    column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
+                ),
+                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict(types) if types else None,
+                    include_columns=list(types) if types else None,
+                    null_values=["", *self.null_values],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise (csv_errors.shape_told(error, path, self.delimiter) or error) from None
 
 
 def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:

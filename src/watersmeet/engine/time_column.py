@@ -25,7 +25,7 @@ def check_time_column(name: str, time: str, schema: pa.Schema, source: Any, data
         if misread is not None:
             raise CatalogError(
                 f"the event time {column!r} of stream {name!r} was taken for text: {misread}",
-                hint="mend or remove what is no time, or name another column as time",
+                hint="times are written as 2026-01-31 12:00:00; mend what is none, or name another column as time",
             )
 
 

@@ -54,8 +54,10 @@ def first_useful_line(error: BaseException | str) -> str:
     """What a Spark exception says, without its wrappings, its stack and its error class."""
     text = str(error)
     trace = _PYTHON_TRACE.search(text)
-    if trace:
+    if trace and "Py4JJavaError" not in trace.group(1):
         return trace.group(1).strip()
+    if trace:  # Python only called what failed in Java, which is told below
+        text = text[trace.end() :].lstrip(": \n")
     text = text.split("\n\nJVM stacktrace", 1)[0].strip()
     while match := _WRAPPINGS.match(text):
         text = text[match.end() :]

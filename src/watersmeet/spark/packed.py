@@ -170,7 +170,7 @@ def read_file(
 def check_file(format_: Format, found: pa.Schema, wanted: pa.Schema, source: str, path: str) -> None:
     """Refuse a file that lacks a column. Text is parsed with the wanted types, so there only the names count."""
     if not format_.has_footer:
-        wanted = pa.schema([found.field(one.name) if one.name in found.names else one for one in wanted])
+        wanted = pa.schema([found.field(one.name) if found.names.count(one.name) == 1 else one for one in wanted])
     check_columns(found, wanted, source, path)
 
 

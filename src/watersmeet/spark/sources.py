@@ -56,7 +56,7 @@ def open_on_spark(
     try:
         given = _Input(spark, statement)
         packed = given.packed()
-        if packed is not None and given.kind != "parquet":
+        if packed is not None and (given.kind != "parquet" or "**" in packed.path):  # which Spark takes for *
             return given.columns_of(packed), packed, None
         df = given.dataframe()
         schema = given.with_declared_times(arrow_schema(df.schema, where))
@@ -201,9 +201,15 @@ class _Input:
         if not found.names:
             return spark_schema(self.declared)  # an empty file
         if self.kind in WITH_FOOTER:
-            check_columns(arrow_schema(found, repr(self.name)), self.declared, self.name, self.path or "")
+            self._check(found)
             return found
         return self._typed(found)
+
+    def _check(self, found: StructType) -> None:
+        """Spark casts without a look at the values, so types must fit by themselves."""
+        assert self.declared is not None
+        columns = arrow_schema(found, repr(self.name))
+        check_columns(columns, self.declared, self.name, self.path or self.kind, value_by_value=False)
 
     def _typed(self, found: StructType) -> StructType:
         """The columns of a text file in its own order, with the declared types; by position without a header."""
@@ -230,7 +236,7 @@ class _Input:
     def _as_declared(self, df: DataFrame) -> DataFrame:
         if self.declared is None:
             return df
-        check_columns(arrow_schema(df.schema, repr(self.name)), self.declared, self.name, self.path or self.kind)
+        self._check(df.schema)
         wanted = spark_schema(self.declared)
         if df.schema == wanted:
             return df
