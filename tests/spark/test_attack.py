@@ -132,6 +132,9 @@ def test_the_user_hears_of_it_with_the_batch() -> None:
     told = [json.dumps({"bucket": bucket, "cold_because": "others may write to x"}) for bucket in (0, 1)]
     row = SimpleNamespace(asDict=lambda: {TOLD: told, "cache_misses": 2, "rows_in": 5})
     progress = SimpleNamespace(
+        id="q",
+        runId="r",
+        name=None,
         batchId=0,
         timestamp="t",
         durationMs={"addBatch": 1},

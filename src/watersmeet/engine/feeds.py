@@ -29,6 +29,12 @@ class Feed:
         return self.clock.stream.name
 
     @property
+    def in_time_order(self) -> bool:
+        """Whether no row comes after a newer one."""
+        stream = self.clock.stream
+        return bool(stream.source.at_hand) and stream.arrival.in_time_order
+
+    @property
     def is_ready(self) -> bool:
         return self._rest is not None or self.inlet.is_ready
 

@@ -123,10 +123,16 @@ class LocalRun:
         return SHOWN_EVERY_S if lazy else None
 
     def _watermarks(self) -> dict[str, int]:
-        """The query's watermark, for every stream: rows below it are left out, whichever stream they are of. Nothing
-        more comes of one that ended."""
-        now_us = self._clock.watermark_us
-        return {alias: FOREVER_US if feed.clock.ended else now_us for feed in self._feeds.all for alias in feed.aliases}
+        """Before which time nothing comes of each stream any more."""
+        return {alias: self._complete_until(feed) for feed in self._feeds.all for alias in feed.aliases}
+
+    def _complete_until(self, feed: Feed) -> int:
+        """The query's watermark, as rows below it are left out, whichever stream they are of. Of one that is read in
+        time order nothing comes before its newest row, and of one that ended nothing at all."""
+        if feed.clock.ended:
+            return FOREVER_US
+        sorted_until_us = feed.clock.newest_us if feed.in_time_order else BEGINNING_US
+        return max(self._clock.watermark_us, sorted_until_us)
 
     def _open_feeds(self) -> Feeds:
         streams = {stream.name: stream for stream in self._built.streams.values()}
