@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.engine.clock import StreamClock
 from watersmeet.engine.inlets import Events, Inlet
+from watersmeet.engine.time_ordered import reads_in_time_order
 from watersmeet.engine.wall_clock import WallClock
 
 # An input that has had nothing for so long is silent, and others that are ahead of it are read meanwhile. Those that
@@ -31,8 +32,7 @@ class Feed:
     @property
     def in_time_order(self) -> bool:
         """Whether no row comes after a newer one."""
-        stream = self.clock.stream
-        return bool(stream.source.at_hand) and stream.arrival.in_time_order
+        return reads_in_time_order(self.clock.stream)
 
     @property
     def is_ready(self) -> bool:

@@ -32,8 +32,13 @@ def batches_of(relation: Relation, max_rows: int) -> Iterator[pa.RecordBatch]:
     return entered(_read(relation, cast(Source, relation.source), max_rows), relation)
 
 
+def reads_in_time_order(stream: Stream) -> bool:
+    """Whether no row comes after a newer one."""
+    return isinstance(stream.source, TableSource | FileSource) and stream.arrival.in_time_order
+
+
 def _read(relation: Relation, source: Source, max_rows: int) -> Iterator[pa.RecordBatch]:
-    if not isinstance(relation, Stream) or not relation.arrival.in_time_order:
+    if not isinstance(relation, Stream) or not reads_in_time_order(relation):
         return source.batches(max_rows)
     if isinstance(source, TableSource):
         return in_order(relation, source).batches(max_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from watersmeet.engine.advice.sample import Sample
 from watersmeet.engine.build import built_join
 from watersmeet.engine.event_times import timed_rows
+from watersmeet.engine.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.model.windows import Rows as RowsWindow
@@ -54,6 +55,7 @@ class _Feed:
 
     aliases: tuple[str, ...]
     lateness_us: int
+    in_time_order: bool
     newest: Times
     rows: Mapping[str, Rows]
 
@@ -80,7 +82,11 @@ class Replay:
         rows = _rows(stream, sample.tables[stream.name])
         newest = np.maximum.accumulate(rows.times)
         return _Feed(
-            aliases, stream.lateness_us, newest, {alias: self._encoded(alias, rows, like) for alias in aliases}
+            aliases,
+            stream.lateness_us,
+            reads_in_time_order(stream),
+            newest,
+            {alias: self._encoded(alias, rows, like) for alias in aliases},
         )
 
     def _encoded(self, alias: str, rows: Rows, like: WindowJoin) -> Rows:
@@ -123,7 +129,7 @@ class Replay:
         """Always of the stream that is furthest behind."""
         at = [0] * len(self.feeds)
         reached = [BEGINNING_US] * len(self.feeds)
-        marks = {alias: BEGINNING_US for feed in self.feeds for alias in feed.aliases}
+        marks = [BEGINNING_US] * len(self.feeds)
         running = set(range(len(self.feeds)))
         while running:
             number = min(running, key=lambda i: reached[i])
@@ -134,11 +140,19 @@ class Replay:
                 reached[number] = int(feed.newest[stop - 1])
             else:
                 running.remove(number)
-            mark = reached[number] - feed.lateness_us if stop > start else FOREVER_US
-            marks = {**marks, **dict.fromkeys(feed.aliases, mark)}
-            now = min(marks.values())
-            told = {alias: mark if mark == FOREVER_US else now for alias, mark in marks.items()}
+            marks[number] = reached[number] - feed.lateness_us if stop > start else FOREVER_US
+            told = self._complete_until(marks, reached)
             yield {a: _part(feed.rows[a], start, stop) for a in feed.aliases if stop > start}, told
+
+    def _complete_until(self, marks: Sequence[int], reached: Sequence[int]) -> dict[str, int]:
+        """As a run tells its operators (LocalRun): the query's watermark, or more where more is certain."""
+        told: dict[str, int] = {}
+        for feed, mark, newest in zip(self.feeds, marks, reached, strict=True):
+            until = (
+                FOREVER_US if mark == FOREVER_US else max(min(marks), newest if feed.in_time_order else BEGINNING_US)
+            )
+            told |= dict.fromkeys(feed.aliases, until)
+        return told
 
 
 def _part(rows: Rows, start: int, stop: int) -> Rows:
