@@ -160,6 +160,9 @@ def expression_sql(expression: Expression, join: Join) -> str:
             return _literal(value, kind)
         case EventTime():
             return _newest(join)
+        case Call(function="cast", args=(midnight,)) if pa.types.is_date(midnight.type):
+            assert expression.type == pa.timestamp("us")  # of a DATE that is compared with a time
+            return expression_sql(midnight, join)
         case Call(function=function, args=args):
             return _call(function, [expression_sql(arg, join) for arg in args], expression.type)
     raise NotImplementedError(f"no plain SQL for {expression}")

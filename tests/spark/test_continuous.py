@@ -75,6 +75,28 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
     assert_same(log, expected(case, pieces))
 
 
+def test_a_bucket_is_woken_when_rows_leave_an_answer_inside_its_query():
+    """The last row of key 1 is in the view until 6.000001 s, when nothing more comes to its bucket."""
+
+    def at(seconds: list[float], keys: list[int]) -> pa.Table:
+        times = pa.array([int(second * 1e6) for second in seconds], pa.timestamp("us"))
+        return pa.table({"ts": times, "k": pa.array(keys, pa.int64())})
+
+    pieces = {
+        "a": [at([1.5, 3.5], [0, 4]), at([4.5, 4.5, 5], [0, -1, 1]), at([6, 6], [4, 2])],
+        "b": [at([3.5], [3]), at([2, 3.5, 7], [-1, 1, -1])],
+        "c": [at([0.5, 1.5, 2], [3, 0, 5]), at([6, 6], [2, -1])],
+    }
+    sources = [Source(name, pa.concat_tables(parts), "ts") for name, parts in pieces.items()]
+    joined = "SELECT a.k AS x FROM a [RANGE 1 SECOND], b [RANGE 3 SECONDS] WHERE a.k = b.k"
+    sql = f"SELECT x, COUNT(*) AS n FROM ({joined} EXCEPT SELECT k FROM c [RANGE 4 SECONDS]) AS v GROUP BY x"
+    run = Simulation(sql, sources, 4, [])
+    run.run(with_sentinels(sources, pieces))
+    log = sent(bound_plan(sql, sources), rows_of(run.table()))
+    kept = pieces_in_time(sources, pieces)
+    assert_same(log, reference_log(sql, [replace(source, table=kept[source.name]) for source in sources]))
+
+
 # ---- on Spark itself ------------------------------------------------------------------------------------------------
 
 QUERIES = {

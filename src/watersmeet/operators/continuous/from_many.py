@@ -21,7 +21,7 @@ from watersmeet.operators.continuous.expiry import (
     entering,
 )
 from watersmeet.operators.continuous.lives import Lives, death_times
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, next_event_below
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
@@ -104,7 +104,7 @@ class FromMany:
             yield from source.inputs()
 
     def next_event(self) -> int:
-        return self.expiry.next_death()
+        return min(self.expiry.next_death(), next_event_below(self))
 
     def take(self, until: int) -> Delta:
         lives = self._taken(until)

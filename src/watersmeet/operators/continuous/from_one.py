@@ -19,7 +19,7 @@ from watersmeet.operators.continuous.expiry import (
     entering,
 )
 from watersmeet.operators.continuous.lives import Lives
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, next_event_below
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Positions
@@ -75,7 +75,7 @@ class FromOne:
         yield from self.source.inputs()
 
     def next_event(self) -> int:
-        return self.expiry.next_death()
+        return min(self.expiry.next_death(), next_event_below(self))
 
     def take(self, until: int) -> Delta:
         lives = self.source.take(until)

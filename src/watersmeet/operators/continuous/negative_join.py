@@ -11,6 +11,7 @@ from watersmeet.operators.continuous.delta import Delta, Int64s, in_order, joine
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_and_left, entering
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.lives import death_times
+from watersmeet.operators.continuous.node import next_event_below
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
@@ -49,7 +50,7 @@ class NegativeJoin(FromMany):
         return self.join.state_bytes + sum(held.nbytes for held in self.held.values())
 
     def next_event(self) -> int:
-        return min(held.next_death() for held in self.held.values())
+        return min(next_event_below(self), *(held.next_death() for held in self.held.values()))
 
     def take(self, until: int) -> Delta:
         lives = self._taken(until)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Delta
 
 
@@ -49,6 +50,11 @@ def everything_below(node: Node) -> Iterator[Node]:
     yield node
     for one in node.inputs():
         yield from everything_below(one)
+
+
+def next_event_below(node: Node) -> int:
+    """The earliest instant at which one of its inputs changes by itself; FOREVER_US if none does."""
+    return min((one.next_event() for one in node.inputs()), default=FOREVER_US)
 
 
 class Unary:
