@@ -172,6 +172,7 @@ def restarts(spark: SparkSession, tmp_path: Path) -> Restarts:
     return Restarts(spark, tmp_path)
 
 
+@pytest.mark.soak  # test_run.py has the refusal at the start, test_processor.py the guard
 def test_a_changed_query_is_refused_and_the_old_one_goes_on(restarts):
     restarts.arrive(0, 1)
     restarts.run()
