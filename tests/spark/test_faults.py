@@ -87,6 +87,7 @@ def test_the_sink_holds_every_result_once_after_the_driver_was_killed(spark, tmp
     assert sink_of(spark, tmp_path) == by_reference(SQL, sources)
 
 
+@pytest.mark.soak  # the killed driver stays; seeded runs of the long tests kill workers too
 def test_the_sink_holds_every_result_once_after_the_workers_were_killed(spark, tmp_path):
     """In the middle of a task, which the query fails of; so it is started again."""
     sources = prepared(tmp_path, batches=4)
@@ -187,6 +188,7 @@ def test_a_changed_query_is_refused_and_the_old_one_goes_on(restarts):
     restarts.assert_exact(restarts.run())
 
 
+@pytest.mark.soak
 def test_another_number_of_shuffle_partitions_changes_nothing(restarts):
     restarts.arrive(0, 1)
     restarts.run()

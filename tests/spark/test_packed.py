@@ -42,7 +42,8 @@ def expected(tables: dict[str, pa.Table], sql: str = SQL) -> Bag:
     return by_reference(sql, never_late([Source(name, table, "ts", "0 seconds") for name, table in tables.items()]))
 
 
-@pytest.mark.parametrize("zone", [None, pytest.param("UTC", marks=pytest.mark.soak)])
+@pytest.mark.soak  # test_flights.py and test_runs_that_end.py go on from checkpoints over such files
+@pytest.mark.parametrize("zone", [None, "UTC"])
 def test_packed_files_give_the_reference_answer_and_a_restart_reads_only_what_is_new(spark, tmp_path, zone):
     tables = {name: rows(seed, 300, zone) for seed, name in enumerate("ab")}
     pieces = {name: cut(table, [100]) for name, table in tables.items()}
