@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from tests.runners import Source, bag_of
+from tests.runners import Bag, Source, bag_of
 from tests.spark.harness import run_streaming, streaming_session, write_arrivals
+from tests.spark.simulation import LOSSES, Simulation
 from watersmeet import Session
 
 SQL = """
@@ -28,20 +30,38 @@ def flipping(name: str, rates: list[int], seed: int) -> list[pa.Table]:
     return pieces
 
 
-def test_a_bucket_follows_the_rates_and_the_answer_stays(spark, tmp_path):
+def rows_whose_rates_flip() -> dict[str, list[pa.Table]]:
     rates = {"a": [5000] * 2 + [50] * 3, "b": [500] * 5, "c": [50] * 2 + [5000] * 3}
-    pieces = {name: flipping(name, each, seed) for seed, (name, each) in enumerate(rates.items())}
-    for name, parts in pieces.items():
-        write_arrivals(tmp_path / name, parts)
-    sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
-    query = streaming_session(spark, sources, tmp_path, 2).sql(SQL)
-    answer = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
+    return {name: flipping(name, each, seed) for seed, (name, each) in enumerate(rates.items())}
+
+
+def answer_in_process(sources: list[Source]) -> Bag:
     local = Session()
     for source in sources:
         local.stream(source.name, source.table, time="ts")
     expected = local.sql(SQL).to_arrow()
     assert expected.num_rows > 1000
-    assert bag_of(answer) == bag_of(expected)
+    return bag_of(expected)
+
+
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+def test_a_bucket_follows_the_rates_wherever_its_next_batch_runs(lost):
+    pieces = rows_whose_rates_flip()
+    sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
+    run = Simulation(SQL, sources, 2, between_batches=lost)
+    assert run.run(pieces) == answer_in_process(sources)
+    assert run.counted("plan_switches") >= 2
+
+
+@pytest.mark.soak  # above without Spark
+def test_a_bucket_follows_the_rates_and_the_answer_stays(spark, tmp_path):
+    pieces = rows_whose_rates_flip()
+    for name, parts in pieces.items():
+        write_arrivals(tmp_path / name, parts)
+    sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
+    query = streaming_session(spark, sources, tmp_path, 2).sql(SQL)
+    answer = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
+    assert bag_of(answer) == answer_in_process(sources)
     assert query.metrics()["plan_switches"] >= 2
 
 

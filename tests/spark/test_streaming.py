@@ -107,6 +107,7 @@ def test_a_late_row_is_one_below_the_watermark_of_the_earlier_batches(spark, tmp
     assert sum(answer.values()) == 12
 
 
+@pytest.mark.soak  # test_run.py, test_launch.py and test_flights.py go on from checkpoints too
 def test_a_query_goes_on_after_a_restart_as_if_there_had_been_none(spark, tmp_path):
     sources = random_streams("ab", rows=60)
     sql = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 2 SECONDS"
