@@ -160,7 +160,9 @@ def test_batch_frames_give_the_whole_log_in_order(spark, name):
 @pytest.mark.parametrize(
     "name",
     [
-        "a join, grouped by another column",
+        pytest.param(
+            "a join, grouped by another column", marks=pytest.mark.soak
+        ),  # test_runs_that_end.py has two stages
         pytest.param("a view, counted", marks=pytest.mark.soak),
         pytest.param("everything in one group", marks=pytest.mark.soak),
     ],
