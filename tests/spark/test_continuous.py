@@ -162,7 +162,7 @@ def test_batch_frames_give_the_whole_log_in_order(spark, name):
     [
         pytest.param(
             "a join, grouped by another column", marks=pytest.mark.soak
-        ),  # test_runs_that_end.py has two stages
+        ),  # two stages end in test_runs_that_end.py
         pytest.param("a view, counted", marks=pytest.mark.soak),
         pytest.param("everything in one group", marks=pytest.mark.soak),
     ],
