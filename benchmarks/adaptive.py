@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Figure, figure, report
-from watersmeet.engine.build import build
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.window_join import WindowJoin
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 FAST, SLOW, STEADY = 200_000, 2_000, 20_000

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Figure, figure, report
-from watersmeet.engine.build import build
 from watersmeet.model.catalog import Catalog, Stream
-from watersmeet.operators.classic.classic_join import ClassicJoin
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.papers.joins.classic_join import ClassicJoin
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 BATCH = 16_384

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Figure, alternate, figure, report
-from watersmeet.engine.build import build
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.window_join import WindowJoin
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 BATCH = 16_384

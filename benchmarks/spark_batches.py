@@ -22,9 +22,9 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK, native, ours, read, write_streams
-from watersmeet.spark.dataframe import make_job
-from watersmeet.spark.launch import start_spark
-from watersmeet.spark.pack import PACKED, packer
+from watersmeet.hosts.spark.dataframe import make_job
+from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.pack import PACKED, packer
 
 WAYS = 2
 WINDOW_ROWS = 200_000

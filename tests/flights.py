@@ -3,7 +3,7 @@
 Each task is a question in our language, and beside it what it means as plain SQL over the whole tables, written by
 hand, for DuckDB. The oracle of an answer that changes gives it at each of the `instants`: put against all at which it
 may change that makes the log, against the last event the final answer. Nothing of the project's own translation for
-DuckDB (`checking/`) is used here: a misreading there must not hide one in the engine.
+DuckDB (`check/`) is used here: a misreading there must not hide one in the engine.
 """
 
 from __future__ import annotations

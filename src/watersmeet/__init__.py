@@ -29,10 +29,10 @@ from watersmeet.errors import (
 from watersmeet.version import VERSION
 
 if TYPE_CHECKING:
-    from watersmeet.checking import Report, check
-    from watersmeet.engine.archive.complete import complete
+    from watersmeet.archive.complete import complete
+    from watersmeet.check import Report, check
+    from watersmeet.hosts.spark.packed import ParquetStream
     from watersmeet.session import Query, Session
-    from watersmeet.spark.packed import ParquetStream
 
 __version__ = VERSION
 __all__ = [
@@ -63,7 +63,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Session and Query bring Arrow and NumPy with them, so they are loaded when first asked for."""
     if name in ("Report", "check"):
-        from watersmeet import checking
+        from watersmeet import check as checking
 
         return getattr(checking, name)
     if name in ("Query", "Session"):
@@ -71,11 +71,11 @@ def __getattr__(name: str) -> Any:
 
         return getattr(session, name)
     if name == "complete":
-        from watersmeet.engine.archive.complete import complete
+        from watersmeet.archive.complete import complete
 
         return complete
     if name == "ParquetStream":
-        from watersmeet.spark.packed import ParquetStream
+        from watersmeet.hosts.spark.packed import ParquetStream
 
         return ParquetStream
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

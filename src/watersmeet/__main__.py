@@ -1,6 +1,6 @@
 """`python -m watersmeet` is the command."""
 
-from watersmeet.cli import main
+from watersmeet.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -19,10 +19,10 @@ from watersmeet.model.zones import check_zone
 from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
-    from watersmeet.engine.advice import Advice
-    from watersmeet.engine.clock import OnLateRows
-    from watersmeet.engine.host import Host
-    from watersmeet.engine.metrics import Metrics
+    from watersmeet.advise import Advice
+    from watersmeet.runtime.clock import OnLateRows
+    from watersmeet.runtime.host import Host
+    from watersmeet.runtime.metrics import Metrics
 
 
 class Session:
@@ -51,7 +51,7 @@ class Session:
         """
         self.timezone = _zone(timezone)
         self.catalog = Catalog()
-        self._host = _host(spark, buckets)
+        self.host = _host(spark, buckets)
 
     def stream(
         self,
@@ -85,13 +85,13 @@ class Session:
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
         """
-        from watersmeet.engine.time_column import check_time_column
+        from watersmeet.io.time_column import check_time_column
 
         said = _parsed(
             name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
         )
         time = _column_named(name, time)
-        schema, source, rows = self._host.opened(data, name, said.get("rounding", "error"))
+        schema, source, rows = self.host.opened(data, name, said.get("rounding", "error"))
         check_time_column(name, time, schema, source, data)
         stream = Stream(
             name,
@@ -108,7 +108,7 @@ class Session:
     def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
         """Declare a static table, read once when a query starts. `data` and `rounding` are as for `stream`."""
         said = _parsed(name, rounding=rounding)
-        schema, source, rows = self._host.opened(data, name, said.get("rounding", "error"))
+        schema, source, rows = self.host.opened(data, name, said.get("rounding", "error"))
         statistics = Statistics(rows=rows)
         self.catalog.add(Table(name, schema, source, statistics=statistics, rounding=said.get("rounding", "error")))
 
@@ -123,9 +123,9 @@ class Session:
         asked = parse_question(text)
         if isinstance(asked, Explain):
             return Explanation(
-                bind_query(asked.query, self.catalog, text, self.timezone), self._host, asked.format, asked.analyze
+                bind_query(asked.query, self.catalog, text, self.timezone), self.host, asked.format, asked.analyze
             )
-        return Query(bind_query(asked, self.catalog, text, self.timezone), self._host)
+        return Query(bind_query(asked, self.catalog, text, self.timezone), self.host)
 
     def explain(self, text: str) -> str:
         """The plan of a query as text."""
@@ -137,7 +137,7 @@ class Query:
 
     def __init__(self, plan: Plan, host: Host | None = None) -> None:
         self.plan = plan
-        self._host = host or _host(None, None)
+        self.host = host or _host(None, None)
         self._metrics: Metrics | None = None
 
     @property
@@ -148,7 +148,7 @@ class Query:
     @property
     def in_arrival_order(self) -> bool:
         """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
-        return self._host.in_arrival_order
+        return self.host.in_arrival_order
 
     def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
         """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
@@ -158,9 +158,10 @@ class Query:
         analyze: run the query in this process until it has read about `sample` rows, and put what was measured beside
         what was expected.
         """
-        from watersmeet.engine.host import Explaining
+        from watersmeet.explain.explaining import explained
+        from watersmeet.plan.explaining import Explaining
 
-        return self._host.explained(self.plan, Explaining(format, analyze, sample))
+        return explained(self.plan, Explaining(format, analyze, sample), self.host)
 
     def advise(self, *, sample: int = 50_000, policies: Sequence[str] | None = None, seconds: float = 20.0) -> Advice:
         """How much memory this join needs for how much of its answer: a value that prints as tables.
@@ -168,7 +169,9 @@ class Query:
         The query runs in this process over about `sample` rows, in several sizes of memory, by each of the `policies`
         (by default all but `arm`), and takes about `seconds`.
         """
-        return self._host.advised(self.plan, sample, policies, seconds)
+        from watersmeet.advise import advise
+
+        return advise(self.host.sampled(self.plan, sample), sample, policies, seconds=seconds)
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too.
@@ -176,16 +179,16 @@ class Query:
         on_late_rows: in-process, called with the name of a stream and the numbers of rows that came too late, counted
         in the order they came, from 0.
         """
-        from watersmeet.engine.host import LocalHost
-        from watersmeet.engine.metrics import Metrics
+        from watersmeet.hosts.local.host import LocalHost
+        from watersmeet.runtime.metrics import Metrics
 
         _check_batch_rows(batch_rows)
         self._metrics = Metrics()
         if on_late_rows is None:
-            return self._host.batches(self.plan, batch_rows, self._metrics)
-        if not isinstance(self._host, LocalHost):
+            return self.host.batches(self.plan, batch_rows, self._metrics)
+        if not isinstance(self.host, LocalHost):
             raise UnsupportedError("on_late_rows is told in-process only", hint="on Spark, late rows are counted")
-        return self._host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
+        return self.host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
 
     def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
         """Run the query to the end of its inputs and give the whole answer."""
@@ -193,10 +196,10 @@ class Query:
 
     def dataframe(self) -> Any:
         """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
-        from watersmeet.engine.metrics import Metrics
+        from watersmeet.runtime.metrics import Metrics
 
         self._metrics = Metrics()
-        return self._host.dataframe(self.plan, self._metrics)
+        return self.host.dataframe(self.plan, self._metrics)
 
     def finish(self, write: Callable[[Any], Any], *, checkpoint: str) -> None:
         """On Spark: answer what a query that has stopped left waiting for the watermark.
@@ -210,10 +213,10 @@ class Query:
         `lambda answer: answer.writeStream.format("parquet").option("path", "out")`.
         checkpoint: its checkpointLocation.
         """
-        from watersmeet.engine.metrics import Metrics
+        from watersmeet.runtime.metrics import Metrics
 
         self._metrics = Metrics()
-        self._host.finish(self.plan, self._metrics, write, checkpoint)
+        self.host.finish(self.plan, self._metrics, write, checkpoint)
 
     def final(self) -> pa.Table:
         """The answer at the end of bounded input: of a query whose answer changes, what it is at the last event.
@@ -225,25 +228,25 @@ class Query:
         >>> session.sql("SELECT shop, COUNT(*) AS n FROM sales [RANGE 3 SECONDS] GROUP BY shop").final().to_pylist()
         [{'shop': 'b', 'n': 2}]
         """
-        from watersmeet.engine.metrics import Metrics
+        from watersmeet.runtime.metrics import Metrics
 
         self._metrics = Metrics()
-        return self._host.final(self.plan, self._metrics)
+        return self.host.final(self.plan, self._metrics)
 
     def over(self, tables: Mapping[str, pa.Table]) -> Query:
         """The same query over other rows: a table for each of its streams and static tables, by name. It archives
         nothing, as those rows are not the query's own."""
         session = Session(timezone=self.plan.options.timezone)
-        session._host = self._host
+        session.host = self.host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            schema, source, rows = self._host.opened(tables[relation.name], relation.name)
+            schema, source, rows = self.host.opened(tables[relation.name], relation.name)
             session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
         plan = session.sql(self.plan.sql).plan
-        return Query(replace(plan, options=replace(plan.options, archive="none")), self._host)
+        return Query(replace(plan, options=replace(plan.options, archive="none")), self.host)
 
     def metrics(self) -> dict[str, Any]:
         """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""
-        from watersmeet.engine.metrics import Metrics
+        from watersmeet.runtime.metrics import Metrics
 
         return (self._metrics or Metrics()).as_dict()
 
@@ -279,7 +282,7 @@ class Explanation(Query):
         return self._lines()
 
     def dataframe(self) -> Any:
-        return self._host.framed(self._lines())
+        return self.host.framed(self._lines())
 
     def _lines(self) -> pa.Table:
         return pa.table([pa.array(str(self).splitlines(), pa.string())], schema=self.schema)
@@ -287,10 +290,10 @@ class Explanation(Query):
 
 def _host(spark: Any, buckets: int | None) -> Host:
     if spark is None:
-        from watersmeet.engine.host import LocalHost
+        from watersmeet.hosts.local.host import LocalHost
 
         return LocalHost()
-    from watersmeet.spark.host import SparkHost
+    from watersmeet.hosts.spark.host import SparkHost
 
     return SparkHost(spark, buckets)
 

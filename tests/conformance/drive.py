@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.catalog import Catalog, Stream
-from watersmeet.operators.classic.classic_join import ClassicJoin
-from watersmeet.operators.classic.loops import OUTPUT_ROWS, Loops, Slips
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
+from watersmeet.papers.joins.classic_join import ClassicJoin
+from watersmeet.papers.joins.loops import OUTPUT_ROWS, Loops, Slips
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.sql import bind
 

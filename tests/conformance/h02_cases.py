@@ -20,8 +20,8 @@ from watersmeet.model.windows import (
     range_bounds,
     single_window,
 )
-from watersmeet.operators.classic.contract import Int64s
-from watersmeet.operators.classic.description import Operator, Predicate
+from watersmeet.papers.joins.contract import Int64s
+from watersmeet.papers.joins.description import Operator, Predicate
 
 Rng = np.random.Generator
 Windows = tuple[tuple[Bound, ...], tuple[Choice, ...]]

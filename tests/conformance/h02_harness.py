@@ -12,9 +12,9 @@ import numpy as np
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Choice, close
-from watersmeet.operators.classic.contract import FIRST_CODE, Algorithm, Arrivals, Int64s, Work
-from watersmeet.operators.classic.description import Alternative, Constraint, Description, Predicate
 from watersmeet.operators.kernels.memory import address
+from watersmeet.papers.joins.contract import FIRST_CODE, Algorithm, Arrivals, Int64s, Work
+from watersmeet.papers.joins.description import Alternative, Constraint, Description, Predicate
 
 NAMES = "abcdefgh"
 CODES = 2

@@ -7,12 +7,12 @@ import pytest
 from tests.plans import golden_catalog
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.classic.description import Constraint, Description, Predicate, describe
-from watersmeet.operators.classic.h02 import CLASSES, Name, make_h02
-from watersmeet.operators.classic.shelf import shelf_codes
 from watersmeet.optimizer.stages import optimize
+from watersmeet.papers.joins.description import Constraint, Description, Predicate, describe
+from watersmeet.papers.joins.h02 import CLASSES, Name, make_h02
+from watersmeet.papers.joins.shelf import shelf_codes
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Join, Project
-from watersmeet.plan.strategy import JoinStrategy
 from watersmeet.sql import bind
 
 S = 1_000_000

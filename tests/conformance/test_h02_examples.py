@@ -23,13 +23,13 @@ from tests.conformance.h02_harness import (
     work_of,
 )
 from watersmeet.model.windows import directed_window, pair_window, path_window, single_window
-from watersmeet.operators.classic.contract import Algorithm
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
-from watersmeet.operators.classic.merge_join import MergeJoin, SweepError
-from watersmeet.operators.classic.periods import merge_windows
-from watersmeet.operators.classic.pipeline_join import PipelineJoin
-from watersmeet.operators.classic.ripple import RippleJoin, XJoin
-from watersmeet.operators.classic.w_join import WJoin
+from watersmeet.papers.joins.contract import Algorithm
+from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
+from watersmeet.papers.joins.merge_join import MergeJoin, SweepError
+from watersmeet.papers.joins.periods import merge_windows
+from watersmeet.papers.joins.pipeline_join import PipelineJoin
+from watersmeet.papers.joins.ripple import RippleJoin, XJoin
+from watersmeet.papers.joins.w_join import WJoin
 
 A, B, C, D, E = range(5)
 NOT_BLOCKING = [WJoin, RippleJoin, PipelineJoin, HashPipelineJoin, XJoin]

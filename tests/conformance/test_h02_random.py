@@ -22,13 +22,13 @@ from tests.conformance.h02_harness import (
     shuffled,
     work_of,
 )
-from watersmeet.operators.classic.contract import Algorithm, Arrivals
-from watersmeet.operators.classic.description import Description
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
-from watersmeet.operators.classic.merge_join import MergeJoin
-from watersmeet.operators.classic.pipeline_join import PipelineJoin
-from watersmeet.operators.classic.ripple import RippleJoin, XJoin
-from watersmeet.operators.classic.w_join import WJoin
+from watersmeet.papers.joins.contract import Algorithm, Arrivals
+from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
+from watersmeet.papers.joins.merge_join import MergeJoin
+from watersmeet.papers.joins.pipeline_join import PipelineJoin
+from watersmeet.papers.joins.ripple import RippleJoin, XJoin
+from watersmeet.papers.joins.w_join import WJoin
 
 Make = Callable[[Description, Rng], Algorithm]
 

@@ -25,13 +25,13 @@ from tests.conformance.h02_harness import (
 from tests.conformance.test_h02_random import ALGORITHMS, KEYED
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
-from watersmeet.operators.classic.contract import Arrivals, Work
-from watersmeet.operators.classic.hash_pipeline import HashPipelineJoin
-from watersmeet.operators.classic.merge_join import MergeJoin
-from watersmeet.operators.classic.pipeline_join import PipelineJoin
-from watersmeet.operators.classic.ripple import RippleJoin, XJoin
-from watersmeet.operators.classic.w_join import WJoin
-from watersmeet.operators.kernels.turns import alternate
+from watersmeet.papers.joins.contract import Arrivals, Work
+from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
+from watersmeet.papers.joins.kernels.turns import alternate
+from watersmeet.papers.joins.merge_join import MergeJoin
+from watersmeet.papers.joins.pipeline_join import PipelineJoin
+from watersmeet.papers.joins.ripple import RippleJoin, XJoin
+from watersmeet.papers.joins.w_join import WJoin
 
 COMPARE = {
     "eq": int.__eq__, "ne": int.__ne__, "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__,

@@ -11,8 +11,8 @@ from tests.conformance.methods import methods, streams_and_tables, with_options
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
-from watersmeet.engine.build import build
 from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.runtime.build import build
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
 many = settings(max_examples=120 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,11 +12,11 @@ import pytest
 from tests.conformance.methods import NAMED
 from tests.conformance.test_window_forms import FORMS, asked, shapes
 from tests.runners import Source, by_duckdb
-from watersmeet.engine.build import build
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, times_of
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 STEPS = 8

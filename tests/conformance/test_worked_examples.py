@@ -9,8 +9,8 @@ from tests.conformance.methods import INVALIDATIONS
 from tests.plans import golden_catalog
 from tests.runners import Source, by_local_engine, by_reference
 from tests.scenarios.timeline import combinations, timeline
-from watersmeet.operators.classic.loops import Slips
 from watersmeet.optimizer.stages import optimize
+from watersmeet.papers.joins.loops import Slips
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.sql import bind
 

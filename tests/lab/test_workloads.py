@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.test_cli import call
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.script import read_script
 from watersmeet.errors import DataError, SetupError, SourceError
+from watersmeet.hosts.local.run import LocalRun
 from watersmeet.lab.workloads import WORKLOADS, Workload, cameras, flights, nexmark, packets, weather, zipf
 from watersmeet.lab.workloads.flights import have_flights
+from watersmeet.runtime.script import read_script
 
 SEEDED = [one for one in WORKLOADS.values() if "seed" in one.parameters]
 SECOND = 1_000_000

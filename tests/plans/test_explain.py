@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.plans import FOLDER, golden_catalog
-from watersmeet.engine.build import build_query
 from watersmeet.errors import UnsupportedError
+from watersmeet.explain.text import WIDTH
 from watersmeet.model.catalog import Catalog, Statistics, Stream
-from watersmeet.plan.explain import WIDTH
+from watersmeet.runtime.build import build_query
 from watersmeet.session import Query
 from watersmeet.sql import bind
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.properties.strategies import cases
 from tests.properties.test_joins import few, refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
-from watersmeet.engine import build as building
-from watersmeet.operators import window_join
+from watersmeet.operators.join import window_join
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.estimate import Switch
+from watersmeet.physical.estimate import Switch
+from watersmeet.physical.statistics import JoinStatistics
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.method import Method
-from watersmeet.plan.statistics import JoinStatistics
-from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.runtime import build as building
 
 
 class Restless:

@@ -22,16 +22,16 @@ from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, r
 from tests.properties.test_shedding import with_options as extended
 from tests.runners import Bag, answered, bag_of, by_reference, local_query
 from tests.unit.test_shedding_join import FORMS, MEMORY, exactly, operator_of, random_tables, selected, steps
-from watersmeet.engine.archive import completion as completing
-from watersmeet.engine.archive.complete import Completing, Report
-from watersmeet.engine.archive.completion import Completion, Progress
-from watersmeet.engine.archive.folder import Archive
-from watersmeet.engine.archive.targets import FolderTarget
+from watersmeet.archive import completion as completing
+from watersmeet.archive.complete import Completing, Report
+from watersmeet.archive.completion import Completion, Progress
+from watersmeet.archive.folder import Archive
+from watersmeet.archive.targets import FolderTarget
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
 from watersmeet.plan.nodes import Plan
-from watersmeet.shedding.durable import resume, saved, shedding_join_of
 from watersmeet.sql import bind
 
 Steps = Sequence[tuple[str, Rows]]

@@ -29,8 +29,8 @@ from tests.runners import (
     local_query,
     tables_of,
 )
-from watersmeet.engine.spill import SORT_MEMORY
 from watersmeet.errors import WindowError
+from watersmeet.io.spill import SORT_MEMORY
 from watersmeet.session import Session
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual

@@ -39,7 +39,7 @@ def streams_in(case: Case) -> int:
 
 
 def losses_are_known(case: Case) -> bool:
-    from watersmeet.engine.host import strategy_of
+    from watersmeet.explain.explaining import strategy_of
 
     strategy = strategy_of(bound_plan(case.sql, case.sources))
     return strategy is not None and not strategy.residuals

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.engine.build import build_query
-from watersmeet.engine.local import LocalRun
+from watersmeet.hosts.local.run import LocalRun
 from watersmeet.operators.continuous.group_by import GroupBy
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
+from watersmeet.runtime.build import build_query
 from watersmeet.session import Query, Session
 
 SECOND = 1_000_000
@@ -146,7 +146,7 @@ def test_sums_hold_a_number_per_group_however_long_the_window() -> None:
 
 def run(plan, operator) -> None:  # type: ignore[no-untyped-def]
     """Push everything, and stop before the windows run empty."""
-    from watersmeet.engine.clock import StreamClock
+    from watersmeet.runtime.clock import StreamClock
 
     (stream,) = build_query(plan).streams.values()
     clock = StreamClock(stream)

@@ -18,7 +18,7 @@ from tests.spark.harness import (
 )
 from tests.spark.test_streaming import random_streams
 from watersmeet import Session
-from watersmeet.spark.launch import start_spark
+from watersmeet.hosts.spark.launch import start_spark
 
 
 def main(folder: Path) -> None:
@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     sources = random_streams("ab", rows=40)
     sql = "SELECT a.id AS a, b.id AS b, event_time() AS at FROM a, b WHERE a.x = b.x WINDOW = 1 SECOND"
 
-    print("buckets by default:", Session(spark)._host.buckets)
+    print("buckets by default:", Session(spark).host.buckets)
     assert by_spark_batch(spark, sql, sources, 2) == by_reference(sql, sources)
     print("batch ok", flush=True)
 

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.runners import Bag, Source, bag_of, by_reference
 from watersmeet import Session
+from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.model.time import parse_interval, times_of
-from watersmeet.spark.launch import start_spark
-from watersmeet.spark.types import spark_schema
 
 ROOT = Path(__file__).parents[2]
 NEVER_LATE = "100000 days"

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from tests.runners import Bag, Source, bag_of, bound_plan
 from tests.spark.harness import event_times
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.output import PREFIX, PackedOutput
+from watersmeet.hosts.spark.pack import WATERMARK_STEP_MS, end_packets, packer
+from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.processor import BucketProcessor
+from watersmeet.hosts.spark.unpack import unpacker
 from watersmeet.model.time import parse_interval
-from watersmeet.spark import hot
-from watersmeet.spark.job import SparkJob
-from watersmeet.spark.output import PREFIX, PackedOutput
-from watersmeet.spark.pack import WATERMARK_STEP_MS, end_packets, packer
-from watersmeet.spark.packets import to_packet
-from watersmeet.spark.processor import BucketProcessor
-from watersmeet.spark.unpack import unpacker
 
 Pieces = Mapping[str, Sequence[pa.Table]]
 

@@ -15,14 +15,14 @@ from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark.harness import cut, write_arrivals
 from tests.spark.simulation import LOSSES, Simulation, another_node
 from tests.spark.test_shedding import QUERIES, bounded, pieces_of, sources_of
-from watersmeet.engine.archive.complete import Completing
-from watersmeet.engine.archive.completion import Completion
-from watersmeet.engine.archive.folder import Archive, follow_checkpoint
-from watersmeet.engine.archive.targets import FolderTarget
+from watersmeet.archive.complete import Completing
+from watersmeet.archive.completion import Completion
+from watersmeet.archive.folder import Archive, follow_checkpoint
+from watersmeet.archive.targets import FolderTarget
 from watersmeet.errors import SourceError, UnsupportedError
-from watersmeet.spark import hot
-from watersmeet.spark.archive import BATCH_RUN, OnSpark, follow, with_archive
-from watersmeet.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.archive import BATCH_RUN, OnSpark, follow, with_archive
+from watersmeet.hosts.spark.run import Choices, SparkRun
 
 
 @pytest.fixture(autouse=True)

@@ -18,15 +18,15 @@ import pytest
 from tests.attacks import Give, give_away
 from tests.spark.simulation import Simulation, another_worker
 from tests.spark.test_processor import QUERIES, expected, six_batches
-from watersmeet.engine.metrics import Metrics
 from watersmeet.errors import SetupError, UnsafeFolderError
-from watersmeet.spark import hot, provided
-from watersmeet.spark.dataframe import OBSERVED
-from watersmeet.spark.java import shim
-from watersmeet.spark.listener import MetricsListener
-from watersmeet.spark.output import PREFIX, TOLD
-from watersmeet.spark.progress import Tally
-from watersmeet.spark.run import _kept
+from watersmeet.hosts.spark import hot, provided
+from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.java import shim
+from watersmeet.hosts.spark.listener import MetricsListener
+from watersmeet.hosts.spark.output import PREFIX, TOLD
+from watersmeet.hosts.spark.progress import Tally
+from watersmeet.hosts.spark.run import _kept
+from watersmeet.runtime.metrics import Metrics
 
 __all__ = ["give_away"]
 pytestmark = pytest.mark.usefixtures("warm_copies")

@@ -11,8 +11,8 @@ from tests.scenarios.timeline import timeline
 from tests.spark.harness import batch_frame, batch_session, run_streaming, streaming_frame, write_arrivals
 from watersmeet import Session
 from watersmeet.errors import CatalogError, DataError, SourceError, UnsupportedError, WatersmeetError
-from watersmeet.spark.errors import friendly
-from watersmeet.spark.run import SparkRun
+from watersmeet.hosts.spark.errors import friendly
+from watersmeet.hosts.spark.run import SparkRun
 
 AB = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.v = b.v WINDOW = 5 SECONDS"
 ROWS = timeline("a: 1@1 2@2")[0].table

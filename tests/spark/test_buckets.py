@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from tests.properties.strategies import cases
 from tests.properties.test_joins import EFFORT, refuse_contradictions
 from tests.runners import Source, bound_plan
+from watersmeet.hosts.spark.buckets import balanced_ids, murmur3_of_int
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.join_job import OWN
+from watersmeet.hosts.spark.needs import NEEDS, from_bytes
+from watersmeet.hosts.spark.pack import packets
+from watersmeet.hosts.spark.placing import Placing
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
-from watersmeet.spark.buckets import balanced_ids, murmur3_of_int
-from watersmeet.spark.job import SparkJob
-from watersmeet.spark.join_job import OWN
-from watersmeet.spark.needs import NEEDS, from_bytes
-from watersmeet.spark.pack import packets
-from watersmeet.spark.placing import Placing
 from watersmeet.sql import bind
 
 INTS = [0, 1, 2, 7, 42, 1000, 65_536, 2**31 - 1, -1, -2, -(2**31), 123_456_789]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from watersmeet.errors import SetupError
-from watersmeet.spark import checkpoint
-from watersmeet.spark.checkpoint import NOTE, Checkpoint, Owner
+from watersmeet.hosts.spark import checkpoint
+from watersmeet.hosts.spark.checkpoint import NOTE, Checkpoint, Owner
 
 OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, ["f1"])
 

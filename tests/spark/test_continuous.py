@@ -25,11 +25,11 @@ from tests.spark.harness import (
     write_arrivals,
 )
 from tests.spark.simulation import LOSSES, Pieces, Simulation
-from watersmeet.checking.recompute import rows_of
-from watersmeet.engine.build import is_plain_join
+from watersmeet.check.recompute import rows_of
+from watersmeet.hosts.spark import hot
 from watersmeet.reference.join import answer
+from watersmeet.runtime.build import is_plain_join
 from watersmeet.session import Session
-from watersmeet.spark import hot
 
 # Shrinking is slow where every example is a run with restarts.
 few = settings(

@@ -21,11 +21,11 @@ from tests.spark.harness import cut, event_times, expected_of, never_late
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_continuous import few as more
 from tests.spark.test_processor import QUERIES, disordered, splits
-from watersmeet.checking.recompute import rows_of
-from watersmeet.engine.build import is_plain_join
+from watersmeet.check.recompute import rows_of
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.log import Manifest
 from watersmeet.reference.join import answer
-from watersmeet.spark import hot
-from watersmeet.spark.log import Manifest
+from watersmeet.runtime.build import is_plain_join
 
 # Each example is several runs on one state.
 few = settings(more, max_examples=12 * EFFORT)

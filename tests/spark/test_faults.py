@@ -23,8 +23,8 @@ from tests.spark.harness import cut, run_streaming, start_streaming, streaming_s
 from tests.spark.test_streaming import random_streams
 from watersmeet import Query
 from watersmeet.errors import DataError, SetupError
-from watersmeet.spark.checkpoint import check_checkpoint
-from watersmeet.spark.errors import friendly
+from watersmeet.hosts.spark.checkpoint import check_checkpoint
+from watersmeet.hosts.spark.errors import friendly
 
 SQL = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
          WHERE a.x = b.x AND b.x = c.x WINDOW = 1500 MILLISECONDS"""

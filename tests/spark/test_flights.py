@@ -35,9 +35,9 @@ from tests.flights import (
     streams_of,
 )
 from tests.spark.harness import read_sink, streaming_frame
+from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.session import Query, Session
-from watersmeet.spark.run import Choices, Running, SparkRun
-from watersmeet.spark.types import spark_schema
 
 BUCKETS = 2
 PIECES = 2

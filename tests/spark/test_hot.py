@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from watersmeet.hosts.spark import hot
 from watersmeet.private_folders import made_private, private_folder
-from watersmeet.spark import hot
 
 pytestmark = pytest.mark.usefixtures("warm_copies")
 

@@ -20,14 +20,14 @@ from tests.runners import Source, bag_of, bound_plan, by_reference
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_processor import disordered, few, splits
-from watersmeet.operators.classic.contract import Work
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.batch import stateless_answer
+from watersmeet.hosts.spark.host import partitioning_text
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.output import PREFIX, TOLD
+from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.operators.time_order import InTimeOrder
-from watersmeet.spark import hot
-from watersmeet.spark.batch import stateless_answer
-from watersmeet.spark.host import partitioning_text
-from watersmeet.spark.job import SparkJob
-from watersmeet.spark.output import PREFIX, TOLD
-from watersmeet.spark.packets import to_packet
+from watersmeet.papers.joins.contract import Work
 
 TIMED = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
            WHERE a.x = b.x AND b.x = c.x WINDOW = 4 SECONDS OPTIONS ({})"""

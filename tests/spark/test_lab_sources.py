@@ -12,11 +12,11 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.script import read_script
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.spark.provided import PIECES, as_files
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.lab.workloads import nexmark
-from watersmeet.spark.provided import PIECES, as_files
-from watersmeet.spark.run import Choices, SparkRun
+from watersmeet.runtime.script import read_script
 
 QUERY = "SELECT a.id, b.price FROM auction a, bid b WHERE a.id = b.auction DWINDOW (a, b) = 200 MILLISECONDS"
 BATCHED = "maxFilesPerTrigger='8'"

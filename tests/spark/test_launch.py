@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.harness import ROOT, SHORT_LIVED
-from watersmeet.spark.launch import (
+from watersmeet.hosts.spark.launch import (
     CHANGELOG,
     PARTITIONS,
     PROVIDER,
@@ -23,10 +23,10 @@ from watersmeet.spark.launch import (
     ensure_settings,
     start_spark,
 )
-from watersmeet.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import Choices, SparkRun
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-COMMAND = [sys.executable, "-c", "from watersmeet.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from watersmeet.cli.app import main; main()"]
 
 
 def test_a_session_of_the_user_gets_what_state_needs(spark: SparkSession) -> None:

@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from watersmeet.hosts.spark import log as log_module
+from watersmeet.hosts.spark.log import FANOUT, BucketLog, Manifest
 from watersmeet.operators.contract import Rows
-from watersmeet.spark import log as log_module
-from watersmeet.spark.log import FANOUT, BucketLog, Manifest
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us"))])
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.spark.kinds import every_kind
 from watersmeet.errors import DataError
-from watersmeet.spark.errors import friendly, ours_in
-from watersmeet.spark.packets import VERSION, from_packet, to_packet
+from watersmeet.hosts.spark.errors import friendly, ours_in
+from watersmeet.hosts.spark.packets import VERSION, from_packet, to_packet
 
 
 def test_a_packet_gives_back_its_batches():

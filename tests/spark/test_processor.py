@@ -19,11 +19,11 @@ from tests.runners import Bag, Source, bound_plan
 from tests.spark.harness import cut, expected_of, pieces_in_time, with_sentinels
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError
-from watersmeet.spark import hot
-from watersmeet.spark.job import SparkJob
-from watersmeet.spark.output import PackedOutput
-from watersmeet.spark.pack import GUARD
-from watersmeet.spark.processor import BucketProcessor
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.output import PackedOutput
+from watersmeet.hosts.spark.pack import GUARD
+from watersmeet.hosts.spark.processor import BucketProcessor
 
 few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -13,12 +13,12 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.script import read_script
+from watersmeet.cli.run_on_spark import run_command
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.spark.run import Choices, QueryError, Running, SparkRun
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Session
-from watersmeet.spark.command import run_command
-from watersmeet.spark.run import Choices, QueryError, Running, SparkRun
 
 SECOND = 1_000_000
 NOW = Choices(available_now=True, buckets=2)

@@ -19,12 +19,12 @@ from tests.runners import Source, by_reference
 from tests.spark.harness import streaming_frame
 from tests.spark.test_run import STREAMS, add, bag, rows_of
 from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.script import read_script
 from watersmeet.errors import SetupError, UnsupportedError
-from watersmeet.spark.listener import listener_of
-from watersmeet.spark.packed import ParquetStream
-from watersmeet.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.spark.listener import listener_of
+from watersmeet.hosts.spark.packed import ParquetStream
+from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.runtime.script import read_script
 
 SECOND = 1_000_000
 PARITY = """SELECT a.k + b.k AS s, COUNT(*) AS n FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS]

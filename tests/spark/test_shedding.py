@@ -19,14 +19,14 @@ from tests.runners import Source, bag_of
 from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import OptionError
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.host import partitioning_text
+from watersmeet.hosts.spark.join_job import JoinJob
+from watersmeet.hosts.spark.output import PREFIX, TOLD
+from watersmeet.hosts.spark.pack import packer
+from watersmeet.hosts.spark.progress import Tally
 from watersmeet.operators.kernels.spread import coordinates
-from watersmeet.spark import hot
-from watersmeet.spark.dataframe import OBSERVED
-from watersmeet.spark.host import partitioning_text
-from watersmeet.spark.join_job import JoinJob
-from watersmeet.spark.output import PREFIX, TOLD
-from watersmeet.spark.pack import packer
-from watersmeet.spark.progress import Tally
 
 QUERIES = {
     "a common key": "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 20 SECONDS",
@@ -394,7 +394,7 @@ def wall() -> float:
 @pytest.mark.parametrize("queue", ["integrated", "modular"])
 def test_buckets_that_are_behind_turn_rows_away_and_go_on_where_they_were(queue, monkeypatch):
     """Batches of ten seconds of events, and thirty more on the clock after each."""
-    monkeypatch.setattr("watersmeet.shedding.join.wall_time", wall)
+    monkeypatch.setattr("watersmeet.operators.keeping.join.wall_time", wall)
     sources = sources_of("a common key", 200)
     pieces = {source.name: cut(source.table, [50, 50, 50, 50]) for source in sources}
     sql = bounded("a common key", rows=4000).replace("memory", f"max_lag = '30 seconds', queue = '{queue}', memory")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import SECOND, STREAMS, arrive, rows_of, run
 from watersmeet.errors import SourceError
-from watersmeet.spark.state import FORMAT, SUMMARY, read_state
+from watersmeet.hosts.spark.state import FORMAT, SUMMARY, read_state
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 

@@ -9,8 +9,8 @@ import pytest
 from tests.spark.harness import cut, streaming_session, with_sentinels, write_arrivals
 from tests.spark.test_continuous import two_streams
 from watersmeet.errors import OptionError
+from watersmeet.hosts.spark.tables import ParquetTable, latest
 from watersmeet.session import Session
-from watersmeet.spark.tables import ParquetTable, latest
 
 
 def at(second: int) -> dt.datetime:

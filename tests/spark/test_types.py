@@ -13,7 +13,7 @@ from tests.spark.harness import batch_frame, run_streaming, streaming_frame, wri
 from tests.spark.kinds import KEYS, KINDS, every_kind
 from watersmeet import Session
 from watersmeet.errors import CatalogError
-from watersmeet.spark.types import arrow_schema, arrow_type, spark_layout, spark_schema, spark_type
+from watersmeet.hosts.spark.types import arrow_schema, arrow_type, spark_layout, spark_schema, spark_type
 
 PAYLOAD = ", ".join(f"a.{name} AS {name}" for name in KINDS)
 ALL_COLUMNS = f"SELECT a.id AS a, b.id AS b, {PAYLOAD} FROM a, b WINDOW = 0 SECONDS"

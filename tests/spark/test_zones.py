@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from tests.runners import bag
 from tests.spark.harness import run_streaming, streaming_frame, write_arrivals
 from watersmeet import ParquetStream, Session
-from watersmeet.engine.script import read_script
 from watersmeet.errors import SourceError, WatersmeetError
-from watersmeet.spark.sinks import SparkSink
-from watersmeet.spark.sources import open_on_spark
+from watersmeet.hosts.spark.sinks import SparkSink
+from watersmeet.hosts.spark.sources import open_on_spark
+from watersmeet.runtime.script import read_script
 
 ZONE = "America/New_York"
 START = datetime(2024, 11, 3, 4, 30, tzinfo=UTC)  # clocks go back an hour and a half later
@@ -84,7 +84,7 @@ def test_text_files_are_read_and_written_in_the_same_zones_on_both_hosts(kolkata
         select = f"SELECT ts, n, HOUR(ts) AS h FROM a OPTIONS (timezone = '{ZONE}')"
         sink = f"CREATE SINK o WITH (sink = '{kind}', path = '{tmp_path}/{kind}') AS {select}"
         (job,) = read_script(f"CREATE STREAM a {made}; {sink}", opener=lambda it: open_on_spark(kolkata, it))
-        frame = Session(kolkata, buckets=1)._host.dataframe(job.plan, None)
+        frame = Session(kolkata, buckets=1).host.dataframe(job.plan, None)
         SparkSink(job, str(tmp_path / f"checkpoint-{kind}")).start(frame, {"availableNow": True}).awaitTermination()
         (written,) = (tmp_path / kind).glob("part-*")
         text = written.read_text()
@@ -135,7 +135,7 @@ def test_nanoseconds_in_scripts_and_tables_are_read_cut_or_refused_with_a_way_ou
             "SELECT s.ts, t.ts AS same FROM s, t WHERE s.k = t.k"
         )
         (job,) = read_script(script, opener=lambda it: open_on_spark(spark, it))
-        frame = Session(spark, buckets=1)._host.dataframe(job.plan, None)
+        frame = Session(spark, buckets=1).host.dataframe(job.plan, None)
         return run_streaming(spark, frame, tmp_path / "checkpoint", tmp_path / "sink")
 
     assert answer(", rounding = 'down'")["same"].cast(pa.int64()).to_pylist() == [1, 2]

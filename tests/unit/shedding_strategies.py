@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from watersmeet.shedding.arrivals import Arrivals, Numbers, one_per_tick
+from watersmeet.papers.shedding.arrivals import Arrivals, Numbers, one_per_tick
 
 EXAMPLE = one_per_tick([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3)  # DGR03, section 3.2
 

@@ -15,11 +15,11 @@ import pytest
 import watersmeet as wm
 from tests.unit.shedding_strategies import zipf
 from tests.unit.test_cli import call
-from watersmeet.engine.advice import Advice, Trial, trials
-from watersmeet.engine.advice.replay import Replay
-from watersmeet.engine.advice.text import advice_text, recommendation
+from watersmeet.advise import Advice, Trial, trials
+from watersmeet.advise.replay import Replay
+from watersmeet.advise.text import advice_text, recommendation
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.shedding.expected import expected_recall, kept_shares, of_one_key
+from watersmeet.explain.expected_recall import expected_recall, kept_shares, of_one_key
 
 TICK_US = 1_000_000
 ROWS, WINDOW = 300, 40
@@ -69,7 +69,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_told_is_what_a_run_finds(form, monkeypatch):
-    monkeypatch.setattr("watersmeet.engine.advice.trials.SHARES", (0.3, 1.0))
+    monkeypatch.setattr("watersmeet.advise.trials.SHARES", (0.3, 1.0))
     rows = 150
     told = session(rows).sql(FORMS[form]).advise(policies=("rand", "drift"), sample=EVERYTHING, seconds=600)
     assert told.exact_results == session(rows).sql(FORMS[form]).to_arrow().num_rows > 0

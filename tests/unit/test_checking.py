@@ -18,14 +18,14 @@ import watersmeet as wm
 from tests.runners import Source, local_query
 from tests.scenarios.timeline import timeline
 from tests.unit.test_cli import call
-from watersmeet.checking import command
-from watersmeet.checking.compare import differences, same_rows
-from watersmeet.checking.inputs import load
-from watersmeet.engine.clock import OnLateRows
-from watersmeet.engine.host import LocalHost
-from watersmeet.engine.metrics import Metrics
+from watersmeet.check.compare import differences, same_rows
+from watersmeet.check.inputs import load
+from watersmeet.cli.app import check as command
+from watersmeet.hosts.local.host import LocalHost
 from watersmeet.plan.nodes import Plan
 from watersmeet.reference.join import answer
+from watersmeet.runtime.clock import OnLateRows
+from watersmeet.runtime.metrics import Metrics
 
 EPOCH = datetime(1970, 1, 1)
 HALF_OPEN = "OPTIONS (boundary = 'half_open')"
@@ -265,9 +265,7 @@ def test_columns_named_like_those_of_the_check_do_no_harm() -> None:
 
 def test_without_duckdb_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr(
-        "watersmeet.checking.recompute.find_spec", lambda name: None if name == "duckdb" else found(name)
-    )
+    monkeypatch.setattr("watersmeet.check.recompute.find_spec", lambda name: None if name == "duckdb" else found(name))
     with pytest.raises(wm.WatersmeetError, match=r"watersmeet\[check\]"):
         wm.check(query(QUERIES[0], timeline(STREAMS)))
 

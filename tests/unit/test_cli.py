@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from watersmeet import cli
-from watersmeet.engine.interrupt import Interrupts
+from watersmeet.cli.app import app as cli
+from watersmeet.runtime.interrupt import Interrupts
 
 SECOND = 1_000_000
 ROWS = 50
@@ -185,7 +185,7 @@ def started(data: Path, script: str) -> subprocess.Popen[str]:
     (data / "script.sql").write_text(script)
     source = Path(cli.__file__).parents[1]
     return subprocess.Popen(
-        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--engine", "local",
+        [sys.executable, "-c", "from watersmeet.cli.app import main; main()", "run", "script.sql", "--engine", "local",
          "--batch-rows", "1"],
         cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -12,10 +12,11 @@ import pytest
 from tests.conformance import costs
 from tests.unit.paper_streams import FIGURE_3B, TABLE_5, TABLE_6, TABLE_7, alike, order, streams
 from watersmeet.errors import WatersmeetError
-from watersmeet.optimizer.cost import go03, h04, k05
+from watersmeet.optimizer.cost import go03, h04
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.join_order import best_lazy_orders, best_naive_order
+from watersmeet.papers.orders import cost_k05 as k05
 from watersmeet.plan.options import INVALIDATIONS
 
 # ---- GO03 -----------------------------------------------------------------------------------------------------------

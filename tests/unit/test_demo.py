@@ -8,7 +8,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 from watersmeet import demo
-from watersmeet.engine.script import read_script
+from watersmeet.runtime.script import read_script
 
 ROWS = 30_000
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cameras.sql"

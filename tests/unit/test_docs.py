@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_cli import call
-from watersmeet.engine.script import read_script
 from watersmeet.errors import SqlError
 from watersmeet.model.catalog import Catalog
 from watersmeet.plan.functions import AGGREGATES, FUNCTIONS, scalar_name
 from watersmeet.plan.options import Options
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.sql import bind, parse_script
 from watersmeet.sql.syntax import CreateStream, CreateTable
@@ -98,7 +98,7 @@ def test_the_page_of_the_lab_names_every_workload_and_command() -> None:
 
 
 def declared(script: str) -> Catalog:
-    from watersmeet.engine.script import declare
+    from watersmeet.runtime.script import declare
 
     catalog = Catalog()
     for statement in parse_script(script):

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.plans import golden_catalog
-from watersmeet.cli import app
-from watersmeet.engine.script import read_script
+from watersmeet.cli.app import app
 from watersmeet.errors import ParseError, UnsupportedError
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Session
 from watersmeet.sql import bind, slips
 

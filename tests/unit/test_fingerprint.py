@@ -12,8 +12,8 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
 pytest.importorskip("pyspark")
-from watersmeet.spark.checkpoint import Owner
-from watersmeet.spark.job import SparkJob
+from watersmeet.hosts.spark.checkpoint import Owner
+from watersmeet.hosts.spark.job import SparkJob
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
 PLAIN = Stream("a", SCHEMA, "ts")

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from watersmeet import identity
+from watersmeet import code_sum as identity
 
 SOURCE = Path(identity.__file__).parent
-ASK = "import sys; sys.path.insert(0, sys.argv[1]); from watersmeet.identity import code; print(code())"
+ASK = "import sys; sys.path.insert(0, sys.argv[1]); from watersmeet.code_sum import code; print(code())"
 
 
 def code_in(place: Path) -> str:

@@ -10,7 +10,7 @@ import watersmeet as wm
 from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, MEMORY, drive, operator_of, random_tables, run, steps, table, two_way
 from watersmeet.errors import OptionError
-from watersmeet.shedding.durable import shedding_join_of
+from watersmeet.operators.keeping.durable import shedding_join_of
 
 
 def ids(form: str, options: str = "") -> str:

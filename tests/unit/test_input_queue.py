@@ -14,12 +14,12 @@ import pytest
 from tests.runners import Bag
 from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, TICK_US, exactly, random_tables, selected, steps, table, two_way
-from watersmeet.engine.build import build
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator
-from watersmeet.shedding.arrivals import one_per_tick
-from watersmeet.shedding.durable import resume, saved, shedding_join_of
-from watersmeet.shedding.join import SheddingJoin
+from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
+from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.papers.shedding.arrivals import one_per_tick
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 POLICIES = ("rand", "prob", "life", "age", "drift")

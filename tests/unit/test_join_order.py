@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.unit.paper_streams import TABLE_5, TABLE_6, TABLE_7, order
 from watersmeet.errors import WatersmeetError
-from watersmeet.optimizer.advise_orders import advice_text, advise, advise_orders
 from watersmeet.optimizer.cost.go03 import (
     Eager,
     eager_cost,
@@ -38,7 +37,8 @@ from watersmeet.optimizer.join_order import (
     every_local_order,
     every_order,
 )
-from watersmeet.optimizer.order_heuristics import (
+from watersmeet.papers.orders.advise import advice_text, advise, advise_orders
+from watersmeet.papers.orders.heuristics import (
     augmented_order,
     expensive_first_or_last,
     fast_streams,

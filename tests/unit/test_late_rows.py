@@ -17,12 +17,12 @@ import pytest
 import watersmeet as wm
 from tests.unit.hand_clock import HandClock
 from tests.unit.test_cli import call
-from watersmeet.engine.clock import QueryClock
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.metrics import Metrics
-from watersmeet.engine.progress import brief, describe
+from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
+from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.progress import brief, describe
 
 SECOND = 1_000_000
 START = datetime(2026, 1, 1, 12)

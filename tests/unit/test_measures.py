@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from watersmeet.operators.join.measures import SAMPLE_ROWS, Measures
 from watersmeet.operators.kernels.sketch import REGISTERS, estimated_values, note_values
-from watersmeet.operators.measures import SAMPLE_ROWS, Measures
+from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.strategy import Code
 
 KEY = Code("s", Column("s", "k", pa.int64()))
 SECOND = 1_000_000

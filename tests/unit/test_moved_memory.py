@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.engine.build import build
 from watersmeet.errors import StaleResultsError
 from watersmeet.model.catalog import Catalog, Stream
-from watersmeet.operators import window_join
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.join import window_join
 from watersmeet.operators.kernels.memory import HALF_WORDS, address, writable_address
 from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])

@@ -13,10 +13,10 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
-from watersmeet.engine.conform import check_columns
-from watersmeet.engine.console import ConsoleSink
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.script import read_script
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.io.conform import check_columns
+from watersmeet.io.console import ConsoleSink
+from watersmeet.runtime.script import read_script
 
 AT = "2026-01-01 00:00:0"
 

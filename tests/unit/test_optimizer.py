@@ -15,9 +15,8 @@ import pytest
 
 import watersmeet as wm
 from tests.plans import golden_catalog
-from watersmeet.engine.host import estimate_of, strategy_of
-from watersmeet.engine.script import read_script
 from watersmeet.errors import WatersmeetError
+from watersmeet.explain.explaining import estimate_of, strategy_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.optimizer.choose_settings import best_expiration, share_buckets
@@ -27,9 +26,10 @@ from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.estimate_join import COMPARED_ROW_NS, busy_ns, estimate_join
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
+from watersmeet.physical.statistics import InputStatistics
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Join, Project
-from watersmeet.plan.statistics import InputStatistics
-from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.sql import bind
 
@@ -77,7 +77,7 @@ def test_a_number_of_values_that_is_none_is_refused(text):
 
 
 def test_hints_of_create_stream_reach_the_plan(tmp_path):
-    from watersmeet.engine.script import read_script
+    from watersmeet.runtime.script import read_script
 
     text = """
         CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '120/min', distinct = 'K: 50');
@@ -94,7 +94,7 @@ def test_hints_of_create_stream_reach_the_plan(tmp_path):
 
 @pytest.mark.parametrize("hint", ["rate = 'fast'", "distinct = 'k'", "distinct = 'nothing: 5'"])
 def test_a_wrong_hint_is_named_with_what_would_do(hint):
-    from watersmeet.engine.script import read_script
+    from watersmeet.runtime.script import read_script
 
     with pytest.raises(WatersmeetError) as refused:
         read_script(f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', {hint});", open_sources=False)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.operators.state import positions, window_store
-from watersmeet.operators.state.hash_index import HashIndex
-from watersmeet.operators.state.positions import MOST_ROWS
-from watersmeet.operators.state.sorted_index import SortedIndex
-from watersmeet.operators.state.window_store import WindowStore
-from watersmeet.shedding.store import SheddingStore
+from watersmeet.operators.join import positions, window_store
+from watersmeet.operators.join.hash_index import HashIndex
+from watersmeet.operators.join.positions import MOST_ROWS
+from watersmeet.operators.join.sorted_index import SortedIndex
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.keeping.store import SheddingStore
 
 TOO_MANY = (
     r"hold .* rows at once, and .* is the most that one store can number\nhint: make the window shorter, .*memory"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-from watersmeet.engine.metrics import Metrics
-from watersmeet.engine.progress import LineProgress, LiveProgress, brief, describe, progress_on
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.progress import LineProgress, LiveProgress, brief, describe, progress_on
 
 METRICS = Metrics(rows_in=12_000, late_rows=3, results=450, window_rows=77, watermark_us=1_000_000)
 

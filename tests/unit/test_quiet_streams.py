@@ -17,7 +17,7 @@ import pytest
 import watersmeet as wm
 from tests.runners import bag_of
 from tests.unit.hand_clock import HandClock
-from watersmeet.engine.local import LocalRun
+from watersmeet.hosts.local.run import LocalRun
 
 START = datetime(2026, 1, 1)
 PATIENCE_S = 60.0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watersmeet.operators.keeping.sharing import Came, Needs, Sharing
 from watersmeet.plan.memory import Memory
-from watersmeet.shedding.sharing import Came, Needs, Sharing
 
 SECOND = 1_000_000
 

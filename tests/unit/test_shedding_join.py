@@ -12,16 +12,16 @@ import pytest
 import watersmeet as wm
 from tests.runners import Bag, bag_of
 from tests.unit.shedding_strategies import zipf
-from watersmeet.engine.build import build
-from watersmeet.engine.local import LocalRun
 from watersmeet.errors import OptionError
+from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.keeping.batches import push_in_steps
+from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
+from watersmeet.papers.shedding.arrivals import one_per_tick
+from watersmeet.papers.shedding.optimum import optimum
 from watersmeet.plan.memory import Memory
-from watersmeet.shedding.arrivals import one_per_tick
-from watersmeet.shedding.batches import push_in_steps
-from watersmeet.shedding.durable import resume, saved, shedding_join_of
-from watersmeet.shedding.optimum import optimum
+from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 POLICIES = ("rand", "prob", "life", "age", "drift")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.shedding_strategies import at_any_time, pairs
 from watersmeet.errors import DataError
-from watersmeet.shedding.measures import (
+from watersmeet.papers.shedding.measures import (
     archive_metric,
     cheapest_cover,
     cosine,

@@ -7,10 +7,10 @@ import pytest
 
 from tests.unit.shedding_strategies import EXAMPLE, at_any_time, best_by_trying, every_strategy, on_ticks, pairs, zipf
 from watersmeet.errors import DataError
-from watersmeet.shedding.arrivals import Arrivals, arrivals, one_per_tick
-from watersmeet.shedding.measures import archive_metric
-from watersmeet.shedding.optimum import Allocation, Optimum, optimum, optimum_curve, sizes_of
-from watersmeet.shedding.paper_graph import paper_optimum
+from watersmeet.papers.shedding.arrivals import Arrivals, arrivals, one_per_tick
+from watersmeet.papers.shedding.measures import archive_metric
+from watersmeet.papers.shedding.optimum import Allocation, Optimum, optimum, optimum_curve, sizes_of
+from watersmeet.papers.shedding.paper_graph import paper_optimum
 
 ALLOCATIONS: tuple[Allocation, ...] = ("fixed", "variable")
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.shedding.static import (
+from watersmeet.papers.shedding.static import (
     Components,
     components,
     delete,

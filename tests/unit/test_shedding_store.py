@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.shedding.kernels import contest
-from watersmeet.shedding.online_statistics import KeyCounts
-from watersmeet.shedding.store import SheddingStore, Worth
+from watersmeet.operators.keeping.kernels import contest
+from watersmeet.operators.keeping.online_statistics import KeyCounts
+from watersmeet.operators.keeping.store import SheddingStore, Worth
 
 PAYLOAD = {
     "id": pa.int64(), "small": pa.int8(), "flag": pa.bool_(), "text": pa.string(), "long": pa.large_binary(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from watersmeet.engine.script import Job, Opened, read_script
 from watersmeet.errors import OptionError
+from watersmeet.runtime.script import Job, Opened, read_script
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
@@ -79,7 +79,7 @@ def test_a_format_that_others_brought_to_spark_knows_its_options() -> None:
 
 def test_an_option_for_sparks_writer_goes_on_under_its_own_name(tmp_path) -> None:
     pytest.importorskip("pyspark")
-    from watersmeet.spark.sinks import SparkSink
+    from watersmeet.hosts.spark.sinks import SparkSink
 
     (job,) = read(f"sink='csv', path='{tmp_path}/o', 'spark.quoteAll'='true'", on_spark=True)
     options = SparkSink(job, str(tmp_path / "ck")).options

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from watersmeet.engine.console import ConsoleSink
-from watersmeet.engine.sinks import Sink, sink_from_options
-from watersmeet.engine.sources import source_of
 from watersmeet.errors import SinkError
+from watersmeet.io.console import ConsoleSink
+from watersmeet.io.sinks import Sink, sink_from_options
+from watersmeet.io.sources import source_of
 
 BATCH = pa.record_batch(
     {

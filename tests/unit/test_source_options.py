@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from watersmeet import Session
-from watersmeet.engine.script import read_script
 from watersmeet.errors import CatalogError, OptionError
 from watersmeet.model.catalog import Catalog, Stream
+from watersmeet.runtime.script import read_script
 
 
 def declared(options: str, *, on_spark: bool = False, kind: str = "STREAM") -> Stream:

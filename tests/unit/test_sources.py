@@ -16,8 +16,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from watersmeet.engine.sources import Source, source_from_options, source_of
 from watersmeet.errors import SourceError
+from watersmeet.io.sources import Source, source_from_options, source_of
 
 TABLE = pa.table(
     {

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from watersmeet.errors import DataError, SetupError
-from watersmeet.spark.errors import first_useful_line, ours_in
-from watersmeet.spark.listener import MetricsListener
-from watersmeet.spark.noise import quiet_stderr
+from watersmeet.hosts.spark.errors import first_useful_line, ours_in
+from watersmeet.hosts.spark.listener import MetricsListener
+from watersmeet.hosts.spark.noise import quiet_stderr
 
 STAGE = (
     "[STREAM_FAILED] Query [id = 1f, runId = 2e] terminated with exception: Job aborted due to stage failure: "
@@ -68,10 +68,10 @@ def test_noise_is_dropped_and_the_rest_goes_on(capfd: pytest.CaptureFixture[str]
 def test_workers_without_the_package_are_named() -> None:
     found = ours_in(
         "org.apache.spark.SparkException: …\nTraceback (most recent call last):\n  File …\n"
-        "ModuleNotFoundError: No module named 'watersmeet.spark'\n\n\tat org.apache.spark…"
+        "ModuleNotFoundError: No module named 'watersmeet.hosts.spark'\n\n\tat org.apache.spark…"
     )
     assert isinstance(found, SetupError)
-    assert found.message == "Spark's workers cannot run this query: No module named 'watersmeet.spark'"
+    assert found.message == "Spark's workers cannot run this query: No module named 'watersmeet.hosts.spark'"
     assert "PYSPARK_PYTHON" in str(found)
     assert ours_in("ModuleNotFoundError: No module named 'kafka'") is None
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql import Row
 
-from watersmeet.spark.progress import ANSWER, Tally
+from watersmeet.hosts.spark.progress import ANSWER, Tally
 
 
 def progress(**observed: Row) -> SimpleNamespace:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from watersmeet.spark import starting
-from watersmeet.spark.starting import TRIES, start_in_turn
+from watersmeet.hosts.spark import starting
+from watersmeet.hosts.spark.starting import TRIES, start_in_turn
 
 SLOW = Exception("[STREAM_FAILED] … org.apache.spark.SparkException: Python worker failed to connect back.")
 

@@ -15,12 +15,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from watersmeet.engine import spill
-from watersmeet.engine import time_ordered_files as files
-from watersmeet.engine.sources import TableSource, source_from_options, source_of
-from watersmeet.engine.spill import END, Piece, TimeSorter
-from watersmeet.engine.time_ordered import batches_of, in_order
 from watersmeet.errors import DataError, SetupError
+from watersmeet.io import spill
+from watersmeet.io import time_ordered_files as files
+from watersmeet.io.sources import TableSource, source_from_options, source_of
+from watersmeet.io.spill import END, Piece, TimeSorter
+from watersmeet.io.time_ordered import batches_of, in_order
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 
@@ -248,7 +248,7 @@ def test_a_run_that_is_abandoned_leaves_nothing_behind(tmp_path: Path, monkeypat
 
 MEASURED = """
 import resource, sys
-from watersmeet.engine.time_ordered import batches_of
+from watersmeet.io.time_ordered import batches_of
 from tests.unit.test_time_ordered import stream
 import pyarrow as pa
 pa.jemalloc_set_decay_ms(0) if pa.default_memory_pool().backend_name == "jemalloc" else None

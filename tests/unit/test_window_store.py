@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.join.sorted_index import SortedIndex
+from watersmeet.operators.join.window_store import MIN_CAPACITY, WindowStore
 from watersmeet.operators.kernels.hashing import combine
-from watersmeet.operators.state.payload import payload_column
-from watersmeet.operators.state.sorted_index import SortedIndex
-from watersmeet.operators.state.window_store import MIN_CAPACITY, WindowStore
+from watersmeet.operators.payload import payload_column
 
 PAYLOAD = {"word": pa.string(), "price": pa.decimal128(20, 2), "flag": pa.bool_()}
 

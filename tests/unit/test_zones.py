@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 import watersmeet as wm
-from watersmeet.checking.checker import check
-from watersmeet.cli import app
-from watersmeet.engine.advice.sample import take_sample
-from watersmeet.engine.archive.description import Description
+from watersmeet.advise.sample import take_sample
+from watersmeet.archive.description import Description
+from watersmeet.check.checker import check
+from watersmeet.cli.app import app
 from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
 from watersmeet.model.types import arrow_type
 

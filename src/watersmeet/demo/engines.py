@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.console import Console
 
-from watersmeet.engine.interrupt import Interrupts
-from watersmeet.engine.local import LocalRun
-from watersmeet.engine.metrics import Metrics
-from watersmeet.engine.progress import progress_on
-from watersmeet.engine.run_job import run_job
-from watersmeet.engine.script import read_script
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.run_job import run_job
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.progress import progress_on
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 
 if TYPE_CHECKING:
-    from watersmeet.spark.progress import Batch
-    from watersmeet.spark.run import Running
+    from watersmeet.hosts.spark.progress import Batch
+    from watersmeet.hosts.spark.run import Running
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class OnSpark:
     def start(self) -> None:
         from pyspark import SparkContext
 
-        from watersmeet.spark.launch import start_spark
+        from watersmeet.hosts.spark.launch import start_spark
 
         started = time.perf_counter()
         own = SparkContext._active_spark_context is None
@@ -126,12 +126,13 @@ class OnSpark:
         self.console.print(f"Spark {self.spark.version} on Java {java}, started in {seconds:.1f} s.")
 
     def prepare(self, text: str) -> str:
-        from watersmeet.engine.host import Explaining
-        from watersmeet.spark.host import SparkHost
-        from watersmeet.spark.run import Choices, SparkRun
+        from watersmeet.explain.explaining import explained
+        from watersmeet.hosts.spark.host import SparkHost
+        from watersmeet.hosts.spark.run import Choices, SparkRun
+        from watersmeet.plan.explaining import Explaining
 
         self.script = SparkRun(self.spark, text, Choices(available_now=True))
-        return SparkHost(self.spark).explained(self.plan, Explaining())
+        return explained(self.plan, Explaining(), SparkHost(self.spark))
 
     @property
     def plan(self) -> Plan:

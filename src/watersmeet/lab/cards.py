@@ -28,7 +28,7 @@ CARDS: dict[str, Card] = {
         assumes="Two streams, equality on one column, timestamps in the order of arrival, half-open windows.",
         cost="Per time unit, nested loops scan λ_A λ_B (T_A + T_B) rows; hashing divides each side by its buckets, "
         "until there are more buckets than values.",
-        files=("operators/classic/loops.py", "operators/kernels/classic_loops.py", "optimizer/cost/k05.py"),
+        files=("papers/joins/loops.py", "papers/joins/kernels/classic_loops.py", "papers/orders/cost_k05.py"),
     ),
     "GO03": Card(
         title="Processing Sliding Window Multi-Joins in Continuous Queries over Data Streams",
@@ -40,8 +40,8 @@ CARDS: dict[str, Card] = {
         cost="For each stream its rate times the sum, over the loops, of the rows carried so far times the window (or "
         "bucket) scanned.",
         files=(
-            "operators/classic/loops.py", "operators/classic/loop_plan.py", "optimizer/cost/go03.py",
-            "optimizer/join_order.py", "optimizer/order_heuristics.py",
+            "papers/joins/loops.py", "papers/joins/loop_plan.py", "optimizer/cost/go03.py",
+            "optimizer/join_order.py", "papers/orders/heuristics.py",
         ),
     ),
     "H02": Card(
@@ -55,8 +55,8 @@ CARDS: dict[str, Card] = {
         cost="Rows touched per arriving row: what lies in the period, for nested loops; the bucket's part of it, for "
         "hashing; runs of equal keys, for merging.",
         files=(
-            "operators/classic/w_join.py", "operators/classic/h02.py", "operators/classic/merge_join.py",
-            "operators/classic/periods.py", "model/windows.py",
+            "papers/joins/w_join.py", "papers/joins/h02.py", "papers/joins/merge_join.py",
+            "papers/joins/periods.py", "model/windows.py",
         ),
     ),
     "H04": Card(
@@ -80,9 +80,10 @@ CARDS: dict[str, Card] = {
         cost="PROB: a priority queue, logarithmic per row. The optimum: one shortest path per row of memory, on a "
         "graph of at most three nodes per tick here.",
         files=(
-            "shedding/join.py", "shedding/policies.py", "shedding/simulate.py", "shedding/optimum.py",
-            "shedding/paper_graph.py", "shedding/static.py",
-            "shedding/measures.py",
+            "operators/keeping/join.py", "operators/keeping/policies.py", "papers/shedding/simulate.py",
+            "papers/shedding/optimum.py",
+            "papers/shedding/paper_graph.py", "papers/shedding/static.py",
+            "papers/shedding/measures.py",
         ),
     ),
 }  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import OptionError
-from watersmeet.optimizer.advise_orders import advice_text, advise
 from watersmeet.optimizer.cost.inputs import StreamRate
 from watersmeet.optimizer.join_order import MOST_STREAMS
+from watersmeet.papers.orders.advise import advice_text, advise
 
 NUMBERS = "NAME:λ,T,v or NAME:λ,T,v,b"
 

@@ -15,9 +15,9 @@ from watersmeet.lab.registry import PAPERS
 
 PACKAGE = Path(__file__).parents[1]
 # What no experiment runs through: it may change and the numbers stay good.
-APART = ("cli.py", "demo", "checking", "spark")
+APART = ("cli/app.py", "demo", "checking", "spark")
 AROUND = {
-    "cli.py",
+    "cli/app.py",
     "command.py",
     "progress.py",
     "cards.py",

@@ -12,9 +12,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from watersmeet.errors import DataError, SetupError
-from watersmeet.plan.explain_costs import aligned
-from watersmeet.shedding.arrivals import Numbers, as_array
-from watersmeet.shedding.static import Components, delete, drop_least_damaging, retain, retain_by_side
+from watersmeet.model.wording import aligned
+from watersmeet.papers.shedding.arrivals import Numbers, as_array
+from watersmeet.papers.shedding.static import Components, delete, drop_least_damaging, retain, retain_by_side
 
 Say = Callable[[str], None]
 SHOWN_VALUES = 30

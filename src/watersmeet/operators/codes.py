@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.kernels.hashing import hash_bytes
+from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
-from watersmeet.plan.strategy import is_exact
 
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
-from watersmeet.plan.estimate import Switch
+from watersmeet.physical.estimate import Switch
 
 Positions = npt.NDArray[np.int64]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watersmeet.errors import OptionError
-from watersmeet.plan.strategy import JoinStrategy, Route, Step
+from watersmeet.physical.strategy import JoinStrategy, Route, Step
 
 
 def check_method(strategy: JoinStrategy) -> JoinStrategy:

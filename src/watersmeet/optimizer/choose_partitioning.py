@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from watersmeet.model.windows import Rows
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.describe import Description
+from watersmeet.physical.partitioning import Dimension, Partitioning
+from watersmeet.physical.strategy import Code, JoinStrategy
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input, Join
-from watersmeet.plan.partitioning import Dimension, Partitioning
-from watersmeet.plan.strategy import Code, JoinStrategy
 
 
 def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:

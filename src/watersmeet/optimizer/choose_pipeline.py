@@ -13,9 +13,9 @@ from watersmeet.optimizer.close_equalities import close_equalities
 from watersmeet.optimizer.cost.h04 import nta_expiry_cost, tpa_expiry_cost
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
+from watersmeet.physical.pipeline import Pipeline, pipeline_of
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Join, Node, Plan, Project, SetOperation, TopK
-from watersmeet.plan.pipeline import Pipeline, pipeline_of
-from watersmeet.plan.strategy import JoinStrategy
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import replace
 from watersmeet.optimizer.cost.walk import Walk
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, best_lazy_orders, best_local_orders, cheapest, permitted
-from watersmeet.optimizer.order_heuristics import ranked_order
+from watersmeet.optimizer.ranked_order import ranked_order
+from watersmeet.physical.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
 from watersmeet.plan.method import LOOPS
-from watersmeet.plan.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
 
 ABOVE = ("gt", "ge")
 BELOW = ("lt", "le")

@@ -11,7 +11,7 @@ from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import best_local_orders
-from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStrategy
 
 ROUNDS = 48  # in which a budget of buckets is given away, the largest part each time where it helps most
 INTERVALS = 40  # tried between passes, at equal ratios

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from watersmeet.model.types import common_type
+from watersmeet.physical.strategy import MIRRORED, Code, Comparison, Equality, JoinStrategy, Order, is_exact
 from watersmeet.plan.expressions import Call, Expression, Literal, streams_of, uses_event_time, walk
 from watersmeet.plan.functions import result_type
-from watersmeet.plan.strategy import MIRRORED, Code, Comparison, Equality, JoinStrategy, Order, is_exact
 
 ORDERS: dict[str, Order] = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne"}
 

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import pyarrow as pa
 
+from watersmeet.physical.strategy import Code, Equality, JoinStrategy
 from watersmeet.plan.expressions import Call
-from watersmeet.plan.strategy import Code, Equality, JoinStrategy
 
 
 def close_equalities(strategy: JoinStrategy) -> JoinStrategy:

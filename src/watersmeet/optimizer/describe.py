@@ -18,11 +18,11 @@ from watersmeet.model.time import FOREVER_US, UNITS_US
 from watersmeet.model.windows import Rows
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
-from watersmeet.plan.estimate import Known
+from watersmeet.physical.estimate import Known
+from watersmeet.physical.statistics import InputStatistics, Values
+from watersmeet.physical.strategy import Code, Comparison, JoinStrategy
 from watersmeet.plan.expressions import Call, Column, Expression
 from watersmeet.plan.nodes import Input
-from watersmeet.plan.statistics import InputStatistics, Values
-from watersmeet.plan.strategy import Code, Comparison, JoinStrategy
 
 ASSUMED_RATE = 100.0
 ASSUMED_TABLE_ROWS = 1000.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.operators.combinations import payload_columns
+from watersmeet.operators.join.combinations import payload_columns
 from watersmeet.optimizer.choose_routes import walk_of
 from watersmeet.optimizer.cost.go03 import lazy_loops, moved_to_front
 from watersmeet.optimizer.cost.h02 import merge_comparisons
@@ -15,10 +15,10 @@ from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.cost.walk import TESTED_ROW_NS, Walk
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, cheapest, permitted
-from watersmeet.plan.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
+from watersmeet.physical.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.method import DEFAULT_BUCKETS, LOOPS
-from watersmeet.plan.strategy import JoinStrategy
 
 # The papers' loops, as measured: to begin one, and for each row it compares; by H02's merge join, row by row.
 LOOP_NS = 120.0

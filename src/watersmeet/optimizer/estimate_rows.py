@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from watersmeet.optimizer.describe import Description
-from watersmeet.plan.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStrategy
 
 
 def estimate_rows(strategy: JoinStrategy) -> JoinStrategy:

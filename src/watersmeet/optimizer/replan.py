@@ -6,13 +6,13 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from watersmeet.model.time import format_instant
+from watersmeet.model.wording import time_a_second
 from watersmeet.optimizer.choose_routes import with_routes
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.estimate_join import busy_ns
-from watersmeet.plan.estimate import Switch
-from watersmeet.plan.explain_costs import time_a_second
-from watersmeet.plan.statistics import InputStatistics, JoinStatistics
-from watersmeet.plan.strategy import JoinStrategy, Route
+from watersmeet.physical.estimate import Switch
+from watersmeet.physical.statistics import InputStatistics, JoinStatistics
+from watersmeet.physical.strategy import JoinStrategy, Route
 
 log = logging.getLogger("watersmeet.optimizer")
 

@@ -21,12 +21,12 @@ from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, T
 from watersmeet.lab.workloads.flights import flights
 from watersmeet.lab.workloads.weather import weather
 from watersmeet.lab.workloads.zipf import zipf
+from watersmeet.papers.shedding.arrivals import Arrivals, Numbers, one_per_tick
+from watersmeet.papers.shedding.measures import archive_metric
+from watersmeet.papers.shedding.optimum import Allocation, optimum, optimum_curve
+from watersmeet.papers.shedding.simulate import Policy, simulate
+from watersmeet.papers.shedding.static import Components, loss_curve, retain_by_side, retention_curve
 from watersmeet.session import Session
-from watersmeet.shedding.arrivals import Arrivals, Numbers, one_per_tick
-from watersmeet.shedding.measures import archive_metric
-from watersmeet.shedding.optimum import Allocation, optimum, optimum_curve
-from watersmeet.shedding.simulate import Policy, simulate
-from watersmeet.shedding.static import Components, loss_curve, retain_by_side, retention_curve
 
 Settings = Mapping[Scale, Mapping[str, Any]]
 Floats = npt.NDArray[np.float64]

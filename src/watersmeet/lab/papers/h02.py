@@ -26,10 +26,10 @@ from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, T
 from watersmeet.lab.papers.running import Served, have_flights, real_flights, serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import DAY_US, stores
-from watersmeet.operators.classic.contract import Algorithm
-from watersmeet.operators.classic.description import Description
-from watersmeet.operators.classic.merge_join import MergeJoin
-from watersmeet.operators.classic.pipeline_join import PipelineJoin
+from watersmeet.papers.joins.contract import Algorithm
+from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.merge_join import MergeJoin
+from watersmeet.papers.joins.pipeline_join import PipelineJoin
 from watersmeet.session import Session
 
 Settings = dict[Scale, dict[str, Any]]

@@ -15,7 +15,7 @@ from watersmeet.lab.papers.measuring import StagedRun, Stretch, after, medians
 from watersmeet.lab.papers.shapes import all_near, is_level, line_of, mean, near, points, ratios
 from watersmeet.lab.workloads.steady import SECOND_US, steady
 from watersmeet.optimizer.cost.inputs import StreamRate
-from watersmeet.optimizer.cost.k05 import UnitCosts, stale_in_table, whj_cost, wnl_cost
+from watersmeet.papers.orders.cost_k05 import UnitCosts, stale_in_table, whj_cost, wnl_cost
 from watersmeet.plan.options import INVALIDATIONS
 
 Settings = Mapping[Scale, Mapping[str, Any]]

@@ -11,13 +11,13 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.engine.build import build_query, runnable_join, table_join_of
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.classic.classic_join import ClassicJoin
-from watersmeet.operators.classic.contract import Int64s, Observable
-from watersmeet.operators.classic.loops import Loops, Slips
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
+from watersmeet.papers.joins.classic_join import ClassicJoin
+from watersmeet.papers.joins.contract import Int64s, Observable
+from watersmeet.papers.joins.loops import Loops, Slips
+from watersmeet.runtime.build import build_query, runnable_join, table_join_of
 from watersmeet.session import Query, Session
 
 K = TypeVar("K")

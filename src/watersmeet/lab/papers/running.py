@@ -18,18 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.engine.build import Built, build, build_query
-from watersmeet.engine.local import LocalRun
+from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.classic.classic_join import ClassicJoin
-from watersmeet.operators.classic.contract import Algorithm
-from watersmeet.operators.classic.description import Description, describe
 from watersmeet.operators.continuous.group_by import GroupBy
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.papers.joins.classic_join import ClassicJoin
+from watersmeet.papers.joins.contract import Algorithm
+from watersmeet.papers.joins.description import Description, describe
+from watersmeet.runtime.build import Built, build, build_query
 from watersmeet.session import Query, Session
 
 Int64s = npt.NDArray[np.int64]

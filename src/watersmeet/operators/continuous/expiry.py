@@ -13,7 +13,7 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, empty_batch, joined
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.kernels.changes import merge_order
-from watersmeet.operators.state.payload import moved, payload_column, picked
+from watersmeet.operators.payload import moved, payload_column, picked
 
 MAX_RUNS = 12
 FIRST_ROOM = 1024

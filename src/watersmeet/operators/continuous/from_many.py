@@ -25,11 +25,11 @@ from watersmeet.operators.continuous.node import Node, next_event_below
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.row_windows import Deaths
-from watersmeet.operators.window_join import WindowJoin
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Input, Join
-from watersmeet.plan.strategy import JoinStrategy
 
 SERIAL = "__serial"
 SINCE = "__since"  # the event time that a row of a changing answer has in the join

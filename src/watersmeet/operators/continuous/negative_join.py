@@ -15,9 +15,9 @@ from watersmeet.operators.continuous.node import next_event_below
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.nodes import Join
-from watersmeet.plan.strategy import JoinStrategy
 
 
 class NegativeJoin(FromMany):

@@ -17,8 +17,8 @@ from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting
+from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.nodes import Kind
-from watersmeet.plan.pipeline import Pipeline
 
 
 class Expiring(Protocol):

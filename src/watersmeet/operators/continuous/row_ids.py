@@ -12,7 +12,7 @@ import pyarrow as pa
 from watersmeet.operators.codes import as_slices, encode, hash_values
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.kernels.identity import fold, forget_numbers, number_rows, rehash, second_hash
-from watersmeet.plan.strategy import is_exact
+from watersmeet.physical.strategy import is_exact
 
 UInt64s = npt.NDArray[np.uint64]
 T = TypeVar("T", bound=np.generic)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.delta import Bools, Int64s
-from watersmeet.operators.state.payload import payload_column
+from watersmeet.operators.payload import payload_column
 
 FIRST_ROOM = 1024
 

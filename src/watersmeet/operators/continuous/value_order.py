@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.evaluate import evaluate
+from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import SortKey
-from watersmeet.plan.strategy import is_exact
 
 
 def answer_order(data: pa.RecordBatch, keys: Sequence[SortKey]) -> Int64s:

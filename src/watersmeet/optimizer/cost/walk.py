@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.cost.loops import Loops
-from watersmeet.plan.strategy import Access
+from watersmeet.physical.strategy import Access
 
 PROBE_NS = 20.0  # to find a chain
 CHAINED_ROW_NS = 8.0

@@ -23,8 +23,8 @@ from watersmeet.lab.papers.go03.streams import (
 )
 from watersmeet.lab.papers.measuring import Stretch, medians, query_over, seconds_for
 from watersmeet.lab.papers.shapes import is_falling, is_rising, near
-from watersmeet.optimizer.advise_orders import Advice, advise
 from watersmeet.optimizer.join_order import Order
+from watersmeet.papers.orders.advise import Advice, advise
 
 # Rates and values grow with the scale, windows in units of time stay: they hold more rows, a row has as many matches.
 # At 100x the lazy joins are left out: to fill their windows alone would take more than ten minutes.

@@ -8,7 +8,7 @@ from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
 from watersmeet.lab.papers.go03.streams import PAPER, Settings
 from watersmeet.lab.papers.measuring import query_over, results_with_slips
 from watersmeet.lab.papers.shapes import line_of
-from watersmeet.operators.classic.loops import Slips
+from watersmeet.papers.joins.loops import Slips
 
 AS_PRINTED: Settings = {"small": {}, "paper": {}}
 

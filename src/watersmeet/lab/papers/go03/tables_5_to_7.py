@@ -18,9 +18,9 @@ from watersmeet.lab.papers.go03.streams import (
     run,
 )
 from watersmeet.lab.papers.shapes import all_near, line_of, near
-from watersmeet.optimizer.advise_orders import Advice, advise
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.join_order import Order
+from watersmeet.papers.orders.advise import Advice, advise
 
 TABLES_5_TO_7: Settings = {"small": {"units": 4000}, "paper": {"units": 24_000}}
 TABLE_6_UNITS: Settings = {"small": {"units": 6000}, "paper": {"units": 12_000}}

@@ -12,7 +12,7 @@ from watersmeet.operators.codes import INT64, Mask, encode
 from watersmeet.operators.continuous.aggregates.columns import column
 from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 from watersmeet.operators.continuous.aggregates.dictionary import Dictionary
-from watersmeet.plan.strategy import is_exact
+from watersmeet.physical.strategy import is_exact
 
 Renaming = Callable[[Int64s], Int64s]
 

@@ -10,7 +10,7 @@ from watersmeet.operators.continuous.aggregates.columns import live
 from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells, Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_bytes import slices, to_bytes
 from watersmeet.operators.kernels.multiset import SLOT_FIELDS, fingerprints, first_and_last, move_values
-from watersmeet.plan.strategy import is_exact
+from watersmeet.physical.strategy import is_exact
 
 MIN_SLOTS = 64
 

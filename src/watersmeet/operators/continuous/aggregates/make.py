@@ -14,8 +14,8 @@ from watersmeet.operators.continuous.aggregates.distinct import Distinct
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
 from watersmeet.operators.continuous.aggregates.percentiles import Percentile
 from watersmeet.operators.continuous.aggregates.sums import DecimalSum, ExactMean, FloatSum, IntegerSum, Variance
+from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Aggregate, to_text
-from watersmeet.plan.strategy import is_exact
 
 SAME_IF_DISTINCT = ("min", "max", "first", "last")
 MAX_DIGITS = 38  # of decimals

@@ -1,0 +1,173 @@
+"""The rows of a sample, admitted and encoded once, and pushed through one join after another as a run would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.advise.sample import Sample
+from watersmeet.io.event_times import timed_rows
+from watersmeet.io.time_ordered import reads_in_time_order
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
+from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.row_windows import Deaths
+from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.nodes import Join
+from watersmeet.runtime.build import built_join
+
+LARGEST_PIECE = 1 << 13
+
+
+@dataclass(frozen=True)
+class Encoded(Rows):
+    """Rows that were admitted before, with their codes."""
+
+    codes: Mapping[Code, Codes]
+
+    def part(self, start: int, stop: int) -> Encoded:
+        codes = {code: values[start:stop] for code, values in self.codes.items()}
+        return Encoded(self.data.slice(start, stop - start), self.times[start:stop], codes)
+
+
+class ReplayedJoin(SheddingJoin):
+    """A SheddingJoin that takes encoded rows as they are."""
+
+    def _admit(
+        self, alias: str, rows: Rows, deaths: Deaths | None = None
+    ) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
+        if isinstance(rows, Encoded):
+            return rows, dict(rows.codes), deaths
+        return super()._admit(alias, rows, deaths)
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """One stream: the aliases it has in the query, its rows in time, and its newest event time after each."""
+
+    aliases: tuple[str, ...]
+    lateness_us: int
+    in_time_order: bool
+    newest: Times
+    rows: Mapping[str, Rows]
+
+
+Step = tuple[Mapping[str, Rows], Mapping[str, int]]
+
+
+class Replay:
+    """The sample as pieces in the order in which a run reads them."""
+
+    def __init__(self, join: Join, sample: Sample, like: WindowJoin) -> None:
+        """like: a join of the same strategy as those that are to run."""
+        self.join = join
+        self.counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
+        self._tables = sample.tables
+        by_name: dict[str, list[str]] = {}
+        for one in join.streams:
+            by_name.setdefault(one.relation.name, []).append(one.alias)
+        self.feeds = [self._feed(tuple(aliases), sample, like) for aliases in by_name.values()]
+
+    def _feed(self, aliases: tuple[str, ...], sample: Sample, like: WindowJoin) -> _Feed:
+        stream = self.join.input(aliases[0]).relation
+        assert isinstance(stream, Stream)
+        rows = _rows(stream, sample.tables[stream.name])
+        newest = np.maximum.accumulate(rows.times)
+        return _Feed(
+            aliases,
+            stream.lateness_us,
+            reads_in_time_order(stream),
+            newest,
+            {alias: self._encoded(alias, rows, like) for alias in aliases},
+        )
+
+    def _encoded(self, alias: str, rows: Rows, like: WindowJoin) -> Rows:
+        """Rows that the filters leave out stay, as time goes by them; they are left out when they are pushed."""
+        if self.counts_rows:
+            return rows
+        admitted, codes, where = like.admissions[alias].admit(rows)
+        return Encoded(admitted.data, admitted.times, codes) if where is None else rows
+
+    @property
+    def rows(self) -> int:
+        return sum(int(feed.newest.size) for feed in self.feeds)
+
+    @property
+    def event_us(self) -> int:
+        """The event time that all streams have reached, from the first row on."""
+        ends = [int(feed.newest[-1]) for feed in self.feeds if feed.newest.size]
+        starts = [int(rows.times.min()) for feed in self.feeds for rows in feed.rows.values() if len(rows)]
+        return max(min(ends) - min(starts), 0) if ends and starts else 0
+
+    def rows_of(self, alias: str) -> Rows:
+        return next(feed.rows[alias] for feed in self.feeds if alias in feed.aliases)
+
+    def run(self, joining: WindowJoin, piece: Callable[[], int], look: Callable[[], None] | None = None) -> None:
+        """Push everything through a join; only its counters tell what it found. `piece` tells how many rows are best
+        pushed next. `look` is called after each piece."""
+        aliases = [one.alias for one in self.join.streams]
+        operator: Operator = InTimeOrder(joining, aliases) if self.counts_rows else joining
+        for table, load in built_join(self.join, operator).tables:
+            for batch in self._tables[table.name].to_batches():
+                load(batch)
+        for rows, watermarks in self._cut(lambda: max(1, min(piece(), LARGEST_PIECE))):
+            for alias, part in rows.items():
+                _exhaust(operator.push(alias, part))
+            _exhaust(operator.advance(watermarks))
+            if look is not None:
+                look()
+
+    def _cut(self, piece: Callable[[], int]) -> Iterator[Step]:
+        """Always of the stream that is furthest behind."""
+        at = [0] * len(self.feeds)
+        reached = [BEGINNING_US] * len(self.feeds)
+        marks = [BEGINNING_US] * len(self.feeds)
+        running = set(range(len(self.feeds)))
+        while running:
+            number = min(running, key=lambda i: reached[i])
+            feed, start = self.feeds[number], at[number]
+            stop = min(start + piece(), int(feed.newest.size))
+            at[number] = stop
+            if stop > start:
+                reached[number] = int(feed.newest[stop - 1])
+            else:
+                running.remove(number)
+            marks[number] = reached[number] - feed.lateness_us if stop > start else FOREVER_US
+            told = self._complete_until(marks, reached)
+            yield {a: _part(feed.rows[a], start, stop) for a in feed.aliases if stop > start}, told
+
+    def _complete_until(self, marks: Sequence[int], reached: Sequence[int]) -> dict[str, int]:
+        """As a run tells its operators (LocalRun): the query's watermark, or more where more is certain."""
+        told: dict[str, int] = {}
+        for feed, mark, newest in zip(self.feeds, marks, reached, strict=True):
+            until = (
+                FOREVER_US if mark == FOREVER_US else max(min(marks), newest if feed.in_time_order else BEGINNING_US)
+            )
+            told |= dict.fromkeys(feed.aliases, until)
+        return told
+
+
+def _part(rows: Rows, start: int, stop: int) -> Rows:
+    if isinstance(rows, Encoded):
+        return rows.part(start, stop)
+    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
+
+
+def _rows(stream: Stream, table: pa.Table) -> Rows:
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return Rows(pa.RecordBatch.from_pylist([], table.schema), np.empty(0, np.int64))
+    return timed_rows(stream, batches[0], 0)
+
+
+def _exhaust(batches: Iterator[pa.RecordBatch]) -> None:
+    for _ in batches:
+        pass

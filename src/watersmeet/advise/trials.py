@@ -1,0 +1,264 @@
+"""Run a join over a sample of its inputs in several sizes of memory, by several policies, and tell what was found.
+
+The rows are read once. The exact answer is counted once, so the runs in bounded memory need not count what they lose,
+and none of them computes the select list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Literal
+
+import pyarrow as pa
+
+from watersmeet.advise.ceiling import arrivals_of, ceilings, why_none
+from watersmeet.advise.replay import LARGEST_PIECE, Replay, ReplayedJoin
+from watersmeet.advise.report import Advice, Ceiling, Trial
+from watersmeet.advise.sample import Sample, take_sample
+from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.model.time import FOREVER_US, UNITS_US, format_interval
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.keeping.policies import POLICIES
+from watersmeet.operators.keeping.store import expected_row_bytes
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.memory import Memory
+from watersmeet.plan.nodes import Plan
+from watersmeet.plan.shedding import Shedding
+from watersmeet.runtime.build import is_plain_join, runnable_join
+
+SAMPLE_ROWS = 50_000
+SHARES = (0.05, 0.10, 0.25, 0.50, 0.75, 1.00)
+ALLOCATIONS: tuple[Literal["fixed", "variable"], ...] = ("fixed", "variable")
+SECONDS = 20.0
+MOST_TELLING = 0.4  # of what the windows need: between the sizes at which policies differ most
+TIMED_ROWS = 512
+ENOUGH_WINDOWS = 6  # how often the windows should be filled at least
+FULL_WINDOWS = 2  # a sample should span the windows so many times
+OnStep = Callable[[int, int], None]
+
+
+def advise(
+    plan: Plan,
+    sample_rows: int = SAMPLE_ROWS,
+    policies: Sequence[str] | None = None,
+    on_step: OnStep | None = None,
+    seconds: float = SECONDS,
+) -> Advice:
+    """The recall that every policy reaches in every memory. `on_step` is told how many runs of how many are done.
+    If all runs would take longer than so many seconds, they use only the beginning of the sample; those for which
+    there is no time even then are left out, the least telling ones first, and the advice says so."""
+    chosen = _checked(policies)
+    _check(plan)
+    if sample_rows < 1:
+        raise OptionError(
+            f"a sample of {sample_rows:,} rows shows nothing", hint="give sample = 50000, or leave it out"
+        )
+    started = perf_counter()
+    trials = _Trials(plan, take_sample(plan, sample_rows), chosen)
+    trials.shorten(seconds)
+    steps = len(trials.ways) + 1
+    found: list[Trial] = []
+    for trial in trials.run(started + seconds):
+        found.append(trial)
+        if on_step is not None:
+            on_step(len(found), steps)
+    best, why = trials.ceilings(started + seconds)
+    if on_step is not None:
+        on_step(steps, steps)
+    return Advice(
+        trials.replay.rows, trials.replay.event_us / UNITS_US["second"], perf_counter() - started, trials.exact,
+        trials.needed, trials.row_bytes, trials.in_turn(found), best, trials.bound, (*trials.notes(found), *why),
+    )  # fmt: skip
+
+
+def _checked(policies: Sequence[str] | None) -> tuple[str, ...]:
+    about_results = [name for name, policy in POLICIES.items() if not policy.completes]
+    chosen = tuple(dict.fromkeys(about_results if policies is None else policies))
+    for name in chosen:
+        if name not in POLICIES:
+            raise OptionError(f"there is no policy {name!r}", hint=f"the policies are {', '.join(POLICIES)}")
+    if not chosen:
+        raise OptionError("no policy was given", hint=f"the policies are {', '.join(POLICIES)}")
+    return chosen
+
+
+def _check(plan: Plan) -> None:
+    if not is_plain_join(plan) or len(runnable_join(plan)[0].streams) < 2:
+        raise UnsupportedError(
+            "there is nothing to advise: only a plain join of two streams or more can run in bounded memory",
+            hint="give a query of the form SELECT … FROM … WHERE over two streams with windows",
+        )
+    if plan.method.is_classic:
+        raise UnsupportedError(
+            f"join = '{plan.method.algorithm}' runs an algorithm as published, which keeps every row of its windows",
+            hint="leave join out of OPTIONS: memory bounds the engine's own join only",
+        )
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One run to come."""
+
+    rows: int
+    policy: str
+    allocation: str
+
+
+class _Trials:
+    """The runs of one query over one sample."""
+
+    def __init__(self, plan: Plan, sample: Sample, policies: Sequence[str]) -> None:
+        self.policies = policies
+        self.join, self.project = runnable_join(plan)
+        self.asked = plan.shedding
+        self.strategy = optimize(self.join)
+        self.row_bytes, self.bound = self._bytes(sample)
+        self.cut = False
+        self._take(sample)
+
+    def _take(self, sample: Sample) -> None:
+        self.sample = sample
+        self.replay = Replay(self.join, sample, WindowJoin(self.strategy, ()))
+        self.needed, self.exact, self.disordered = self._exactly()
+        self.ways = [
+            _Way(size, policy, allocation)
+            for size in self._sizes()
+            for policy in self.policies
+            for allocation in ALLOCATIONS
+        ]
+
+    def _bytes(self, sample: Sample) -> tuple[float, int | None]:
+        """What a row takes on average of all streams, and how many rows the bound of the query holds."""
+        asked = self.asked or Shedding(Memory(rows=len(self.join.streams)))
+        joining = SheddingJoin(self.strategy, self.project.columns, asked)
+        tables = {alias: sample.tables[self.join.input(alias).relation.name] for alias in joining.shed}
+        sizes = {
+            alias: expected_row_bytes(store, {name: _mean_bytes(tables[alias], name) for name in store.columns})
+            for alias, store in joining.shed.items()
+        }
+        total = sum(table.num_rows for table in tables.values())
+        mean: float = sum(sizes[a] * tables[a].num_rows for a in sizes) / total if total else max(sizes.values())
+        if self.asked is None:
+            return mean, None
+        memory = self.asked.memory
+        held = memory.rows if memory.rows is not None else max(len(sizes), int((memory.size or 0) / mean))
+        return mean, held
+
+    def _sizes(self) -> list[int]:
+        """Shares of what the windows need, and what the query asks for."""
+        least = len(self.join.streams)
+        shares = {max(least, round(share * self.needed)) for share in SHARES}
+        asked = {self.bound} if self.bound is not None and least <= self.bound < self.needed else set()
+        return sorted(shares | asked)
+
+    def _exactly(self) -> tuple[int, int, bool]:
+        """The most rows that the windows held, the number of results, and whether rows came out of order."""
+        joining = WindowJoin(self.strategy, ())
+        held, started = [len(self.join.streams)], perf_counter()
+        piece = max(1, self.replay.rows // 1000)
+        self.replay.run(joining, lambda: piece, lambda: held.append(joining.window_rows))
+        self.exact_s = perf_counter() - started
+        return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
+
+    def shorten(self, seconds: float) -> None:
+        """Leave out the end of the sample if all runs would take too long; but fill the windows several times."""
+        timed = Replay(self.join, self.sample.first(TIMED_ROWS), WindowJoin(self.strategy, ()))
+        push_s = 0.0
+        for _ in range(2):  # the first time kernels may have to be made
+            joining, started = self._joining(self.ways[0]), perf_counter()
+            timed.run(joining, partial(getattr, joining, "piece_rows"))
+            push_s = (perf_counter() - started) * joining.piece_rows / max(timed.rows, 1)
+        pushes = sum(self.replay.rows / min(self._joining(way).piece_rows, LARGEST_PIECE) for way in self.ways)
+        expected_s = pushes * push_s + len(self.ways) * self.exact_s
+        share = seconds / max(expected_s, 1e-9)
+        # With hardly any time, windows that are filled twice tell more than a single run over a longer sample.
+        windows = ENOUGH_WINDOWS if share * self.replay.rows > FULL_WINDOWS * self.needed else FULL_WINDOWS
+        rows = max(round(share * self.replay.rows), windows * self.needed)
+        if rows < 0.9 * self.replay.rows:
+            self.cut = True
+            self._take(self.sample.first(rows))
+
+    def _joining(self, way: _Way) -> SheddingJoin:
+        seed = self.asked.seed if self.asked is not None else 1
+        recall = "exact" if POLICIES[way.policy].needs_records else "none"
+        shedding = Shedding(Memory(rows=way.rows), way.policy, way.allocation, seed, recall)
+        return ReplayedJoin(self.strategy, (), shedding)
+
+    def run(self, deadline: float) -> Iterator[Trial]:
+        """The runs for which there is time, the most telling ones first; one of them in any case."""
+        longest = 0.0
+        for number, way in enumerate(sorted(self.ways, key=self._turn)):
+            started = perf_counter()
+            if number and started + longest > deadline:
+                return
+            joining = self._joining(way)
+            self.replay.run(joining, partial(getattr, joining, "piece_rows"))
+            longest = max(longest, perf_counter() - started)
+            found = joining.counters.results
+            yield Trial(way.policy, way.allocation, way.rows, found, found / self.exact if self.exact else 1.0)
+
+    def _turn(self, way: _Way) -> tuple[bool, int, float, int]:
+        """What the query asks for comes first; then one allocation of all policies after the other, beginning in the
+        middle of the sizes."""
+        asked = way.rows == self.bound
+        middle = abs(way.rows / max(self.needed, 1) - MOST_TELLING)
+        return not asked, ALLOCATIONS.index(way.allocation), middle, self.policies.index(way.policy)
+
+    def in_turn(self, found: Sequence[Trial]) -> tuple[Trial, ...]:
+        """The runs by size, policy and allocation, however they came."""
+        places = {way: place for place, way in enumerate(self.ways)}
+        return tuple(sorted(found, key=lambda one: places[_Way(one.rows, one.policy, one.allocation)]))
+
+    def ceilings(self, deadline: float) -> tuple[tuple[Ceiling, ...], list[str]]:
+        """What no policy can exceed, and what is to be said about it."""
+        why = why_none(self.strategy)
+        if why is None and perf_counter() > deadline:
+            why = "the time was up; --seconds allows for more"
+        if why is not None:
+            return (), [f"no optimum is given: {why}"]
+        rows = [self.replay.rows_of(one.alias) for one in self.join.streams]
+        arrivals = arrivals_of(WindowJoin(self.strategy, ()), rows)
+        sizes = self._sizes()
+        found = [
+            Ceiling(allocation, size, recall)
+            for allocation in ALLOCATIONS
+            for size, recall in ceilings(arrivals, allocation, sizes, self.exact).items()
+        ]
+        notes = []
+        left_out = len(sizes) - len({one.rows for one in found})
+        if left_out:
+            notes.append(
+                f"the optimum is left out for {left_out} of {len(sizes)} sizes, as it would take long; "
+                "a smaller sample helps"
+            )
+        if found and self.disordered:
+            notes.append("rows came out of order; the optimum is for the same rows in order")
+        return tuple(found), notes
+
+    def notes(self, found: Sequence[Trial]) -> list[str]:
+        kept = [self.join.retention_us(one.alias) for one in self.join.streams]
+        longest = max((us for us in kept if us < FOREVER_US), default=0)
+        told = []
+        if self.cut:
+            told.append("only the beginning of the sample was used, to be done in time; --seconds allows for more")
+        if len(found) < len(self.ways):
+            told.append(
+                f"there was time for {len(found)} of {len(self.ways)} runs, so not every policy was tried in every "
+                "size; --seconds allows for more, --policies and --sample for less work"
+            )
+        if self.replay.event_us < FULL_WINDOWS * longest:
+            told.append(
+                f"the sample spans {format_interval(self.replay.event_us)}, and windows reach "
+                f"{format_interval(longest)} back: they were hardly full and need more than is said here; "
+                "take a larger sample"
+            )
+        return told
+
+
+def _mean_bytes(table: pa.Table, name: str) -> float:
+    size: float = table.column(name).nbytes / max(table.num_rows, 1)
+    return size

@@ -1,0 +1,197 @@
+"""Completion: the combinations that bounded memory lost, from the archive, each exactly once.
+
+Work is cut twice. A *round* takes all that is committed in the archive when it begins, beyond what earlier rounds
+took; a round is cut into *chunks* of event time. Both are written down in the archive before and after each chunk, so
+an interrupted completion goes on where it was, and a query may go on shedding between two rounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pa_dataset
+
+from watersmeet.archive.disk import reading, replace_file
+from watersmeet.archive.folder import Archive, by_bucket
+from watersmeet.archive.missing import MissingJoin, Stretch
+from watersmeet.errors import DataError
+from watersmeet.model.catalog import Table
+from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.keeping.recording import TIME, TURN, recorded_schema
+from watersmeet.optimizer.stages import optimize
+from watersmeet.plan.nodes import Join, Plan, Project
+
+CHUNK_ROWS = 1 << 20
+PROGRESS = "completion.json"
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one bucket of one run recorded: combinations never reach beyond it."""
+
+    run: str
+    bucket: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.run}/{self.bucket}"
+
+    @property
+    def label(self) -> str:
+        """Part of the names of its files."""
+        return f"{self.run[:8]}-{self.bucket:05d}"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is to be completed now: of each group the turns from and to, cut at instants of event time; the next chunk
+    to do, and the combinations that earlier chunks gave."""
+
+    number: int
+    turns: Mapping[str, tuple[int, int]]
+    cuts: tuple[int, ...]
+    next_chunk: int = 0
+    completed: int = 0
+
+    @property
+    def chunks(self) -> int:
+        return len(self.cuts)
+
+    def stretch(self, group: Group, chunk: int) -> Stretch | None:
+        """What a chunk is of a group, if anything."""
+        if group.key not in self.turns:
+            return None
+        after, to = self.turns[group.key]
+        until_us = self.cuts[chunk + 1] if chunk + 1 < self.chunks else FOREVER_US
+        return Stretch(self.cuts[chunk], until_us, after, to)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`done` is the turn up to which a group is complete."""
+
+    rounds: int = 0
+    completed: int = 0
+    done: Mapping[str, int] = field(default_factory=dict)
+    open: Round | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Progress:
+        path = folder / PROGRESS
+        if not path.exists():
+            return cls()
+        with reading(folder, path):
+            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if told["open"] is not None:
+            turns = {key: (int(after), int(to)) for key, (after, to) in told["open"]["turns"].items()}
+            told["open"] = Round(**{**told["open"], "turns": turns, "cuts": tuple(told["open"]["cuts"])})
+        return cls(**told)
+
+    def write(self, folder: Path) -> None:
+        replace_file(folder / PROGRESS, json.dumps(asdict(self), indent=2))
+
+    def after_chunk(self, completed: int) -> Progress:
+        """One more chunk of the open round is done."""
+        assert self.open is not None
+        now = replace(self.open, next_chunk=self.open.next_chunk + 1, completed=self.open.completed + completed)
+        if now.next_chunk < now.chunks:
+            return replace(self, open=now)
+        done = {**self.done, **{key: to for key, (_, to) in now.turns.items()}}
+        return Progress(now.number, self.completed + now.completed, done, None)
+
+
+class Completion:
+    """Of one archive. A plan is given to make sure that the archive belongs to it."""
+
+    def __init__(self, archive: Archive, plan: Plan | None = None, *, chunk_rows: int = CHUNK_ROWS) -> None:
+        own = archive.description.plan()
+        if plan is not None and type(archive.description).of(plan).fingerprint != archive.description.fingerprint:
+            raise DataError(
+                f"the archive {archive.path} belongs to another query:\n{archive.description.sql.strip()}",
+                hint="complete it with that query, or name the archive of this one",
+            )
+        assert isinstance(own.root, Project)
+        assert isinstance(own.root.child, Join)
+        self.archive, self.project, self.join = archive, own.root, own.root.child
+        self.schema = own.output_schema
+        self.chunk_rows = chunk_rows
+        self.strategy = optimize(self.join, own.method)
+        self.record_schema = recorded_schema(MissingJoin(self.strategy, self.project.columns, Stretch()).recorded)
+        self.parts = {
+            Group(run.name, bucket): parts for run in archive.runs() for bucket, parts in by_bucket(run.parts()).items()
+        }
+
+    # ---- what is missing --------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All combinations that are missing from what the query gave, whether or not they were completed before."""
+        for chunk, whole in self._all_chunks():
+            for group in self.parts:
+                yield from self.missing(group, whole, chunk)
+
+    def _all_chunks(self) -> Iterator[tuple[int, Round]]:
+        whole = self.next_round(Progress())
+        for chunk in range(0 if whole is None else whole.chunks):
+            assert whole is not None
+            yield chunk, whole
+
+    def missing(self, group: Group, of: Round, chunk: int) -> Iterator[pa.RecordBatch]:
+        """The missing combinations of a group in one chunk of a round."""
+        stretch = of.stretch(group, chunk)
+        if stretch is None:
+            return
+        joining = MissingJoin(self.strategy, self.project.columns, stretch)
+        self._load_tables(joining, group)
+        from_us = min(joining.needed_from_us(alias) for alias in joining.streams)
+        yield from joining.complete(self._records(group, from_us, stretch.until_us))
+
+    def _records(self, group: Group, from_us: int, until_us: int) -> pa.Table:
+        """Deaths are recorded without a time, and always read."""
+        time = pc.field(TIME)
+        return self._read(group, filter=((time >= from_us) & (time < until_us)) | time.is_null())
+
+    def _read(self, group: Group, **how: Any) -> pa.Table:
+        paths = [str(part.path) for part in self.parts[group]]
+        with reading(self.archive.path, Path(paths[0])):
+            return pa_dataset.dataset(paths, schema=self.record_schema, format="parquet").to_table(**how)
+
+    def _load_tables(self, joining: MissingJoin, group: Group) -> None:
+        for one in self.join.inputs:
+            if isinstance(one.relation, Table):
+                for batch in self.archive.run_named(group.run).table(one.relation.name).to_batches():
+                    joining.load_table(one.alias, batch)
+
+    # ---- and in what portions ---------------------------------------------------------------------------------------
+
+    def next_round(self, progress: Progress) -> Round | None:
+        """What was archived since the last round, if anything."""
+        turns: dict[str, tuple[int, int]] = {}
+        times: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        first_us = FOREVER_US
+        for group in self.parts:
+            rows = self._read(group, columns=[TIME, TURN], filter=pc.field(TURN).is_valid())
+            came, when = (rows[name].to_numpy().astype(np.int64, copy=False) for name in (TURN, TIME))
+            after, to = progress.done.get(group.key, 0), int(came.max(initial=0))
+            if to > after:
+                turns[group.key] = (after, to)
+                first_us = min(first_us, int(when[came > after].min()))
+                times.append(when)
+        if not turns:
+            return None
+        later = np.sort(np.concatenate(times))
+        later = later[np.searchsorted(later, first_us) :]
+        cuts = np.unique(np.concatenate([[first_us], later[self.chunk_rows :: self.chunk_rows]]))
+        return Round(progress.rounds + 1, turns, tuple(int(cut) for cut in cuts))
+
+    def totals(self) -> tuple[int, int | None]:
+        """How many combinations the query gave, and how many it lost, if that is known."""
+        told = [part.totals() for parts in self.parts.values() for part in parts]
+        lost = [lost for _, lost in told]
+        return sum(given for given, _ in told), None if None in lost else sum(one or 0 for one in lost)

@@ -1,0 +1,101 @@
+"""What an archive says of itself: the query it belongs to, in a small JSON file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from watersmeet.archive.disk import reading, replace_file
+from watersmeet.errors import DataError
+from watersmeet.model.catalog import Catalog, Stream, Table
+from watersmeet.plan.expressions import to_text
+from watersmeet.plan.nodes import Join, Plan, Project, relations_below
+from watersmeet.plan.window_words import window_text
+
+FORMAT = 1
+FILE = "watersmeet.json"
+
+
+@dataclass(frozen=True)
+class Description:
+    """`fingerprint` is what two runs that share an archive must have in common: all but how much they may keep. `id`
+    tells archives of one query apart."""
+
+    id: str
+    sql: str
+    fingerprint: str
+    relations: list[dict[str, Any]]
+    format: int = FORMAT
+    timezone: str = "UTC"
+
+    @classmethod
+    def of(cls, plan: Plan) -> Description:
+        relations = {one.name: one for one in relations_below(plan.root)}
+        described = [_described(one) for one in relations.values()]
+        return cls(uuid4().hex, plan.sql, _fingerprint(plan), described, timezone=plan.options.timezone)
+
+    @classmethod
+    def read(cls, folder: Path) -> Description:
+        path = folder / FILE
+        with reading(folder, path):
+            told = json.loads(path.read_text(encoding="utf-8"))
+        if told.get("format") != FORMAT:
+            raise DataError(
+                f"{folder} is an archive of format {told.get('format')}, and this version reads format {FORMAT}",
+                hint="complete it with the version that wrote it",
+            )
+        return cls(**told)
+
+    def write(self, folder: Path) -> None:
+        replace_file(folder / FILE, json.dumps({"format": self.format, **asdict(self)}, indent=2))
+
+    def plan(self) -> Plan:
+        """The query, over streams that only have names and columns."""
+        from watersmeet.sql import bind
+
+        catalog = Catalog()
+        for one in self.relations:
+            catalog.add(_relation(one))
+        return bind(self.sql, catalog, self.timezone)
+
+
+def _described(relation: Stream | Table) -> dict[str, Any]:
+    schema = base64.b64encode(relation.schema.serialize().to_pybytes()).decode()
+    told: dict[str, Any] = {"name": relation.name, "columns": _readable(relation.schema), "schema": schema}
+    if isinstance(relation, Stream):
+        told |= {"time": relation.time, "lateness_us": relation.lateness_us}
+    return told
+
+
+def _readable(schema: pa.Schema) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema}
+
+
+def _relation(told: dict[str, Any]) -> Stream | Table:
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
+    if "time" in told:
+        return Stream(told["name"], schema, told["time"], told["lateness_us"])
+    return Table(told["name"], schema)
+
+
+def _fingerprint(plan: Plan) -> str:
+    """Of what the query asks, in words that do not depend on how it is written."""
+    assert isinstance(plan.root, Project)
+    assert isinstance(plan.root.child, Join)
+    join = plan.root.child
+    parts = [f"boundary {join.boundary}"]
+    if plan.options.has("timezone"):
+        parts.append(f"timezone {plan.options.timezone}")
+    for one in join.inputs:
+        parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
+    parts += sorted(to_text(predicate) for predicate in join.predicates)
+    parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
+    parts += [f"{name} {to_text(expression)}" for name, expression in plan.root.columns]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,374 @@
+"""A plan as plain SQL over whole tables, every answer at every instant at once.
+
+A relation that changes becomes one with a column more, `#at`: the row is in it at that instant. Then GROUP BY k is
+GROUP BY #at, k; EXCEPT, DISTINCT and joins carry `#at` along; and a window is a condition between a row's time and
+`#at`. Nothing here knows how the engine or the reference go about it.
+
+Every stream is a table `rows of …` of its rows in time, with `#time` in microseconds and `#row`, the order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from watersmeet.check.duckdb_expressions import InexpressibleError, Translator, quoted
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.windows import Bound, Boundary, Choice, Range, Rows
+from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Project,
+    SetOperation,
+    SortKey,
+    TopK,
+    View,
+    is_monotone,
+    relations_below,
+    schema_of,
+)
+
+# Names that no column of a stream is likely to have; MOMENT is the table of instants.
+AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
+NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
+_ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance")
+_ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
+
+
+def raw_name(relation: Stream | Table) -> str:
+    """The table that holds what arrived, in a column more the order: `#row`."""
+    return f"all of {relation.name}"
+
+
+@dataclass
+class Script:
+    """Writes the queries for one plan. `statements` make the tables they need, to be run in order."""
+
+    boundary: Boundary
+    statements: list[str] = field(default_factory=list)
+    _made: dict[int, str] = field(default_factory=dict)
+
+    # -- tables ---------------------------------------------------------------------------------------------
+
+    def rows_of(self, relation: Stream | Table | Derived) -> str:
+        """The name of the table with the rows of an input."""
+        known = self._made.get(id(relation))
+        if known is None:
+            text = self._derived(relation) if isinstance(relation, Derived) else _timed(relation)
+            known = self._make(f"rows of {relation.name}", text)
+            self._made[id(relation)] = known
+        return known
+
+    def _make(self, name: str, text: str) -> str:
+        table = quoted(f"{name} {len(self.statements)}")
+        self.statements.append(f"CREATE OR REPLACE TEMP TABLE {table} AS {text}")
+        return table
+
+    def _derived(self, relation: Derived) -> str:
+        if is_monotone(relation.plan):
+            text, selected = self.combinations(relation.plan), "*"
+        else:
+            text, selected = self.log(relation.plan), f"*, make_timestamp({TIME}) AS {quoted(relation.time)}"
+        order = ", ".join([TIME, *_canonical(schema_of(relation.plan))])
+        return f"SELECT {selected}, row_number() OVER (ORDER BY {order}) AS {ROW} FROM ({text})"
+
+    # -- instants -------------------------------------------------------------------------------------------
+
+    def instants(self, node: Node) -> str:
+        """A query for the instants, in a column `#at`, where the answer may change."""
+        return f"SELECT DISTINCT {AT} FROM ({' UNION ALL '.join(dict.fromkeys(self._moments(node)))})"
+
+    def _moments(self, node: Node) -> Iterator[str]:
+        match node:
+            case Join(inputs=inputs):
+                for one in inputs:
+                    yield from self._moments_of_input(one)
+            case SetOperation(left=left, right=right):
+                yield from self._moments(left)
+                yield from self._moments(right)
+            case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
+                yield from self._moments(child)
+            case Changes(kind="rstream", every_us=every_us):
+                yield self._multiples(node, every_us or 1)
+            case Changes(child=child):
+                yield from self._moments(child)
+
+    def _moments_of_input(self, one: Input) -> Iterator[str]:
+        match one.relation:
+            case View(plan=node):
+                yield from self._moments(node)
+            case Stream() | Derived():
+                rows = self.rows_of(one.relation)
+                yield f"SELECT {TIME} AS {AT} FROM {rows}"
+                if isinstance(one.window, Range):
+                    gone_after = one.window.size_us + (self.boundary == "closed")
+                    yield f"SELECT {TIME} + {gone_after} AS {AT} FROM {rows}"
+
+    def _multiples(self, node: Node, every_us: int) -> str:
+        names = {one.name: self.rows_of(one) for one in relations_below(node) if isinstance(one, Stream)}
+        times = " UNION ALL ".join(f"SELECT {TIME} FROM {rows}" for rows in names.values())
+        ends = f"SELECT min({TIME}) AS low, max({TIME}) AS high FROM ({times})"
+        start = f"low + ({every_us} - low % {every_us}) % {every_us}"
+        return f"SELECT unnest(range({start}, high + 1, {every_us})) AS {AT} FROM ({ends})"
+
+    # -- what comes out -------------------------------------------------------------------------------------
+
+    def log(self, node: Node) -> str:
+        """The rows of ISTREAM, DSTREAM or RSTREAM, each with its instant as `#time`."""
+        assert isinstance(node, Changes)
+        columns = _columns(schema_of(node))
+        instants = self._make(
+            "instants", f"SELECT *, lead({AT}) OVER (ORDER BY {AT}) AS {NEXT} FROM ({self.instants(node)})"
+        )
+        now = self._make("answers", self.snapshot(node.child, instants))
+        if node.kind == "rstream":
+            return f"SELECT {columns}, {AT} AS {TIME} FROM {now}"
+        ended = f"SELECT {NEXT}, {columns}, -1 FROM {now} JOIN {instants} USING ({AT}) WHERE {NEXT} IS NOT NULL"
+        both = f"SELECT {AT}, {columns}, 1 AS {SIGN} FROM {now} UNION ALL {ended}"
+        net = f"SELECT {AT}, {columns}, CAST(sum({SIGN}) AS BIGINT) AS {NET} FROM ({both}) GROUP BY ALL"
+        sign = 1 if node.kind == "istream" else -1
+        copies = f"SELECT {columns}, {AT} AS {TIME}, unnest(range({sign} * {NET})) AS {COPY} FROM ({net})"
+        return f"SELECT * EXCLUDE ({COPY}) FROM ({copies} WHERE {sign} * {NET} > 0)"
+
+    def combinations(self, node: Node) -> str:
+        """The rows of a plain join that only grows, each with the newest member's time as `#time`."""
+        assert isinstance(node, Project)
+        join = node.child
+        assert isinstance(join, Join)
+        newest = _newest(join)
+        sources = [f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs]
+        conditions = [*_conditions(join), *self._near(join, newest)]
+        selected = _selected(node, Translator(newest))
+        return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
+
+    def _near(self, join: Join, newest: str) -> Iterator[str]:
+        for one in join.streams:
+            name = quoted(one.alias)
+            if isinstance(one.window, Range):
+                yield f"{newest} - {name}.{TIME} {'<' if self.boundary == 'half_open' else '<='} {one.window.size_us}"
+            elif isinstance(one.window, Rows):
+                yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
+
+    # -- the answer at instants -----------------------------------------------------------------------------
+
+    def snapshot(self, node: Node, instants: str) -> str:
+        """The rows of an answer at each of the instants in a table: `#at` first, then its columns."""
+        match node:
+            case Project(child=Join() as join):
+                sources, conditions = self._held(join, instants)
+                selected = _selected(node, Translator(_newest(join)))
+                return f"SELECT {MOMENT}.{AT}, {selected} FROM {sources} WHERE {conditions}"
+            case Project(child=GroupBy() as grouping):
+                return self._grouped(node, grouping, instants)
+            case Distinct(child=child):
+                return f"SELECT DISTINCT * FROM ({self.snapshot(child, instants)})"
+            case SetOperation(kind=kind, all=keep, left=left, right=right):
+                sides = (self.snapshot(left, instants), self.snapshot(right, instants))
+                return f"({sides[0]}) {kind.upper()} {'ALL' if keep else ''} ({sides[1]})"
+            case TopK():
+                return self._first(node, instants)
+        raise InexpressibleError(type(node).__name__)
+
+    def _held(self, join: Join, instants: str) -> tuple[str, str]:
+        """FROM and WHERE of a join over what its windows hold."""
+        sources, conditions = [f"{instants} AS {MOMENT}"], list(_conditions(join))
+        for one in join.inputs:
+            name = quoted(one.alias)
+            if isinstance(one.relation, View):
+                sources.append(f"({self.snapshot(one.relation.plan, instants)}) AS {name}")
+                conditions.append(f"{name}.{AT} = {MOMENT}.{AT}")
+                continue
+            sources.append(f"{self._with_deaths(one)} AS {name}")
+            if isinstance(one.relation, Table):
+                continue
+            conditions.append(f"{name}.{TIME} <= {MOMENT}.{AT}")
+            if isinstance(one.window, Range):
+                within = "<" if self.boundary == "half_open" else "<="
+                conditions.append(f"{MOMENT}.{AT} {within} {name}.{TIME} + {one.window.size_us}")
+            elif isinstance(one.window, Rows):
+                conditions.append(f"({name}.{GONE} IS NULL OR {MOMENT}.{AT} < {name}.{GONE})")
+        return ", ".join(sources), _all(conditions)
+
+    def _with_deaths(self, one: Input) -> str:
+        """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
+        assert not isinstance(one.relation, View)
+        rows = self.rows_of(one.relation)
+        if not isinstance(one.window, Rows):
+            return rows
+        same = "".join(f"{quoted(key)}, " for key in one.window.partition_by)
+        partition = f"PARTITION BY {same[:-2]} " if same else ""
+        order = f"{partition}ORDER BY {TIME}, {ROW}"
+        return f"(SELECT *, lead({TIME}, {one.window.count}) OVER ({order}) AS {GONE} FROM {rows})"
+
+    def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
+        join = grouping.child
+        assert isinstance(join, Join)
+        sources, conditions = self._held(join, instants)
+        over_rows = Translator(_newest(join))
+        wanted = [e for _, e in node.columns] + ([] if grouping.having is None else [grouping.having])
+        aggregates = list(dict.fromkeys(p for e in wanted for p in walk(e) if isinstance(p, Aggregate)))
+        keys = {key: f'"#k{n}"' for n, key in enumerate(grouping.keys)}
+        values = {call: f'"#x{n}"' for n, call in enumerate(aggregates) if call.args}
+        inner = [f"{MOMENT}.{AT}", *(f"{over_rows.sql(key)} AS {name}" for key, name in keys.items())]
+        inner += [f"{over_rows.sql(call.args[0])} AS {name}" for call, name in values.items()]
+        inner += [f'{text} AS "#o{n}"' for n, text in enumerate(_ages(join))]
+        order = ", ".join(f'"#o{n}"' for n, _ in enumerate(_ages(join)))
+        known: dict[Expression, str] = dict(keys)
+        known.update((call, _aggregate(call, values.get(call, "*"), order)) for call in aggregates)
+        over_groups = Translator(known=known)
+        having = "" if grouping.having is None else f" HAVING {over_groups.sql(grouping.having)}"
+        return (
+            f"SELECT {AT}, {_selected(node, over_groups)} FROM (SELECT {', '.join(inner)} FROM {sources} "
+            f"WHERE {conditions}) GROUP BY {', '.join([AT, *keys.values()])}{having}"
+        )
+
+    def _first(self, node: TopK, instants: str) -> str:
+        keys = [_sort_key(key) for key in node.keys]
+        schema = schema_of(node)
+        order = ", ".join([*keys, *_canonical(schema)])
+        ranked = f"SELECT *, row_number() OVER (PARTITION BY {AT} ORDER BY {order}) AS {PLACE} FROM"
+        child = self.snapshot(node.child, instants)
+        return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} <= {node.limit}"
+
+
+def _timed(relation: Stream | Table) -> str:
+    raw = quoted(raw_name(relation))
+    if isinstance(relation, Table):
+        return f"SELECT * FROM {raw}"
+    return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(map(quoted, schema.names))
+
+
+def _canonical(schema: pa.Schema) -> list[str]:
+    return [f"{quoted(name)} ASC NULLS LAST" for name in schema.names]
+
+
+def _selected(node: Project, translator: Translator) -> str:
+    return ", ".join(f"{translator.output(e)} AS {quoted(name)}" for name, e in node.columns)
+
+
+def _all(conditions: Sequence[str]) -> str:
+    return " AND ".join(conditions) or "true"
+
+
+def _newest(join: Join) -> str:
+    times = [f"{quoted(one.alias)}.{TIME}" for one in join.streams]
+    return f"greatest({', '.join(times)})" if times else "NULL"
+
+
+def _ages(join: Join) -> list[str]:
+    """What FIRST and LAST go by: the newest member's time, then time and arrival of each member."""
+    each = [[f"{quoted(i.alias)}.{TIME}"] * (i.time is not None) + [f"{quoted(i.alias)}.{ROW}"] for i in join.inputs]
+    return [] if join.views else [_newest(join), *(text for texts in each for text in texts)]
+
+
+def _conditions(join: Join) -> Iterator[str]:
+    translator = Translator(_newest(join))
+    yield from (translator.sql(predicate) for predicate in join.predicates)
+    yield from (_bound(bound) for bound in join.bounds)
+    yield from (_choice(choice) for choice in join.choices)
+
+
+def _bound(bound: Bound) -> str:
+    return f"{quoted(bound.later)}.{TIME} - {quoted(bound.earlier)}.{TIME} <= {bound.at_most_us}"
+
+
+def _choice(choice: Choice) -> str:
+    return "(" + " OR ".join(f"({_all([_bound(b) for b in bounds])})" for bounds in choice.alternatives) + ")"
+
+
+def _sort_key(key: SortKey) -> str:
+    direction, nulls = "DESC" if key.descending else "ASC", "FIRST" if key.nulls_first else "LAST"
+    return f"{Translator().sql(key.expression)} {direction} NULLS {nulls}"
+
+
+def _aggregate(call: Aggregate, value: str, order: str) -> str:
+    each = f"DISTINCT {value}" if call.distinct else value
+    number = f"{'DISTINCT ' if call.distinct else ''}CAST({value} AS DOUBLE)"
+    match call.function:
+        case "count" | "min" | "max":
+            return f"{call.function}({each})"
+        case "sum":
+            return f"{'fsum' if pa.types.is_floating(call.type) else 'sum'}({each})"
+        case "avg":
+            total = "fsum" if pa.types.is_floating(call.args[0].type) else "sum"
+            return f"(CAST({total}({each}) AS DOUBLE) / count({each}))"
+        case "median":
+            return f"quantile_cont({number}, 0.5)"
+        case "percentile":
+            return f"quantile_cont({number}, {Translator().sql(call.args[1])})"
+        case "stddev" | "variance":
+            return f"{'stddev_samp' if call.function == 'stddev' else 'var_samp'}({number})"
+        case "first" | "last":
+            return f"{call.function}({value} ORDER BY {order}) FILTER (WHERE {value} IS NOT NULL)"
+    raise InexpressibleError(f"the aggregate {call.function.upper()}")
+
+
+# -- what DuckDB computes only nearly ---------------------------------------------------------------------------
+
+
+def refuse_rough_values(root: Node) -> bool:
+    """Whether values are shown that DuckDB computes only nearly: floating sums and what is made of them. That is
+    harmless in the select list at the top. Elsewhere a condition, a group or a set could come out differently, and
+    DuckDB is not asked."""
+    found = False
+    top = root.child if isinstance(root, Changes) and root.kind == "rstream" else root
+    for node in _nodes(root):
+        for expression in _expressions(node):
+            shown = node is top and isinstance(node, Project) and _is_arithmetic(expression)
+            rough = next((part for part in walk(expression) if _is_rough(part)), None)
+            if rough is not None and not shown:
+                assert isinstance(rough, Aggregate)
+                raise InexpressibleError(f"{rough.function.upper()} of inexact numbers below other operators")
+            found = found or rough is not None
+    return found
+
+
+def _is_rough(part: Expression) -> bool:
+    if not isinstance(part, Aggregate) or part.function not in _ROUGH:
+        return False
+    whole = pa.types.is_integer(part.args[0].type)
+    return not (whole and part.function in ("sum", "avg", "median")) and not (
+        pa.types.is_decimal(part.args[0].type) and part.function == "sum"
+    )
+
+
+def _is_arithmetic(expression: Expression) -> bool:
+    return not isinstance(expression, Call) or (
+        expression.function in _ARITHMETIC and all(map(_is_arithmetic, expression.args))
+    )
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    match node:
+        case Join(inputs=inputs):
+            for one in inputs:
+                if isinstance(one.relation, Derived | View):
+                    yield from _nodes(one.relation.plan)
+        case SetOperation(left=left, right=right):
+            yield from _nodes(left)
+            yield from _nodes(right)
+        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
+            yield from _nodes(child)
+        case Changes(child=child):
+            yield from _nodes(child)
+
+
+def _expressions(node: Node) -> Iterator[Expression]:
+    match node:
+        case Project(columns=columns):
+            yield from (expression for _, expression in columns)
+        case GroupBy(having=having) if having is not None:
+            yield having

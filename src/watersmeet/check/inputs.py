@@ -1,0 +1,58 @@
+"""The rows a check is made over: what the inputs of a query hold, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import SourceError
+from watersmeet.io.conform import entered
+from watersmeet.io.time_ordered import batches_of
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.operators.contract import Positions
+from watersmeet.plan.nodes import Plan, relations_below
+
+BATCH_ROWS = 1 << 16
+
+
+def load(plan: Plan, sample: int | None = None) -> dict[str, pa.Table]:
+    """The rows of every stream and table of a plan by name, as they are read; of streams the first `sample`."""
+    relations = {one.name: one for one in relations_below(plan.root)}
+    return {name: _rows(one, sample if isinstance(one, Stream) else None) for name, one in relations.items()}
+
+
+def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
+    source: Any = relation.source
+    if hasattr(source, "toArrow") and not source.isStreaming:  # a Spark DataFrame
+        return _conformed((source if most is None else source.limit(most)).toArrow(), relation)
+    if not hasattr(source, "batches"):
+        raise SourceError(
+            f"{relation.name!r} cannot be read to its end, so the query cannot be checked",
+            hint="declare it over a table or over files",
+        )
+    if most is None and not source.bounded:
+        raise SourceError(f"{relation.name!r} does not end", hint="say how many rows to check: --sample 1000")
+    batches: list[pa.RecordBatch] = []
+    missing = most
+    for batch in batches_of(relation, min(BATCH_ROWS, most or BATCH_ROWS)):
+        batches.append(batch if missing is None else batch.slice(0, missing))
+        missing = None if missing is None else missing - batches[-1].num_rows
+        if missing == 0:
+            break
+    return pa.Table.from_batches(batches, schema=relation.schema)
+
+
+def _conformed(table: pa.Table, relation: Stream | Table) -> pa.Table:
+    return pa.Table.from_batches(entered(table.to_batches(), relation), schema=relation.schema)
+
+
+def without(tables: Mapping[str, pa.Table], rows: Mapping[str, Sequence[Positions]]) -> dict[str, pa.Table]:
+    """The same tables without some rows, which are numbered from 0."""
+    left_out = {name: np.concatenate(numbers) for name, numbers in rows.items()}
+    return {
+        name: table.take(np.delete(np.arange(table.num_rows), left_out[name])) if name in left_out else table
+        for name, table in tables.items()
+    }

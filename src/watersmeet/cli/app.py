@@ -1,0 +1,448 @@
+"""The command line: arguments only. Everything else loads when a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
+from watersmeet.lab.cli import app as lab
+
+if TYPE_CHECKING:
+    from watersmeet.cli.complete import Asked
+    from watersmeet.hosts.local.run import LocalRun
+    from watersmeet.runtime.interrupt import Interrupts
+    from watersmeet.runtime.script import Job
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+PIPE_CLOSED = 141  # as of a process that SIGPIPE ended
+
+app = typer.Typer(
+    name="watersmeet",
+    help="Continuous queries over sliding windows of data streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(lab)
+
+
+class Engine(StrEnum):
+    local = "local"
+    spark = "spark"
+
+
+Script = Annotated[Path, typer.Argument(help="A file of SQL statements.", exists=True, dir_okay=False, readable=True)]
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from watersmeet import __version__
+
+        typer.echo(f"watersmeet {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    file: Script,
+    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.spark,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take what is there now, then end; else run until Ctrl-C.")
+    ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where a query's progress is kept, to go on from next time.")
+    ] = None,
+    trigger: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="Start a batch every so often, such as '10 seconds'.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    remote: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://host:port, instead of a master.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option(min=1, help="Into how many parts the state is cut; by default one per core.")
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
+    << 16,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            "--flush", help="With --available-now and --checkpoint: answer at the end also what waits for later rows."
+        ),
+    ] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+) -> None:
+    """Run every query of a script; a bare SELECT prints to the console."""
+    _check_options(context, engine)
+    text = _text_of(file)
+    try:
+        if engine is Engine.local:
+            _run_in_process(text, batch_rows, final, quiet)
+        else:
+            settings = _settings(conf or [])
+            choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
+            _run_on_spark(text, choices, (master, settings, remote), quiet)
+    except KeyboardInterrupt:
+        _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
+
+
+def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, ...] = ()) -> None:
+    """Refuse options that the chosen engine does not read; those of `read` any engine does."""
+    from watersmeet.cli.engines import misplaced
+
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    wrong = list(misplaced(set(given) - set(read), engine.value))
+    if wrong:
+        _fail("\n".join([*wrong, "hint: leave it out" if len(wrong) == 1 else "hint: leave them out"]), BAD_INPUT)
+
+
+def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> None:
+    from watersmeet.explain.explaining import explained
+    from watersmeet.hosts.local.host import LocalHost
+    from watersmeet.hosts.local.run import LocalRun
+    from watersmeet.plan.explaining import Explaining
+    from watersmeet.runtime.interrupt import Interrupts
+    from watersmeet.runtime.script import read_script
+
+    jobs = read_script(text, explain=True)
+    runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
+    interrupts = Interrupts(_tell)
+    for job, one in zip(jobs, runs, strict=True):
+        if isinstance(one, Explaining):
+            typer.echo(explained(job.plan, one, LocalHost()))
+            continue
+        _run_one(job, one, interrupts, final, quiet)
+        if interrupts.requested:
+            raise typer.Exit(INTERRUPTED)
+
+
+def _run_on_spark(
+    text: str,
+    choices: tuple[bool, str | None, str | None, int | None, bool],
+    spark_choices: tuple[str, dict[str, str], str | None],
+    quiet: bool,
+) -> None:
+    _need_spark()
+    from watersmeet.cli.run_on_spark import run_command
+    from watersmeet.hosts.spark.launch import start_spark
+    from watersmeet.hosts.spark.run import Choices
+
+    chosen = Choices(*choices)
+    spark = start_spark(*spark_choices)
+    try:
+        stopped = run_command(spark, text, chosen, quiet=quiet)
+    finally:
+        spark.stop()
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _need_spark() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        _fail("Spark is not installed\nhint: pip install 'watersmeet[spark]', or use --engine local", BAD_INPUT)
+
+
+def _settings(conf: list[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in conf]
+    for (name, equals, _), written in zip(pairs, conf, strict=True):
+        if not equals or not name:
+            _fail(f"--conf {written} is not of the form name=value", BAD_INPUT)
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _interval(trigger: str | None) -> str | None:
+    """An interval in Spark's words."""
+    from watersmeet.model.time import parse_interval
+
+    if trigger is None:
+        return None
+    try:
+        return f"{parse_interval(trigger) // 1000} milliseconds"
+    except ValueError as error:
+        _fail(f"--trigger: {error}", BAD_INPUT)
+
+
+def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, quiet: bool) -> None:
+    import time
+
+    from watersmeet.hosts.local.run_job import run_job
+    from watersmeet.runtime.progress import NoProgress, describe, progress_on
+    from watersmeet.runtime.script import CONSOLE
+
+    one.tell, one.notice = _warn, _tell
+    # Rows printed on the terminal and a line that changes in place would overwrite each other.
+    live = not (job.sink == CONSOLE and sys.stdout.isatty())
+    started = time.monotonic()
+    with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
+        metrics = run_job(job, one, interrupts, progress.update, final=final)
+    ended = "stopped" if interrupts.requested else "done"
+    if interrupts.requested or not quiet:
+        _tell(f"{job.name} {ended}: {describe(metrics, time.monotonic() - started)}")
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
+@app.command()
+def explain(
+    file: Script,
+    format: Annotated[Format, typer.Option(help="How to tell it: for people, or for programs.")] = Format.text,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run a sample in this process and show what was measured as well.")
+    ] = False,
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --analyze: stop after about so many rows.")
+    ] = 100_000,
+) -> None:
+    """Show how the queries of a script would run, what that should cost, and why no other way was chosen."""
+    from watersmeet.runtime.script import read_script
+    from watersmeet.session import Query
+
+    jobs = read_script(_text_of(file), open_sources=analyze, explain=True)
+    measured = [analyze or (job.told is not None and job.told.analyze) for job in jobs]
+    told = [
+        (job.name, Query(job.plan).explain(format=format, analyze=how, sample=sample))
+        for job, how in zip(jobs, measured, strict=True)
+    ]
+    if format == Format.json:
+        typer.echo("{" + ",\n".join(f'"{name}": {text}' for name, text in told) + "}")
+        return
+    for number, (name, text) in enumerate(told):
+        if len(jobs) > 1:
+            typer.echo(f"{'' if number == 0 else chr(10)}-- {name}")
+        typer.echo(text)
+
+
+@app.command()
+def advise(
+    file: Script,
+    sample: Annotated[int, typer.Option(metavar="N", min=1, help="Take about the first so many rows.")] = 50_000,
+    policies: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Which policies to try, such as 'prob,rand'; by default all.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="About how long the runs may take.")] = 20.0,
+    format: Annotated[Format, typer.Option(help="How to tell it: for people, or for programs.")] = Format.text,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw recall by memory as well; needs matplotlib.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Tell how much memory a join needs for how much of its answer.
+
+    Runs every query of a script in this process over a sample, in several sizes of memory and by every policy, and
+    prints the recall of each beside what is possible at all. Memory that the query asks for is tried as well.
+    """
+    from watersmeet.cli.advise import advise_script
+
+    names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
+    try:
+        told = advise_script(_text_of(file), sample, names, seconds, plot, as_json=format is Format.json, quiet=quiet)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    typer.echo(told)
+
+
+@app.command()
+def complete(
+    context: typer.Context,
+    file: Script,
+    archive: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The archive, if it is not where the query's OPTIONS say.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where the work is done.")] = Engine.spark,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The checkpoint of a query on Spark, if it has moved since.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder for the rows, instead of the query's sink.")
+    ] = None,
+    chunk_rows: Annotated[
+        int, typer.Option(min=1, help="So many archived rows are joined at a time; each such chunk is kept for good.")
+    ] = 1 << 20,
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin from the beginning, also with what was completed before.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+) -> None:
+    """Find the rows that queries in bounded memory lost, each exactly once; may be interrupted and run again."""
+    from watersmeet.cli.complete import Asked, complete_script
+    from watersmeet.runtime.interrupt import Interrupts
+
+    _check_options(context, engine, read=("checkpoint",))
+    text, interrupts = _text_of(file), Interrupts(_tell, "chunk")
+    asked = Asked(archive, checkpoint, into, chunk_rows, again)
+    try:
+        if engine is Engine.local:
+            complete_script(text, asked, interrupts, quiet=quiet)
+        else:
+            _complete_on_spark(text, asked, interrupts, master, quiet)
+    except KeyboardInterrupt:
+        _fail("aborted; the chunk in hand will be done again", INTERRUPTED)
+    if interrupts.requested:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: str, quiet: bool) -> None:
+    _need_spark()
+    from watersmeet.cli.complete import complete_script
+    from watersmeet.hosts.spark.archive import OnSpark
+    from watersmeet.hosts.spark.launch import start_spark
+    from watersmeet.hosts.spark.sources import open_on_spark
+
+    spark = start_spark(master)
+    try:
+        opener = partial(open_on_spark, spark)
+        complete_script(text, asked, interrupts, OnSpark(spark), opener, quiet=quiet)
+    finally:
+        spark.stop()
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    file: Script,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Take the first N rows of each stream; by default all.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.local,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Run every query of a script, recompute its answer at every instant with DuckDB, and compare.
+
+    Exit 0: all are equal; 1: one differs, and the first instant at which it does is shown.
+    """
+    _check_options(context, engine)
+    text = _text_of(file)
+    try:
+        equal = _check_on_spark(text, sample, master, quiet) if engine is Engine.spark else _check(text, sample, quiet)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    if not equal:
+        raise typer.Exit(FAILED)
+
+
+def _check(text: str, sample: int | None, quiet: bool) -> bool:
+    from watersmeet.cli.check import check_script
+
+    return check_script(text, sample, None, sys.stdout, quiet=quiet)
+
+
+def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> bool:
+    _need_spark()
+    from watersmeet.cli.check import check_script
+    from watersmeet.hosts.spark.host import SparkHost
+    from watersmeet.hosts.spark.launch import start_spark
+
+    spark = start_spark(master)
+    try:
+        return check_script(text, sample, SparkHost(spark), sys.stdout, quiet=quiet)
+    finally:
+        spark.stop()
+
+
+@app.command()
+def demo(
+    engine: Annotated[Engine, typer.Option(help="Where the query runs.")] = Engine.spark,
+    rows: Annotated[
+        int | None, typer.Option(min=3_000, help="How many rows to make; by default 3 million, in-process 6 million.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes other traffic.")] = 1,
+    keep: Annotated[Path | None, typer.Option(help="A folder to keep the data, the script and the answer in.")] = None,
+) -> None:
+    """Three camera streams, joined before your eyes, and checked."""
+    if engine is Engine.spark:
+        _need_spark()
+    from watersmeet.demo import run_demo
+
+    try:
+        raise typer.Exit(run_demo(rows, seed, keep, engine.value))
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+
+
+@app.command()
+def state(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a query.")],
+    rows: Annotated[int, typer.Option(min=0, help="Show so many rows of each stream as well.")] = 0,
+    batch: Annotated[int | None, typer.Option(min=0, help="The state after this batch; by default the last.")] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+) -> None:
+    """Show what a query on Spark remembers, from its checkpoint."""
+    _need_spark()
+    from watersmeet.hosts.spark.launch import start_spark
+    from watersmeet.hosts.spark.state import read_state
+
+    spark = start_spark(master)
+    try:
+        typer.echo(read_state(spark, checkpoint, batch).describe(rows))
+    finally:
+        spark.stop()
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        _fail(f"{file} cannot be read as text: {error}", BAD_INPUT)
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _warn(warning: Warning) -> None:
+    _tell(f"warning: {warning}")
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """Whoever runs a command does not want to know which line of ours warns."""
+    _tell(f"warning: {message}")
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    _tell(text)
+    raise SystemExit(code)
+
+
+def main() -> None:
+    """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up;
+    141: who read the output, such as head, wanted no more, and the run ended there."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except (SqlError, CatalogError, SetupError) as error:
+        _fail(str(error), BAD_INPUT)
+    except WatersmeetError as error:
+        _fail(str(error), FAILED)
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):  # which the command line takes for any failure
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to be written goes nowhere
+        raise SystemExit(PIPE_CLOSED) from None

@@ -1,0 +1,83 @@
+"""`watersmeet run` on Spark: a script from its text to its end, told on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+from watersmeet.explain.explaining import explained
+from watersmeet.hosts.spark.progress import Batch, sharing_text
+from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.telling import late_text
+from watersmeet.model.catalog import Stream
+from watersmeet.plan.nodes import relations_below
+from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.progress import NoProgress, describe, progress_on, waiting
+from watersmeet.runtime.script import CONSOLE
+
+log = logging.getLogger("watersmeet")
+
+
+def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool = False) -> bool:
+    """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
+    run = SparkRun(spark, text, choices)
+    for job in run.explained:
+        assert job.told is not None
+        print(explained(job.plan, job.told, run.host), flush=True)
+    if not run.jobs:
+        return False
+    if choices.checkpoint is None and not quiet:
+        _tell("no --checkpoint is given, so a later run starts anew")
+    strict = _without_lateness(run)
+    if strict and not quiet:
+        _tell(f"no lateness is said for {strict}, so it is 0: a row is late once all streams have come further")
+    interrupts = Interrupts(_tell)
+    started = time.monotonic()
+    # Rows printed on the terminal and a line that changes in place would overwrite each other.
+    live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
+    latest: dict[str, Batch] = {}
+    told: set[str] = set()
+    with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
+
+        def show(running: Running, batch: Batch) -> None:
+            if batch.metrics.late_rows and running.job.name not in told:
+                told.add(running.job.name)
+                log.warning("%s: %s", running.job.name, late_text(batch.metrics))
+            latest[running.job.name] = batch
+            several = len(run.jobs) > 1
+            progress.show("\n".join(f"{name}, {one}" if several else str(one) for name, one in latest.items()))
+
+        with interrupts.stopping(run.request_stop):
+            ended = run.run(show)
+    if interrupts.requested or not quiet:
+        for one in ended:
+            _tell(_summary(one, time.monotonic() - started, choices, interrupts.requested))
+    return interrupts.requested
+
+
+def _without_lateness(run: SparkRun) -> str:
+    """The streams that do not say how far out of order their rows may come."""
+    relations = [one for job in run.jobs for one in relations_below(job.plan.root)]
+    names = [one.name for one in relations if isinstance(one, Stream) and not one.arrival.says_lateness]
+    return ", ".join(dict.fromkeys(names))
+
+
+def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> str:
+    last = one.tally.last
+    where = "before its first batch" if last is None else f"after batch {last.number}"
+    if stopped and choices.checkpoint is not None:
+        where += f"; the next start goes on from {one.checkpoint}"
+    told = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+    waits = waiting(one.metrics)
+    if waits:
+        told += f"\n  {waits}" + ("; --flush answers them" if choices.available_now else "")
+    if one.metrics.cold_because:
+        told += f"\n  not kept warm: {one.metrics.cold_because}"
+    return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,422 @@
+"""A plan as text: what is joined, under which bounds, what is kept how long, and who walks where.
+
+Written to be read in 80 columns, and kept as golden files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, groupby
+from textwrap import wrap
+
+import pyarrow as pa
+
+from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import FOREVER_US, format_interval
+from watersmeet.model.windows import ClosedWindows, Matrix, Rows
+from watersmeet.model.wording import short
+from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
+from watersmeet.physical.pipeline import WORDS, Pipeline, pipeline_of
+from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
+from watersmeet.plan.expressions import Call, Column, Expression, to_text
+from watersmeet.plan.method import HASHED, LOOPS, Method
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    SortKey,
+    TopK,
+    View,
+)
+from watersmeet.plan.options import INVALIDATIONS
+from watersmeet.plan.window_words import window_text
+
+WIDTH = 80
+TABLE_WIDTH = WIDTH - 6  # the stores stand three levels deep
+NO_BOUND = (-FOREVER_US, FOREVER_US)
+_KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
+ALGORITHMS = {
+    "nested_loop": "nested loops over whole windows",
+    "hash": "loops over one bucket of each window",
+    "hybrid": "loops over a bucket where there is a key, else over the whole window",
+    "naive": "nested loops in one order, new rows in their place",
+    "w_join": "one window after the other, the period shrinking with each row",
+    "nlw": "a chain of two-way nested loops that keep what they have joined",
+    "hw": "a chain of two-way hash joins that keep what they have joined",
+    "merge": "streams merged by time: sweep to rows that can meet, then join those",
+    "ripple": "nested loops over all that is held, cleaned now and then",
+    "xjoin": "a chain of hash joins, cleaned now and then",
+}
+FORGETS = {
+    "w_join": "when all other streams have gone past them",
+    "nlw": "when they are met in a scan",
+    "hw": "when they are met in a bucket; buckets that are never probed are swept",
+    "merge": "when the sweep has gone past them",
+    "ripple": "every 10,000 arrivals",
+    "xjoin": "every 10,000 arrivals",
+}
+CLEANED = {
+    "probe": "from the bucket that is probed",
+    "probe_insert": "from the bucket that is probed or inserted into",
+    "probe_all": "from all buckets of a window that is probed",
+    "all": "from all buckets at every arrival",
+}
+SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the plan at its depth; where it is too long it goes on `hang` columns to the right of its start."""
+
+    text: str
+    hang: int = 4
+    depth: int = 0
+    verbatim: bool = False
+
+    def __str__(self) -> str:
+        margin = " " * (2 * self.depth)
+        if self.verbatim:
+            return margin + self.text
+        folded = wrap(
+            self.text,
+            WIDTH,
+            initial_indent=margin,
+            subsequent_indent=margin + " " * self.hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return "\n".join(folded)
+
+
+def explain(
+    plan: Plan,
+    strategy: JoinStrategy | None = None,
+    estimate: JoinEstimate | None = None,
+    pipeline: Pipeline | None = None,
+    pipeline_costs: Mapping[str, float] | None = None,
+    memory: tuple[MemoryEstimate, float | None] | None = None,
+) -> str:
+    """The plan as an indented tree; with a strategy, also how its join runs; with estimates, what that costs; with
+    one of the memory and the recall that was measured in it, if any, what is lost."""
+    lines = list(_node(plan.root, strategy))
+    if estimate is not None:
+        lines += _costs(estimate)
+    if memory is not None:
+        lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
+    if plan.kind != "rows":
+        lines.append(_entry("pipeline", [WORDS[pipeline or pipeline_of(plan)]]))
+    if pipeline_costs:
+        told = [f"{name} {short(cost)}" for name, cost in pipeline_costs.items()]
+        lines.append(_entry("expired rows found by so many comparisons a second", told))
+    changed = plan.options.changed()
+    if changed:
+        lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
+    return "\n".join(map(str, lines)) + "\n"
+
+
+def _costs(estimate: JoinEstimate) -> Iterator[Line]:
+    for title, table in cost_tables(estimate):
+        yield Line(title)
+        yield from (Line(text, depth=1, verbatim=True) for text in table)
+    note = assumptions(estimate)
+    if note is not None:
+        yield Line(note)
+
+
+def _node(node: Node, strategy: JoinStrategy | None = None) -> Iterator[Line]:
+    match node:
+        case Project(child=child, columns=columns):
+            yield _entry("select", [_output(name, to_text(e)) for name, e in columns])
+        case Join():
+            yield from _join(node, strategy)
+            return
+        case GroupBy(child=child, keys=keys, having=having):
+            yield _entry("group by", [to_text(key) for key in keys] or ["nothing, one group of all rows"])
+            if having is not None:
+                yield _entry("having", [to_text(having)])
+        case Distinct(child=child):
+            yield Line("distinct")
+        case TopK(child=child, keys=keys, limit=limit):
+            yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
+        case Changes(kind=kind, child=child, every_us=every):
+            yield Line(kind + ("" if every is None else f" every {format_interval(every)}"))
+        case SetOperation(kind=kind, all=keep, left=left, right=child):
+            yield Line(kind + (" all" if keep else ""))
+            yield from _below(_node(left))
+    yield from _below(_node(child, strategy))
+
+
+def _sort_key(key: SortKey) -> str:
+    return to_text(key.expression) + " desc" * key.descending + " nulls first" * key.nulls_first
+
+
+def _output(name: str, text: str) -> str:
+    return text if text == name or text.endswith(f".{name}") else f"{text} as {name}"
+
+
+def _join(join: Join, strategy: JoinStrategy | None) -> Iterator[Line]:
+    if len(join.inputs) == 1:
+        yield Line(f"read {_source(join.inputs[0])}")
+    else:
+        yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
+        yield from _below(_bounds(join.windows))
+    if strategy is not None and len(join.inputs) > 1:
+        yield from _below(_strategy(strategy))
+    else:
+        if len(join.inputs) > 1:
+            yield from _below([_entry("from", map(_source, join.inputs))])
+        yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
+        yield from _below(_waiting(join, strategy.method) if strategy is not None else ())
+    for one in join.inputs:
+        if isinstance(one.relation, Derived | View):
+            yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan))])
+
+
+def _source(one: Input) -> str:
+    kind = _KINDS[type(one.relation)]
+    window = "" if one.window is None else f" [{window_text(one.window)}]"
+    return f"{kind} {one.relation.name}{window}" + ("" if one.alias == one.relation.name else f" as {one.alias}")
+
+
+# -- bounds between event times -------------------------------------------------------------------------------
+
+
+def _bounds(windows: ClosedWindows) -> Iterator[Line]:
+    if len(windows.streams) < 2:
+        return
+    several = len(windows.alternatives) > 1
+    for k, matrix in enumerate(windows.alternatives):
+        yield Line("time bounds after closure" + (f", alternative {k + 1}" if several else ""))
+        yield from _below(_pairs(windows.streams, matrix))
+
+
+def _pairs(streams: Sequence[str], matrix: Matrix) -> list[Line]:
+    """What is known of the difference of every pair; pairs with the same bound share a line."""
+    alike: dict[tuple[int, int], list[str]] = {}
+    pairs = list(combinations(range(len(streams)), 2))
+    for u, v in pairs:
+        alike.setdefault((-matrix[v][u], matrix[u][v]), []).append(f"{streams[v]} - {streams[u]}")
+    if len(alike) == 1 and len(pairs) > 3 and _is_symmetric(*next(iter(alike))):
+        alike = {bound: ["every pair"] for bound in alike}
+    written = [f"{', '.join(pair)}: {_bound(*bound)}" for bound, pair in alike.items() if bound != NO_BOUND]
+    return [Line(text) for text in written] or [Line("none")]
+
+
+def _bound(low_us: int, high_us: int) -> str:
+    low, high = format_interval(low_us), format_interval(high_us)
+    if _is_symmetric(low_us, high_us):
+        return f"within {high}"
+    if low_us == -FOREVER_US:
+        return f"at most {high}"
+    return f"at least {low}" if high_us == FOREVER_US else f"{low} to {high}"
+
+
+def _is_symmetric(low_us: int, high_us: int) -> bool:
+    return low_us == -high_us and high_us < FOREVER_US
+
+
+# -- how a join runs ------------------------------------------------------------------------------------------
+
+
+def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
+    join, method = strategy.join, strategy.method
+    if method.is_classic:
+        yield from _method(method)
+    yield Line("stores")
+    yield from _below(_stores(strategy))
+    for one in join.inputs:
+        predicates = strategy.filters.get(one.alias, ())
+        if predicates:
+            yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
+    yield from _waiting(join, method)
+    if not method.is_classic or method.algorithm in LOOPS:
+        yield Line("new rows of" if method.is_lazy else "a new row of")
+        for route in strategy.routes:
+            yield from _below(_route(route, method))
+    if strategy.verified:
+        yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
+    if strategy.residuals:
+        yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
+
+
+def _method(method: Method) -> Iterator[Line]:
+    """The algorithm, when it joins, and when rows that have expired leave."""
+    yield _entry("algorithm", filter(None, [method.algorithm, ALGORITHMS.get(method.algorithm)]))
+    if method.refresh_us is not None:
+        refresh = f"new rows together, every {format_interval(method.refresh_us)} of event time"
+    else:
+        refresh = "each row as it arrives"
+    yield from _below([_entry("joins", [refresh]), _entry("expired rows leave", [_expiry(method)])])
+    if method.chain is not None:
+        yield from _below([_entry("chain", [" -> ".join(method.chain)])])
+    if method.algorithm == "merge":
+        yield from _below([_entry("windows", [method.windows])])
+
+
+def _expiry(method: Method) -> str:
+    if method.expire_us is not None:
+        return f"in a pass over all windows every {format_interval(method.expire_us)}"
+    if method.is_lazy:
+        return "in a pass over all windows whenever rows are joined"
+    if method.algorithm in FORGETS:
+        return FORGETS[method.algorithm]
+    alike = groupby(sorted(method.invalidate.items(), key=lambda said: INVALIDATIONS.index(said[1])), lambda s: s[1])
+    said = {how: [alias for alias, _ in group] for how, group in alike}
+    if len(said) == 1:
+        return CLEANED[next(iter(said))]
+    return "; ".join(f"{', '.join(sorted(aliases))}: {CLEANED[how]}" for how, aliases in said.items())
+
+
+def _waiting(join: Join, method: Method) -> Iterator[Line]:
+    if method.is_classic:
+        yield Line("rows wait for the watermark, as the algorithm takes them in time order")
+    elif any(isinstance(one.window, Rows) for one in join.inputs):
+        yield Line("rows wait for the watermark, as ROWS windows count in time order")
+
+
+def _stores(strategy: JoinStrategy) -> list[Line]:
+    """A table with a row per input; columns that say nothing are left out, and indexes that do not fit stand below."""
+    inputs = strategy.join.inputs
+    columns = {
+        "input": [_named(one) for one in inputs],
+        "window": ["static table" if one.is_table else window_text(one.window) for one in inputs],
+        "lateness": [_lateness(one) for one in inputs],
+        "kept for": [_kept_for(strategy, one) for one in inputs],
+        "rows": [_rows(strategy, one) for one in inputs],
+    }
+    what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
+    indexes = {what: [describe(strategy, one) for one in inputs]}
+    whole = _aligned({**columns, **indexes})
+    if max(len(line.text) for line in whole) <= TABLE_WIDTH:
+        return whole
+    below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
+    return [*_aligned(columns), *below]
+
+
+def _named(one: Input) -> str:
+    return one.alias if one.alias == one.relation.name else f"{one.alias} ({one.relation.name})"
+
+
+def _lateness(one: Input) -> str:
+    lateness_us = one.relation.lateness_us if isinstance(one.relation, Stream) else 0
+    return format_interval(lateness_us) if lateness_us else "-"
+
+
+def _is_visited(strategy: JoinStrategy, one: Input) -> bool:
+    return any(one.alias in route.visits and one.alias != route.origin for route in strategy.routes)
+
+
+def _kept_for(strategy: JoinStrategy, one: Input) -> str:
+    if not _is_visited(strategy, one):
+        return "not kept"
+    if one.is_table:
+        return "always"
+    if one.time is None:
+        return format_interval(strategy.join.retention_us(one.alias))
+    kept_us = strategy.join.kept_us(one.alias)
+    if isinstance(one.window, Rows):
+        return "its count" if kept_us >= FOREVER_US else f"its count or {format_interval(kept_us)}"
+    return format_interval(kept_us)
+
+
+def _rows(strategy: JoinStrategy, one: Input) -> str:
+    rows = strategy.rows_kept.get(one.alias)
+    return "-" if rows is None or not _is_visited(strategy, one) else f"~{rows:,.0f}"
+
+
+def _indexes(strategy: JoinStrategy, one: Input) -> str:
+    hashed = [f"hash({', '.join(map(_own, key))})" for key in strategy.hash_keys(one.alias)]
+    return ", ".join([*hashed, *(f"sorted({_own(key)})" for key in strategy.sorted_keys(one.alias))]) or "-"
+
+
+def _buffers(strategy: JoinStrategy, one: Input) -> str:
+    """What an algorithm of the papers scans: a list of the rows, or buckets by key."""
+    if strategy.method.algorithm in FORGETS:
+        return "-"
+    count = strategy.method.buckets.get(one.alias)
+    found: dict[str, None] = {}
+    for route in strategy.routes:
+        if route.start == one.alias != route.origin:
+            found["list"] = None
+        for step in route.steps:
+            if step.stream == one.alias and (step.stream != route.origin or strategy.method.is_lazy):
+                keyed = _access(step, strategy.method) == "bucket"
+                found[f"{count} buckets({', '.join(map(_own, step.key))})" if keyed else "list"] = None
+    return ", ".join(found) or "-"
+
+
+def _access(step: Step, method: Method) -> str:
+    if not method.is_classic:
+        return step.access
+    return "bucket" if method.algorithm in HASHED and step.equalities else "scan"
+
+
+def _route(route: Route, method: Method) -> Iterator[Line]:
+    """The steps from one origin; neighbours that are found in the same way share a line."""
+    begins = f"{route.origin} " if route.start == route.origin else f"{route.origin}: {route.start} "
+    start, hang = begins, len(begins) + 7
+    for (access, tests), steps in groupby(route.steps, key=lambda step: (_access(step, method), _tests(step))):
+        visited = ", ".join(f"new {s.stream}" if s.stream == route.origin else s.stream for s in steps)
+        yield Line(f"{start}-> {visited} by {access}: {', '.join(tests)}", hang)
+        start = " " * len(start)
+
+
+def _tests(step: Step) -> tuple[str, ...]:
+    tests = [f"{_own(own)} = {_text(bound.expression)}" for bound, own in step.equalities]
+    return tuple(tests + [_comparison(c) for c in step.comparisons]) or ("time only",)
+
+
+def _comparison(c: Comparison) -> str:
+    return f"{_own(c.own)} {SYMBOLS[c.operator]} {_text(c.bound.expression)}"
+
+
+def _own(code: Code) -> str:
+    """A code of the input that a line is about: its name is not repeated for a plain column."""
+    expression = _uncast(code.expression)
+    return expression.name if isinstance(expression, Column) else to_text(expression)
+
+
+def _text(expression: Expression) -> str:
+    """A sum that is taken generously reads like a plain one: its predicate is tested again and stands below."""
+    return to_text(_uncast(expression)).replace("+~", "+").replace("-~", "-")
+
+
+def _uncast(expression: Expression) -> Expression:
+    """Without the casts that only widen a number so that two of different types can be compared."""
+    match expression:
+        case Call(function="cast", args=(inner,), type=kind) if _widens(inner.type, kind):
+            return inner
+    return expression
+
+
+def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    if pa.types.is_integer(narrow):
+        return bool(wide == pa.int64() or (wide == pa.float64() and narrow.bit_width <= 32))
+    return bool(narrow == pa.float32() and wide == pa.float64())
+
+
+# -- layout ---------------------------------------------------------------------------------------------------
+
+
+def _entry(title: str, items: Iterable[str]) -> Line:
+    return Line(f"{title}: {', '.join(items)}")
+
+
+def _aligned(columns: Mapping[str, Sequence[str]]) -> list[Line]:
+    told = {title: cells for title, cells in columns.items() if title == "input" or set(cells) != {"-"}}
+    widths = [max(map(len, (title, *cells))) for title, cells in told.items()]
+    rows = [tuple(told), *zip(*told.values(), strict=True)]
+    return [Line("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows]
+
+
+def _below(lines: Iterable[Line]) -> list[Line]:
+    return [replace(line, depth=line.depth + 1) for line in lines]

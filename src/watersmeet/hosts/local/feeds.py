@@ -1,0 +1,99 @@
+"""The streams of a run side by side: whose rows are taken next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from queue import Empty
+from time import monotonic
+
+import pyarrow as pa
+
+from watersmeet.hosts.local.inlets import Events, Inlet
+from watersmeet.io.time_ordered import reads_in_time_order
+from watersmeet.runtime.clock import StreamClock
+from watersmeet.runtime.wall_clock import WallClock
+
+# An input that has had nothing for so long is silent, and others that are ahead of it are read meanwhile. Those that
+# read as fast as they can are mostly ready sooner, and stay side by side.
+PATIENCE_S = 0.05
+
+
+class Feed:
+    """One stream being read, for all the aliases the query gives it."""
+
+    def __init__(self, clock: StreamClock, inlet: Inlet, aliases: Sequence[str]) -> None:
+        self.clock, self.inlet, self.aliases = clock, inlet, list(aliases)
+        self._rest: pa.RecordBatch | None = None
+
+    @property
+    def name(self) -> str:
+        return self.clock.stream.name
+
+    @property
+    def in_time_order(self) -> bool:
+        """Whether no row comes after a newer one."""
+        return reads_in_time_order(self.clock.stream)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._rest is not None or self.inlet.is_ready
+
+    def take(self, most_rows: int | None) -> pa.RecordBatch | None:
+        """The next batch, or so many rows of it; None at the end."""
+        batch = self.inlet.take() if self._rest is None else self._rest
+        if batch is None or most_rows is None or batch.num_rows <= most_rows:
+            self._rest = None
+            return batch
+        self._rest = batch.slice(most_rows)
+        return batch.slice(0, most_rows)
+
+
+class Feeds:
+    """Of the streams that have rows ready the one furthest behind in event time comes next; none is waited for."""
+
+    def __init__(self, feeds: Sequence[Feed], events: Events, wall: WallClock) -> None:
+        self.all = list(feeds)
+        self._events = events
+        self._wall = wall
+
+    @property
+    def running(self) -> list[Feed]:
+        return [feed for feed in self.all if not feed.clock.ended]
+
+    def next(self) -> Feed | None:
+        """The stream to read, or None if none has anything."""
+        behind = sorted(self.running, key=lambda feed: feed.clock.newest_us)
+        while True:
+            for feed in behind:
+                if feed.is_ready:
+                    return feed
+                patience_s = feed.inlet.empty_since_s + PATIENCE_S - monotonic()
+                if patience_s > 0 and any(other.is_ready for other in behind):
+                    self._wait_a_moment(patience_s)
+                    break
+            else:
+                return None
+
+    def mark_active(self) -> None:
+        """Rows that wait to be read are no silence, however long whoever takes the results took."""
+        now_s = self._wall.now_s()
+        for feed in self.running:
+            if feed.is_ready:
+                feed.clock.active_at_s = now_s
+
+    def _wait_a_moment(self, seconds: float) -> None:
+        try:
+            self._events.get(timeout=seconds)
+        except Empty:
+            return
+
+    def wait(self, seconds: float | None) -> None:
+        """Until something is ready or wakes this, or for so long."""
+        self._wall.wait(self._events, seconds)
+
+    def wake(self) -> None:
+        self._events.put(None)
+
+    def close(self) -> None:
+        for feed in self.all:
+            feed.inlet.close()

@@ -1,0 +1,77 @@
+"""Where the queries of Session() run: this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.clock import OnLateRows
+
+
+class LocalHost:
+    """Runs queries in this process."""
+
+    name = "local"
+    in_arrival_order = True
+
+    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+        from watersmeet.io.sources import source_of
+
+        source = source_of(data, name)
+        return source.schema, source, source.known_rows
+
+    def layout(self, plan: Plan) -> str:
+        return ""
+
+    def sampled(self, plan: Plan, rows: int) -> Plan:
+        return plan
+
+    def batches(
+        self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        from watersmeet.hosts.local.recorded_run import archived_batches
+        from watersmeet.hosts.local.run import LocalRun
+
+        run = LocalRun(plan, batch_rows=batch_rows)
+        run.metrics, run.on_late_rows = metrics, on_late_rows
+        return archived_batches(run)
+
+    def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        from watersmeet.hosts.local.recorded_run import archived_batches
+        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.runtime.final import check_final, final_answer
+
+        check_final(plan)
+        run = LocalRun(plan)
+        run.metrics = metrics
+        answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
+        if plan.kind != "rows":
+            answer = final_answer(answer, plan, run.last_event_us)
+            metrics.final_rows = answer.num_rows
+        return answer
+
+    def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
+        raise _no_dataframes()
+
+    def framed(self, rows: pa.Table) -> Any:
+        raise _no_dataframes()
+
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[Any], Any], checkpoint: str) -> None:
+        raise UnsupportedError(
+            "this session runs in-process, where nothing waits in checkpoints",
+            hint="make it with Session(spark), or use to_arrow(), which gives the whole answer",
+        )
+
+
+def _no_dataframes() -> UnsupportedError:
+    return UnsupportedError(
+        "this session runs in-process and has no DataFrames",
+        hint="make it with Session(spark), or use to_arrow() or batches()",
+    )

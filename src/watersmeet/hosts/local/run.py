@@ -1,0 +1,220 @@
+"""The in-process host: reads the inputs side by side in event time and pushes them through the operators."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from time import perf_counter
+
+import pyarrow as pa
+
+from watersmeet.hosts.local.feeds import Feed, Feeds
+from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
+from watersmeet.io.time_ordered import batches_of
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.continuous.pipeline import Continuous
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.build import Built, build_query
+from watersmeet.runtime.clock import OnLateRows, QueryClock
+from watersmeet.runtime.late_rows import LateReports, Tell, warn
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.wall_clock import SystemClock, WallClock
+
+LOGGER = logging.getLogger("watersmeet")
+BATCH_ROWS = 1 << 16
+
+
+# Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
+REPORT_S = 0.005
+SHOWN_EVERY_S = 1.0  # while nothing comes
+
+
+class LocalRun:
+    """One execution of a plan over its sources. Results come from `batches`, which may be iterated once.
+
+    Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
+    """
+
+    def __init__(
+        self, plan: Plan, *, batch_rows: int = BATCH_ROWS, quantum: int | None = None, built: Built | None = None
+    ) -> None:
+        """quantum: run the operators of a continuous query in turns, each on so many changes at a time. built: run
+        these operators instead of those the plan asks for."""
+        self.plan = plan
+        self.batch_rows = batch_rows
+        self.on_progress: Callable[[Metrics], None] | None = None
+        self.on_step: Callable[[], None] | None = None
+        self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        self.on_late_rows: OnLateRows | None = None
+        self.tell: Tell = warn
+        self.wall: WallClock = SystemClock()
+        self.metrics = Metrics()
+        self._reported = 0.0
+        self._built = built or build_query(plan, quantum=quantum)
+        self.operator = self._built.operator
+        self._feeds = Feeds([], SimpleQueue(), self.wall)
+        self._clock = QueryClock([])
+        self._late_reports = LateReports(self._told)
+        self.notice: Callable[[str], None] = LOGGER.info
+        self._endless = False
+        self._stopping = False
+
+    def request_stop(self) -> None:
+        """Finish the batch in hand, then end as if the inputs had paused there. May be called by a signal handler."""
+        self._stopping = True
+        self._feeds.wake()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The results as they become certain."""
+        self._load_tables()
+        self._feeds = self._open_feeds()
+        self._announce()
+        try:
+            while not self._stopping and self._feeds.running:
+                feed = self._feeds.next()
+                if feed is not None:
+                    yield from self._step(feed)
+                else:
+                    self._report()
+                    self._feeds.wait(self._patience_s())
+                if self._clock.watches_silence:
+                    self._feeds.mark_active()
+                if self._clock.tick():
+                    yield from self.operator.advance(self._watermarks())
+                if self.on_step is not None:
+                    self.on_step()
+                if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
+                    self._report()
+            self._report()
+            self._tell_of_late_rows(at_end=True)
+        finally:
+            self._feeds.close()
+
+    def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
+        """Push one batch of one stream, then tell the operators how far time has come."""
+        batch = feed.take(getattr(self.operator, "piece_rows", None))
+        if batch is None:
+            self._clock.end(feed.name)
+        else:
+            rows = self._clock.admit(feed.name, batch)
+            if self._endless:
+                self._tell_of_late_rows()
+            for alias in feed.aliases:
+                yield from self.operator.push(alias, rows)
+        yield from self.operator.advance(self._watermarks())
+
+    def _patience_s(self) -> float | None:
+        """How long to wait for rows: until time has to go on without them, or progress is to be shown."""
+        waits = [self._clock.silent_in_s]
+        if self._clock.all_silent:
+            waits.append(self._due_s())
+        if self.on_progress is not None:
+            waits.append(SHOWN_EVERY_S)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _due_s(self) -> float | None:
+        """When all streams are silent: in how many seconds something that waits in the operators will be certain."""
+        waiting_us = getattr(self.operator, "oldest_waiting_us", None)
+        if waiting_us is not None:
+            return self._clock.reached_in_s(waiting_us)
+        lazy = getattr(getattr(self.operator, "inner", None), "lag_us", 0)  # joins at moments of its own
+        return SHOWN_EVERY_S if lazy else None
+
+    def _watermarks(self) -> dict[str, int]:
+        """Before which time nothing comes of each stream any more."""
+        return {alias: self._complete_until(feed) for feed in self._feeds.all for alias in feed.aliases}
+
+    def _complete_until(self, feed: Feed) -> int:
+        """The query's watermark, as rows below it are left out, whichever stream they are of. Of one that is read in
+        time order nothing comes before its newest row, and of one that ended nothing at all."""
+        if feed.clock.ended:
+            return FOREVER_US
+        sorted_until_us = feed.clock.newest_us if feed.in_time_order else BEGINNING_US
+        return max(self._clock.watermark_us, sorted_until_us)
+
+    def _open_feeds(self) -> Feeds:
+        streams = {stream.name: stream for stream in self._built.streams.values()}
+        self._clock = QueryClock(streams.values(), self.wall)
+        self._endless = any(not stream.source.bounded for stream in streams.values() if stream.source is not None)
+        # All are opened before the first is read, so that no thread is left behind if one cannot be.
+        opened = {name: batches_of(stream, self.batch_rows) for name, stream in streams.items()}
+        events: Events = SimpleQueue()
+        feeds = [self._feed(stream, opened[stream.name], events, len(streams)) for stream in streams.values()]
+        return Feeds(feeds, events, self.wall)
+
+    def _feed(self, stream: Stream, batches: Iterator[pa.RecordBatch], events: Events, streams: int) -> Feed:
+        clock = self._clock.clocks[stream.name]
+        clock.on_late_rows = self.on_late_rows
+        aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
+        # Only a stream that another may be read instead of, or time go on without, needs a thread to wait for it.
+        flows = not stream.source.at_hand and (streams > 1 or stream.arrival.idle_us is not None)
+        return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches), aliases)
+
+    def _load_tables(self) -> None:
+        for table, load in self._built.tables:
+            for batch in batches_of(table, self.batch_rows):
+                load(batch)
+                if self.on_table is not None:
+                    self.on_table(table, batch)
+
+    @property
+    def last_event_us(self) -> int:
+        """The newest event time of all streams so far."""
+        return max((feed.clock.last_us for feed in self._feeds.all), default=BEGINNING_US)
+
+    @property
+    def common_event_us(self) -> int:
+        """The event time that every stream has reached."""
+        return min((feed.clock.newest_us for feed in self._feeds.all), default=BEGINNING_US)
+
+    @property
+    def first_event_us(self) -> int:
+        """The oldest event time of all streams so far."""
+        return min((feed.clock.oldest_us for feed in self._feeds.all), default=BEGINNING_US)
+
+    def _announce(self) -> None:
+        """Say before the first row what would surprise later."""
+        for feed in self._feeds.all:
+            stream = feed.clock.stream
+            if not stream.arrival.says_lateness and stream.source is not None and not stream.source.bounded:
+                self.notice(
+                    f"stream {stream.name!r} says no lateness, so it is 0: rows that come out of order are left out; "
+                    "lateness='2 seconds' would wait for them"
+                )
+
+    def _tell_of_late_rows(self, *, at_end: bool = False) -> None:
+        for feed in self._feeds.all:
+            self._late_reports.look(feed.clock.late, feed.clock.future_rows, at_end=at_end)
+
+    def _told(self, what: Warning) -> None:
+        LOGGER.info("%s", what)
+        self.tell(what)
+
+    def _report(self) -> None:
+        """Bring the metrics up to date and show them."""
+        self._reported = perf_counter()
+        counters, metrics = self.operator.counters, self.metrics
+        metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds.all)
+        metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds.all)
+        metrics.late_by_stream = {feed.name: feed.clock.late_rows for feed in self._feeds.all}
+        metrics.future_rows = {feed.name: feed.clock.future_rows for feed in self._feeds.all if feed.clock.future_rows}
+        metrics.held_back_by, metrics.still_for_s = self._clock.held_back_by, self._clock.still_for_s
+        metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
+        metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
+        metrics.lost_results, metrics.shed_by_stream = counters.lost_results, dict(counters.shed_rows)
+        metrics.lost_between = counters.lost_between
+        metrics.incomplete_rows = counters.incomplete_rows
+        metrics.lost_between, metrics.queue_shed_rows = counters.lost_between, counters.queue_shed_rows
+        metrics.recall_is_estimate = counters.losses_are_estimated
+        metrics.shed_rows = sum(counters.shed_rows.values())
+        metrics.work = dict(counters.work)
+        metrics.plan_switches = len(counters.switches)
+        metrics.switches = [switch.as_dict() for switch in counters.switches]
+        if isinstance(self.operator, Continuous) and self.operator.strategy == "ita":
+            metrics.delays = self.operator.delays.as_seconds()
+        metrics.window_rows, metrics.state_bytes = self.operator.window_rows, self.operator.state_bytes
+        metrics.watermark_us = self._clock.watermark_us
+        if self.on_progress is not None:
+            self.on_progress(metrics)

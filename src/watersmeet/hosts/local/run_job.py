@@ -1,0 +1,50 @@
+"""One query of a script from its sources into its sink, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from watersmeet.hosts.local.recorded_run import archiving
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.io.sinks import sink_from_options
+from watersmeet.runtime.final import check_final, final_answer
+from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.script import Job
+
+
+def run_job(
+    job: Job,
+    run: LocalRun,
+    interrupts: Interrupts,
+    on_progress: Callable[[Metrics], None] | None = None,
+    *,
+    final: bool = False,
+) -> Metrics:
+    """Run to the end, or to where a stop was asked for; what was written until then is kept.
+
+    With `final` the answer at the last event is written instead of its changes. On any error the sink is aborted and
+    shows nothing of this run.
+    """
+    run.on_progress = on_progress
+    plan = job.plan
+    if final:
+        check_final(plan)
+    sink = sink_from_options(job.name, job.sink, plan.schema if final else plan.output_schema)
+    try:
+        with archiving(run), interrupts.stopping(run.request_stop):
+            batches = run.batches()
+            if final and plan.kind == "changes":
+                log = pa.Table.from_batches(batches, schema=plan.output_schema)
+                answer = final_answer(log, plan, run.last_event_us)
+                run.metrics.final_rows = answer.num_rows
+                batches = iter(answer.to_batches())
+            for batch in batches:
+                sink.write(batch)
+            sink.close()
+    except BaseException:
+        sink.abort()
+        raise
+    return run.metrics

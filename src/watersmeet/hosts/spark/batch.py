@@ -1,0 +1,66 @@
+"""Bounded input: the same operators without state, one call per bucket; and queries that need no state at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.archive.folder import OpenRun
+from watersmeet.hosts.spark.archive import write_page_into
+from watersmeet.hosts.spark.job import SparkJob, stream_of
+from watersmeet.hosts.spark.needs import NEEDS, share_out
+from watersmeet.hosts.spark.pack import GUARD, in_time_order, timed
+from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.types import spark_layout
+from watersmeet.io.conform import conform, enter
+from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.keeping.batches import push_in_steps
+
+
+def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Table], pa.Table]:
+    """The function for applyInArrow that answers one bucket from all its packets, and archives what it let go of."""
+
+    def answer(packets: pa.Table) -> pa.Table:
+        layout = spark_layout(job.plan.output_schema)
+        if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
+            return layout.empty_table()
+        operator = job.make_operator()
+        bucket = packets["bucket"][0].as_py()
+        needs = packets.filter(pc.equal(packets["input"], NEEDS))["payload"]
+        share_out(job, operator, bucket, needs.to_pylist())
+        results: list[pa.RecordBatch] = []
+        arrived: dict[str, Rows] = {}
+        for stream, one in enumerate(job.streams):
+            mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
+            parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
+            if parts:
+                rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
+                arrived[one.alias] = in_time_order(rows)
+        results += push_in_steps(operator, arrived, FOREVER_US)
+        results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
+        if run is not None:
+            write_page_into(run, operator, bucket, 0)
+        return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
+
+    return answer
+
+
+def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow over the only stream of a query, joined with static tables if there are any."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        layout = spark_layout(job.plan.output_schema)
+        operator = job.make_operator()
+        (one,) = job.streams
+        schema = job.row_schema(one)
+        for batch in batches:
+            rows = timed(enter(batch.select(schema.names), schema, stream_of(one)), one)
+            for result in operator.push(one.alias, rows):
+                yield conform(result, layout)
+        for result in operator.advance({one.alias: FOREVER_US}):
+            yield conform(result, layout)
+
+    return answer

@@ -1,0 +1,173 @@
+"""Whose a checkpoint is: told by a small file in it, and compared before a query starts there.
+
+The state itself has a guard, which sees a stranger when rows arrive. The file tells sooner, and in words.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import SetupError
+from watersmeet.hosts.spark.archive import with_archive_path
+from watersmeet.hosts.spark.dataframe import in_stages, is_stateless
+from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.launch import is_connect
+from watersmeet.hosts.spark.state import read_guard
+from watersmeet.plan.nodes import Plan, relations_below
+
+logger = logging.getLogger("watersmeet")
+NOTE = "watersmeet.json"
+METADATA = "metadata"  # of Spark's own, there once a query has started
+GO_BACK = "start the changed query with a new checkpoint, or go back to the query that wrote this one"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A query as its checkpoint knows it: `states` has the fingerprint of every stage that keeps some; the rest is for
+    people."""
+
+    sql: str
+    buckets: int
+    inputs: dict[str, str]
+    states: list[str]
+
+    @classmethod
+    def of(cls, plan: Plan, buckets: int) -> Owner:
+        inputs = {
+            one.name: ", ".join(f"{field.name} {field.type}" for field in one.schema)
+            for one in relations_below(plan.root)
+        }
+        return cls(plan.sql.strip(), buckets, inputs, list(_states(plan, buckets)))
+
+    def differs_from(self, held: Owner) -> str:
+        """What another owner had that this one has not, in words."""
+        if held.buckets != self.buckets:
+            return f"was made with {held.buckets} buckets, and this run has {self.buckets}"
+        for name, columns in held.inputs.items():
+            if self.inputs.get(name, columns) != columns:
+                return f"was made when {name!r} had the columns {columns}; now it has {self.inputs[name]}"
+        if " ".join(held.sql.split()) != " ".join(self.sql.split()):
+            return f"belongs to another query:\n{held.sql}"
+        return "was made when rates or other settings spread the rows of this query differently"
+
+
+class OnSpark(Protocol):
+    """A Query of a session on Spark."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def host(self) -> Any: ...
+
+
+def check_checkpoint(query: OnSpark, checkpoint: str) -> None:
+    """Refuse a checkpoint of another query, before a `writeStream` of one's own starts with it.
+
+    >>> check_checkpoint(query, "ck")  # doctest: +SKIP
+    >>> query.dataframe().writeStream.option("checkpointLocation", "ck").start("answer")  # doctest: +SKIP
+    """
+    host = query.host
+    Checkpoint(host.spark, checkpoint).refuse_others(Owner.of(query.plan, host.buckets))
+
+
+class Checkpoint:
+    """A checkpoint folder, on this machine or wherever Spark's server reads and writes."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self.spark = spark
+        self.folder = folder
+        self._here = _is_here(spark, folder)
+
+    def refuse_others(self, owner: Owner) -> bool:
+        """Refuse an owner that is not this checkpoint's; else whether it is certain that this one is, or will be."""
+        if self._read(METADATA) is None:
+            return True
+        held = _owner_in(self._read(NOTE))
+        if held is not None and held.states != owner.states:
+            raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
+        return held is not None or self._guard_knows(owner)
+
+    def note(self, owner: Owner) -> None:
+        """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
+        a file that cannot be written does not end it."""
+        try:
+            if _owner_in(self._read(NOTE)) is None:
+                self._write(json.dumps(asdict(owner)))
+        except Exception as error:
+            logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
+
+    def _guard_knows(self, owner: Owner) -> bool:
+        """Of a checkpoint without the file: ask its state, which knows nothing before its first rows."""
+        guard = read_guard(self.spark, self.folder)
+        if guard is None:
+            return False
+        if guard not in owner.states:
+            raise SetupError(
+                f"{self.folder} belongs to another query, or to the same one with other columns, buckets, or rates "
+                "that spread its rows differently",
+                hint=GO_BACK,
+            )
+        return True
+
+    def _read(self, name: str) -> str | None:
+        if self._here:
+            path = Path(self.folder) / name
+            parts = [path] if path.is_file() else sorted(path.glob("part-*"))
+            return "\n".join(part.read_text(encoding="utf-8") for part in parts) or None
+        try:
+            rows = self.spark.read.text(f"{self.folder}/{name}").collect()
+        except Exception as error:
+            if "PATH_NOT_FOUND" in str(error):
+                return None
+            raise
+        return "\n".join(row[0] for row in rows)
+
+    def _write(self, text: str) -> None:
+        if self._here:
+            (Path(self.folder) / NOTE).write_text(text + "\n", encoding="utf-8")
+        else:  # Spark writes a folder of that name, and reads it like a file
+            line = self.spark.createDataFrame([(text,)], "value string").coalesce(1)
+            line.write.mode("overwrite").text(f"{self.folder}/{NOTE}")
+
+
+def _states(plan: Plan, buckets: int) -> Iterator[str]:
+    """The fingerprints of the stages of a query, as its DataFrame is made of them."""
+    staged = in_stages(plan)
+    if staged is not None:
+        for join in staged.joins.values():
+            yield from _states(join, buckets)
+        yield from _states(staged.plan, buckets)
+        return
+    job = SparkJob.of(with_archive_path(plan), {}, buckets)
+    if not is_stateless(job):
+        yield job.fingerprint
+
+
+def _owner_in(text: str | None) -> Owner | None:
+    """None also for a file that says something else; the guard in the state remains."""
+    try:
+        return None if text is None else Owner(**json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def _way_out(held: Owner, owner: Owner) -> str:
+    if held.buckets != owner.buckets:
+        return f"go on with --buckets {held.buckets} or Session(spark, buckets={held.buckets}), or use a new checkpoint"
+    return GO_BACK
+
+
+def _is_here(spark: SparkSession, folder: str) -> bool:
+    if is_connect(spark) or "://" in folder:
+        return False
+    default: str | None = spark._jsc.hadoopConfiguration().get("fs.defaultFS")
+    return (default or "file:").startswith("file:")

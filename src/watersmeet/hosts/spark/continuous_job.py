@@ -1,0 +1,91 @@
+"""A query with an answer that changes, on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Until
+from watersmeet.operators.continuous.pipeline import Continuous
+from watersmeet.operators.join.admission import Admission
+from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
+from watersmeet.physical.partitioning import Dimension, Partitioning
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.identity import meaning_of
+from watersmeet.plan.nodes import Input, Plan, windows_below
+from watersmeet.runtime.build import Built, build_query
+
+
+@dataclass(frozen=True)
+class ContinuousJob(SparkJob):
+    """Buckets are cut by a column that every stream shares, or one bucket holds everything."""
+
+    event_time = None
+    nulls_count = True
+
+    @cached_property
+    def _built(self) -> Built:
+        return build_query(self.plan)
+
+    @cached_property
+    def _pipeline(self) -> Continuous:
+        operator = self._built.operator
+        assert isinstance(operator, Continuous)
+        return operator
+
+    @cached_property
+    def streams(self) -> tuple[Input, ...]:
+        return tuple(Input(name, stream) for name, stream in self._built.streams.items())
+
+    @cached_property
+    def follows(self) -> bool:
+        return any(isinstance(window, Until) for window in windows_below(self.plan.root))
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        return any(leaf.window is not None for leaf in self._pipeline.leaves.values())
+
+    @cached_property
+    def partitioning(self) -> Partitioning:
+        key = choose_bucket_key(self.plan.root)
+        if key is None:
+            return Partitioning((), "one bucket: the answer depends on all rows together")
+        if self.buckets == 1:
+            return Partitioning((), "one bucket")
+        codes = {
+            one.alias: Code(one.alias, Column(one.alias, key[place], one.schema.field(key[place]).type))
+            for place, one in enumerate(self.streams)
+        }
+        return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")
+
+    @cached_property
+    def bucket_plan(self) -> Plan:
+        """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
+        if self.plan.options.pipeline != "ita":
+            return self.plan
+        return replace(self.plan, options=replace(self.plan.options, pipeline="tpa"))
+
+    def columns_needed(self, one: Input) -> list[str]:
+        needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
+        return [name for name in one.schema.names if name in needed]
+
+    def admission(self, one: Input) -> Admission:
+        """Every row counts; those without a key too."""
+        return Admission((), ())
+
+    def retention_us(self, alias: str) -> int:
+        return min(FOREVER_US, self._pipeline.leaves[alias].reach_us)
+
+    def grid(self) -> list[str]:
+        """By place, not by alias, which may be written in any case."""
+        columns = [code.expression for one in self.streams for code in self.keys_of(one)]
+        return [
+            f"{d.size} {[column.name for column in columns if isinstance(column, Column)]}"
+            for d in self.partitioning.dimensions
+        ]
+
+    def meaning(self) -> list[str]:
+        return [meaning_of(self.plan.root), self.plan.options.boundary]

@@ -1,0 +1,216 @@
+"""A query as a Spark DataFrame: pack, exchange by bucket, join, unpack.
+
+    source.withWatermark → mapInArrow(pack) ─┐
+    source.withWatermark → mapInArrow(pack) ─┴ union → groupBy(bucket) → stateful join → observe → mapInArrow(unpack)
+
+Streaming inputs give a streaming DataFrame. If all inputs are batch, the same buckets run without state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampNTZType
+
+from watersmeet.archive.folder import OpenRun
+from watersmeet.errors import CatalogError, UnsupportedError
+from watersmeet.hosts.spark.archive import with_archive
+from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
+from watersmeet.hosts.spark.end_source import end_source
+from watersmeet.hosts.spark.ending import Ending
+from watersmeet.hosts.spark.errors import friendly
+from watersmeet.hosts.spark.job import SparkJob, stream_of
+from watersmeet.hosts.spark.join_job import JoinJob
+from watersmeet.hosts.spark.output import END, output_of
+from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
+from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
+from watersmeet.hosts.spark.packed_source import PACKED
+from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.processor import BucketProcessor
+from watersmeet.hosts.spark.types import spark_schema
+from watersmeet.io.conform import entered
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import format_interval
+from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
+from watersmeet.optimizer.stage_joins import Staged, stage_joins
+from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.build import is_plain_join
+
+OBSERVED = "watersmeet"
+FIRST = "_first_"  # in the name under which a first stage is observed
+INSTANT = "__instant"
+
+
+def dataframe(
+    spark: SparkSession,
+    plan: Plan,
+    buckets: int,
+    observed: str = OBSERVED,
+    run: OpenRun | None = None,
+    ending: Ending | None = None,
+    *,
+    is_first: bool = False,
+) -> DataFrame:
+    """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
+    bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
+    (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
+    the end from this one."""
+    _refuse_idle(plan)
+    staged = in_stages(plan)
+    if staged is not None:
+        return _second_stage(spark, staged, buckets, observed, ending)
+    job = make_job(plan, buckets)
+    sources = _sources(plan)
+    streaming = [_flows(source) for source in sources.values()]
+    if any(streaming) and not all(streaming):
+        flowing = ", ".join(name for name, source in sources.items() if _flows(source))
+        still = ", ".join(name for name, source in sources.items() if not _flows(source))
+        raise CatalogError(
+            f"streaming and batch DataFrames are mixed: {flowing} streaming, {still} batch",
+            hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
+        )
+    out = spark_schema(job.plan.output_schema)
+    if is_stateless(job):
+        (source,) = sources.values()
+        assert not isinstance(source, Following)
+        df = source.dataframe(spark, stream_of(job.streams[0])) if isinstance(source, FileStream) else source
+        return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
+    ends = job.waits or is_first
+    parts = [_packed(spark, job, name, source, ending if ends else None) for name, source in sources.items()]
+    silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
+    if silent and ends and any(streaming):
+        parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
+    packed = reduce(DataFrame.union, parts)
+    grouped = packed.groupBy("bucket")
+    if not any(streaming):
+        return grouped.applyInArrow(bucket_answer(job, run), out)
+    output = output_of(job, marks_end=is_first)
+    joined = grouped.transformWithStateInPandas(
+        BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
+    )
+    return output.rows(joined, observed)
+
+
+def in_stages(plan: Plan) -> Staged | None:
+    """The joins of a query apart, if the whole of it cannot be cut by one key."""
+    if is_plain_join(plan) or choose_bucket_key(plan.root) is not None:
+        return None
+    return stage_joins(plan)
+
+
+def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: Ending | None) -> DataFrame:
+    """Every join as a DataFrame of its own, and those as the streams of the rest."""
+    frames = {
+        name: Following(dataframe(spark, join, buckets, f"{observed}{FIRST}{name}", ending=ending, is_first=True))
+        for name, join in staged.joins.items()
+    }
+
+    def fed(relation: Stream | Table) -> Stream | Table:
+        return replace(relation, source=frames[relation.name]) if relation.name in frames else relation
+
+    rest = replace(staged.plan, root=with_relations(staged.plan.root, fed))
+    return dataframe(spark, rest, buckets, observed, ending=ending)
+
+
+@dataclass(frozen=True)
+class Following:
+    """The rows of a first stage, whose event times Spark knows already."""
+
+    df: DataFrame
+
+    @property
+    def isStreaming(self) -> bool:
+        return self.df.isStreaming
+
+
+Source = DataFrame | FileStream | Following
+
+
+def make_job(plan: Plan, buckets: int) -> SparkJob:
+    """What the workers are sent; static tables are read here, once."""
+    plan.options.require_runnable()
+    plan = with_archive(plan)
+    tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
+    job = SparkJob.of(plan, tables, buckets)
+    job.check()
+    return job
+
+
+def _packet_of(table: Table) -> bytes:
+    with friendly():
+        rows = table.source.toArrow()
+    return to_packet(list(entered(rows.to_batches(), table)), table.schema)
+
+
+def is_stateless(job: SparkJob) -> bool:
+    """One stream, alone or with static tables, and no rows to count: every row is answered by itself."""
+    return isinstance(job, JoinJob) and len(job.streams) == 1 and not job.counts_rows
+
+
+def _flows(source: Source) -> bool:
+    return isinstance(source, FileStream) or source.isStreaming
+
+
+def _cannot_tell_its_end(source: Source) -> bool:
+    """Whether nobody but the caller knows which of a stream's batches is the last."""
+    return not isinstance(source, FileStream | Following) and source.isStreaming
+
+
+def streams_without_end(plan: Plan, buckets: int) -> list[str]:
+    """The streams of a query whose end no batch can tell, if some answers wait for it."""
+    silent = [name for name, source in _sources(plan).items() if _cannot_tell_its_end(source)]
+    return silent if silent and SparkJob.of(plan, {}, buckets).waits else []
+
+
+def _refuse_idle(plan: Plan) -> None:
+    for one in relations_below(plan.root):
+        if isinstance(one, Stream) and one.arrival.idle_us is not None:
+            raise UnsupportedError(
+                f"stream {one.name!r} says idle = '{format_interval(one.arrival.idle_us)}', which Spark cannot do yet: "
+                "there a silent stream holds the watermark back",
+                hint="leave idle out, or run the query in-process",
+            )
+
+
+def _sources(plan: Plan) -> dict[str, Source]:
+    return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
+
+
+def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: Ending | None) -> DataFrame:
+    one = next(one for one in job.streams if one.relation.name == name)
+    assert one.time is not None
+    late_ms = watermark_delay_ms(one)
+    if isinstance(df, FileStream):
+        return packed_dataframe(spark, job, name, df, late_ms, None if ending is None else ending.run)
+    if isinstance(df, Following):
+        df = df.df
+    elif df.isStreaming:
+        df = _with_watermark(df, one.time, late_ms, stream_of(one).arrival.max_future_us)
+    marks = [name for name in (END, FUTURE) if name in df.columns]
+    return df.select(*_columns(job, df), *marks).mapInArrow(packer(job, name), PACKED)
+
+
+def _with_watermark(df: DataFrame, time: str, late_ms: int, max_future_us: int | None) -> DataFrame:
+    """Spark takes watermarks from instants only; a time without a zone is UTC, whatever the session's zone. Rows too
+    far ahead of the clock, which Spark logs with the batch, count as rows of 1970 for them."""
+    zoned = not isinstance(df.schema[time].dataType, TimestampNTZType)
+    if zoned and max_future_us is None:
+        return df.withWatermark(time, f"{late_ms} milliseconds")
+    t = F.col(f"`{time}`")
+    seconds = F.extract(F.lit("SECOND"), t)
+    parts = (F.year(t), F.month(t), F.day(t), F.hour(t), F.minute(t), seconds, F.lit("UTC"))
+    instant = t if zoned else F.make_timestamp(*parts)
+    if max_future_us is not None:
+        df = df.withColumn(FUTURE, instant > F.current_timestamp() + F.expr(f"INTERVAL '{max_future_us}' MICROSECOND"))
+        instant = F.when(F.col(FUTURE), F.timestamp_micros(F.lit(0))).otherwise(instant)
+    return df.withColumn(INSTANT, instant).withWatermark(INSTANT, f"{late_ms} milliseconds")
+
+
+def _columns(job: SparkJob, df: DataFrame) -> list[str]:
+    """The columns any alias of a source needs; the others never leave Spark."""
+    needed = {name for one in job.streams for name in job.columns_needed(one)}
+    return [f"`{name}`" for name in df.columns if name in needed]

@@ -1,0 +1,178 @@
+"""Where the queries of Session(spark) run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from watersmeet.archive.folder import OpenRun
+from watersmeet.errors import SetupError, UnsupportedError
+from watersmeet.hosts.spark.archive import archived_answer, refuse_archive
+from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, streams_without_end
+from watersmeet.hosts.spark.ending import Ending
+from watersmeet.hosts.spark.errors import friendly
+from watersmeet.hosts.spark.inputs import as_dataframe
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.launch import cores, ensure_settings
+from watersmeet.hosts.spark.listener import listener_of
+from watersmeet.hosts.spark.packed import FileStream
+from watersmeet.hosts.spark.sample import sampled
+from watersmeet.hosts.spark.sinks import is_checkpoint
+from watersmeet.hosts.spark.types import arrow_schema
+from watersmeet.hosts.spark.workers import check_workers
+from watersmeet.io.conform import conform
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
+from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.final import by_instant, check_final, final_answer
+from watersmeet.runtime.metrics import Metrics
+
+_serial = count(1)
+
+
+class SparkHost:
+    """`buckets` is how many parts of the state work apart; it is fixed for the life of a checkpoint."""
+
+    name = "spark"
+    in_arrival_order = False
+
+    def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
+        check_workers(spark, by_job=False)
+        self.spark = spark
+        self.buckets = buckets or default_buckets(spark)
+
+    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+        if isinstance(data, FileStream):
+            return data.arrow_schema(name), data, None
+        df = as_dataframe(self.spark, data, name, rounding)
+        return arrow_schema(df.schema, f"stream {name!r}"), df, None
+
+    def sampled(self, plan: Plan, rows: int) -> Plan:
+        return sampled(plan, rows)
+
+    def layout(self, plan: Plan) -> str:
+        staged = in_stages(plan)
+        if staged is None:
+            return self._partitioning_text(plan)
+        parts = [f"stage 1, {name}\n" + self.layout(join) for name, join in staged.joins.items()]
+        parts.append("stage 2, what is made of it\n" + self._partitioning_text(staged.plan))
+        return "".join(parts)
+
+    def _partitioning_text(self, plan: Plan) -> str:
+        job = SparkJob.of(plan, {}, self.buckets)
+        job.check()
+        return partitioning_text(job)
+
+    def dataframe(self, plan: Plan, metrics: Metrics) -> DataFrame:
+        df = self._dataframe(plan, metrics, None)
+        if not df.isStreaming:
+            refuse_archive(plan)
+        return df
+
+    def framed(self, rows: pa.Table) -> DataFrame:
+        return as_dataframe(self.spark, rows, "plan")
+
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[DataFrame], Any], checkpoint: str) -> None:
+        """Take in what is left, then answer what waits: two runs where a stream cannot tell its end, else one."""
+        folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).absolute())
+        if "://" not in folder and not is_checkpoint(folder):
+            raise SetupError(
+                f"{checkpoint} is not the checkpoint of a query that has started, so nothing waits there",
+                hint="give the checkpointLocation of the query that is to be finished",
+            )
+        endings = [None, Ending(folder)] if streams_without_end(plan, self.buckets) else [Ending()]
+        for ending in endings:
+            df = self._dataframe(plan, metrics, None, ending, goes_on=ending is None)
+            if not df.isStreaming:
+                raise UnsupportedError(
+                    "the inputs are batch DataFrames, whose whole answer is given at once, so nothing waits"
+                )
+            writer = write(df).option("checkpointLocation", folder).trigger(availableNow=True)
+            with friendly():
+                writer.start().awaitTermination()
+
+    def _dataframe(
+        self,
+        plan: Plan,
+        metrics: Metrics,
+        run: OpenRun | None,
+        ending: Ending | None = None,
+        *,
+        goes_on: bool = False,
+    ) -> DataFrame:
+        check_workers(self.spark)
+        observed = f"{OBSERVED}_{next(_serial)}"
+        df = dataframe(self.spark, plan, self.buckets, observed, run, ending)
+        if df.isStreaming:
+            ensure_settings(self.spark)
+            listener_of(self.spark).follow(observed, metrics, goes_on=goes_on)
+        elif plan.shedding is not None:
+            # Only batches of a streaming query tell what buckets did.
+            metrics.lost_results = metrics.incomplete_rows = None
+        return df
+
+    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        with archived_answer(plan) as run:
+            return iter(self._answer(plan, metrics, run))
+
+    def _answer(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> list[pa.RecordBatch]:
+        df = self._dataframe(plan, metrics, run)
+        if df.isStreaming:
+            raise UnsupportedError(
+                "the inputs are streaming DataFrames, whose answer never ends",
+                hint="use query.dataframe().writeStream …, or give batch DataFrames to get a table",
+            )
+        with friendly():
+            table = df.toArrow()
+        metrics.results = table.num_rows
+        if plan.kind == "snapshots":
+            table = by_instant(table, plan)
+        elif plan.kind != "rows":
+            table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
+        return [conform(batch, plan.output_schema) for batch in table.to_batches()]
+
+    def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        check_final(plan)
+        answer = pa.Table.from_batches(self.batches(plan, 0, metrics), schema=plan.output_schema)
+        return answer if plan.kind == "rows" else final_answer(answer, plan, _last_event_us(plan))
+
+
+def _last_event_us(plan: Plan) -> int:
+    """The newest event time of all streams."""
+    newest = BEGINNING_US
+    for one in relations_below(plan.root):
+        if isinstance(one, Stream):
+            column = one.source.select(F.max(F.col(f"`{one.time}`")).alias("newest")).toArrow()["newest"]
+            if column[0].is_valid:
+                newest = max(newest, int(times_of(normalize_time_column(column.combine_chunks()))[0]))
+    return newest
+
+
+def default_buckets(spark: SparkSession) -> int:
+    """One bucket per core that Spark has by default."""
+    return cores(spark)
+
+
+def partitioning_text(job: SparkJob) -> str:
+    chosen = job.partitioning
+    grid = " x ".join(str(dimension) for dimension in chosen.dimensions) or "1"
+    lines = [f"on Spark: {chosen.buckets} bucket{'s' if chosen.buckets != 1 else ''} ({chosen.reason})"]
+    if chosen.dimensions:
+        lines.append(f"  grid: {grid}")
+        copied = [f"{alias} x{chosen.copies(alias)}" for alias in job.aliases if chosen.copies(alias) > 1]
+        if copied:
+            lines.append(f"  copies: {', '.join(copied)}")
+    if chosen.announced:
+        lines.append(f"  every row is announced to every bucket, for counting: {', '.join(chosen.announced)}")
+    if job.sharing is not None:
+        by = "what their rows are worth" if job.sharing.finer > 1 else "how many rows they have"
+        lines.append(f"  the memory, {job.sharing.memory}, is shared among the buckets by {by}")
+    if job.plan.method.is_lazy:
+        lines.append("  new rows are joined at every trigger, which takes the place of the refresh interval")
+    return "\n".join(lines) + "\n"

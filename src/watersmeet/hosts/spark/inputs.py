@@ -1,0 +1,77 @@
+"""What a Spark session may be given as data: DataFrames as they are, anything else made into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StringType
+
+from watersmeet.errors import CatalogError, DataError, SourceError
+from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_frame
+from watersmeet.hosts.spark.text_times import with_readings
+from watersmeet.hosts.spark.types import spark_schema
+from watersmeet.io.conform import conform
+from watersmeet.io.files import untold_types
+from watersmeet.io.sources import source_of
+from watersmeet.model.zones import entering_schema
+
+_READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+MANY_ROWS = 1 << 20
+
+
+def as_dataframe(spark: SparkSession, data: Any, name: str, rounding: str = "error") -> DataFrame:
+    """A DataFrame of the data; in-memory data goes over as Arrow."""
+    if isinstance(data, DataFrame):  # classic or Connect
+        return data
+    if isinstance(data, str | Path):
+        return _read(spark, str(data), name, rounding)
+    source = source_of(data, name)
+    if not source.bounded:
+        raise SourceError(
+            f"stream {name!r} is an endless iterator, which Spark cannot read",
+            hint="give a streaming DataFrame, or run the query in-process with Session()",
+        )
+    schema = entering_schema(source.schema)
+    batches = [_entered(batch, schema, name, rounding) for batch in source.batches(MANY_ROWS)]
+    # The schema is said because a time without a zone would be taken for one in the session's zone.
+    return spark.createDataFrame(pa.Table.from_batches(batches, schema=schema), spark_schema(schema))
+
+
+def _entered(batch: pa.RecordBatch, schema: pa.Schema, name: str, rounding: str) -> pa.RecordBatch:
+    try:
+        return conform(batch, schema, rounding)
+    except DataError as error:
+        raise DataError(f"{name!r}: {error.message}", hint=error.hint) from None
+
+
+def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:
+    """Refuse text files whose types Spark could only guess from no rows: it takes everything for text."""
+    texts = all(field.dataType == StringType() for field in frame.schema)
+    if kind == "csv" and texts and frame.isEmpty():
+        raise untold_types(name, path, frame.schema.names)
+
+
+def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame:
+    kind = _READERS.get(Path(path).suffix.lower(), "parquet")
+    files = nanosecond_files(path) if kind == "parquet" else []
+    if files:
+        return nanosecond_frame(spark, name, files, rounding)
+    try:
+        reader = spark.read.format(kind)
+        if kind == "parquet":
+            return reader.load(path)
+        reader = reader.option("timeZone", "UTC")  # whatever the zone of the session
+        frame = _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
+    except Exception as error:
+        raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
+    check_types_told(frame, kind, name, path)
+    return frame
+
+
+def _csv(reader: DataFrameReader, path: str) -> DataFrame:
+    found = reader.option("inferSchema", True).load(path)
+    schema = with_readings(found.schema, lambda schema: reader.schema(schema).load(path))
+    return found if schema == found.schema else reader.schema(schema).load(path)

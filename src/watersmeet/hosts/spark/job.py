@@ -1,0 +1,183 @@
+"""A query as it travels to Spark's workers: plain values that pickle, nothing of the driver."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from watersmeet.hosts.spark.buckets import balanced_ids
+from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.join.admission import Admission
+from watersmeet.operators.keeping.sharing import Sharing
+from watersmeet.physical.partitioning import Partitioning
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.nodes import Input, Plan, relations_below
+from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.build import build_query, is_plain_join
+
+STATE_FORMAT = 3
+
+
+@dataclass(frozen=True)
+class SparkJob(ABC):
+    """The plan without its sources, the static tables as packets by name, and the number of buckets asked for."""
+
+    plan: Plan
+    tables: Mapping[str, bytes]
+    buckets: int
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was worked out stays behind: it is worked out anew where it is needed."""
+        return {"plan": self.plan, "tables": self.tables, "buckets": self.buckets}
+
+    @staticmethod
+    def of(plan: Plan, tables: Mapping[str, bytes], buckets: int) -> SparkJob:
+        from watersmeet.hosts.spark.continuous_job import ContinuousJob
+        from watersmeet.hosts.spark.join_job import JoinJob
+
+        bare = without_sources(plan)
+        return (JoinJob if is_plain_join(plan) else ContinuousJob)(bare, tables, buckets)
+
+    @property
+    @abstractmethod
+    def streams(self) -> tuple[Input, ...]:
+        """What is read, in the order that numbers in packets refer to; an alias is the name rows are pushed under."""
+
+    @property
+    @abstractmethod
+    def partitioning(self) -> Partitioning: ...
+
+    @property
+    @abstractmethod
+    def counts_rows(self) -> bool:
+        """Whether some window counts rows."""
+
+    @property
+    @abstractmethod
+    def event_time(self) -> str | None:
+        """The output column that Spark may take as the event time of results."""
+
+    @abstractmethod
+    def columns_needed(self, one: Input) -> list[str]:
+        """The columns of a stream that the query reads, its time among them; no others leave the source."""
+
+    @abstractmethod
+    def admission(self, one: Input) -> Admission:
+        """Which rows of a stream go to any bucket at all."""
+
+    @abstractmethod
+    def retention_us(self, alias: str) -> int:
+        """How long rows of a stream matter by time alone."""
+
+    @property
+    def bucket_plan(self) -> Plan:
+        """The plan as a bucket runs it."""
+        return self.plan
+
+    @property
+    def sheds(self) -> bool:
+        """Whether memory is bounded, so that rows may go before they expire."""
+        return False
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How buckets share a memory, if they do."""
+        return None
+
+    @property
+    def follows(self) -> bool:
+        """Whether this is a second stage: its input comes from Spark's first, and only Spark knows how far that is."""
+        return False
+
+    @property
+    def waits(self) -> bool:
+        """Whether some answers wait for the watermark, so that the end of the input brings more of them."""
+        return True
+
+    @property
+    def tells_newest(self) -> bool:
+        """Whether buckets must know how far the rows of all of them have come: where one row is in several buckets, all
+        of them must agree on whether it is late once the input has ended and goes on."""
+        return False
+
+    @property
+    def nulls_count(self) -> bool:
+        """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
+        return False
+
+    @cached_property
+    def bucket_ids(self) -> list[int]:
+        return balanced_ids(self.partitioning.buckets)
+
+    @cached_property
+    def aliases(self) -> list[str]:
+        return [one.alias for one in self.streams]
+
+    def copies(self, alias: str) -> int:
+        """In how many buckets a row of a stream is, also where it only counts."""
+        chosen = self.partitioning
+        return chosen.buckets if alias in chosen.announced else chosen.copies(alias)
+
+    def row_schema(self, one: Input) -> pa.Schema:
+        return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
+
+    def packet_schema(self, one: Input) -> pa.Schema:
+        """The columns that reach a bucket."""
+        return self.row_schema(one)
+
+    def keys_of(self, one: Input) -> list[Code]:
+        """The keys that place the rows of a stream."""
+        dimensions = self.partitioning.dimensions
+        return [dimension.keys[one.alias] for dimension in dimensions if one.alias in dimension.keys]
+
+    def table_schema(self, name: str) -> pa.Schema:
+        return next(one.schema for one in relations_below(self.plan.root) if one.name == name)
+
+    def check(self) -> None:
+        """Refuse, before it starts, what could only fail in the buckets."""
+        return
+
+    def make_operator(self) -> Operator:
+        """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""
+        built = build_query(self.bucket_plan, refresh_at_push=True)
+        for table, load in built.tables:
+            for batch in from_packet(self.tables[table.name]):
+                load(batch)
+        return built.operator
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What must not change between two runs on one checkpoint."""
+        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
+        if self.plan.options.has("timezone"):
+            parts.append(f"timezone {self.plan.options.timezone}")
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    def grid(self) -> list[str]:
+        """Where rows lie in the state."""
+        return [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
+
+    @abstractmethod
+    def meaning(self) -> list[str]:
+        """What the query asks, in words that two ways to write it share where that is easy."""
+
+
+def without_sources(plan: Plan) -> Plan:
+    """The same plan with relations that only have names and columns."""
+    return replace(plan, root=with_relations(plan.root, _bare))
+
+
+def _bare(relation: Stream | Table) -> Stream | Table:
+    return replace(relation, source=None, options={})
+
+
+def stream_of(one: Input) -> Stream:
+    assert isinstance(one.relation, Stream)
+    return one.relation

@@ -1,0 +1,190 @@
+"""Starts Spark with settings that suit this library, or gives a session of the user's the few it must have."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import SetupError
+from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.java import use_java
+from watersmeet.hosts.spark.noise import quiet_stderr
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+PARTITIONS = "spark.sql.shuffle.partitions"
+LOGGING = Path(__file__).with_name("log4j2.properties")
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+# What may be set on a running session.
+SESSION: Mapping[str, str] = {
+    PROVIDER: ROCKSDB,
+    CHANGELOG: "true",
+    COUNTING: "false",
+    # With 2, a batch that a file sink took just before a crash can never be repeated: Spark fails an assertion.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    "spark.sql.session.timeZone": "UTC",
+    # Its default, INT96, does not say that it holds instants, and other readers take it for readings without a zone.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.streaming.metricsEnabled": "true",
+}
+# What must be there when it starts.
+START: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.worker.reuse": "true",
+    # Where many queries start on few cores, workers are slow to say who they are.
+    "spark.python.authenticate.socketTimeout": "120s",
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
+}
+LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def start_spark(
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    remote: str | None = None,
+    app_name: str = "watersmeet",
+) -> SparkSession:
+    """A Spark session: a JVM of our own, or with `remote` (sc://host:port) a Spark Connect server.
+
+    `conf` wins over the settings made here. If this process has a session already, that one is given, with the
+    settings that a running session takes.
+    """
+    chosen = dict(conf or {})
+    if remote is not None:
+        return _connected(remote, chosen, app_name)
+    if SparkContext._active_spark_context is None:
+        _launch(_start_conf(master, chosen, app_name))
+    spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+    if PARTITIONS not in chosen:
+        spark.conf.set(PARTITIONS, str(cores(spark)))
+    return spark
+
+
+def ensure_settings(spark: SparkSession) -> list[str]:
+    """Give a user's session what stateful queries cannot do without, and tell which settings were changed.
+
+    Spark keeps the state of arbitrary operators only in RocksDB, and with changelogs a batch writes what it
+    changed instead of everything. Every shuffle partition runs a Python task in every batch, with rows or without,
+    so that Spark's 200 are far too many. Other settings, and what the user has set, are left as they are. They
+    apply to queries that start from now on; a running one, and a checkpoint, keep their own.
+    """
+    changed = []
+    for name, value in ((PROVIDER, ROCKSDB), (CHANGELOG, "true"), (COUNTING, "false")):
+        if name == PROVIDER or spark.conf.get(name, None) is None:
+            changed += _set(spark, name, value)
+    if PARTITIONS not in spark.conf.getAll:  # which has what somebody set, not Spark's defaults
+        changed += _set(spark, PARTITIONS, str(cores(spark)))
+    return changed
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks Spark runs at once, as it knows by itself."""
+    if not is_connect(spark):
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    # Spark Connect has no context to ask, but a plan of its own making shows the number, without a job.
+    with redirect_stdout(StringIO()) as told:
+        spark.range(1).explain()
+    splits = re.search(r"splits=(\d+)", told.getvalue())
+    return max(1, int(splits.group(1))) if splits else int(spark.conf.get(PARTITIONS, "8") or 8)
+
+
+def _set(spark: SparkSession, name: str, value: str) -> list[str]:
+    if spark.conf.get(name, None) == value:
+        return []
+    spark.conf.set(name, value)
+    return [name]
+
+
+def _start_conf(master: str, chosen: Mapping[str, str], app_name: str) -> SparkConf:
+    ours = {**SESSION, **START, "spark.driver.memory": f"{driver_memory_mb()}m"}
+    if is_local(master):
+        ours |= LOCAL
+    conf = SparkConf(loadDefaults=False)
+    for name, value in {**ours, **chosen}.items():
+        conf.set(name, value)
+    return conf.setMaster(chosen.get("spark.master", master)).setAppName(chosen.get("spark.app.name", app_name))
+
+
+def _launch(conf: SparkConf) -> None:
+    """Start the JVM apart from the terminal's Ctrl-C, its stderr without the usual noise, and its context."""
+    if SparkContext._gateway is None:
+        java = use_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        if is_local(conf.get("spark.master") or ""):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        _let_workers_import_us()
+        start_gateway: Any = java_gateway.launch_gateway
+        with quiet_stderr() as stderr:
+            try:
+                gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": True})
+            except Exception as error:
+                raise SetupError(
+                    f"Spark did not start on {java}: {_why_not(error)}",
+                    hint="what it printed stands above; another Java can be named in JAVA_HOME",
+                ) from None
+        SparkContext._ensure_initialized(gateway=gateway)
+    SparkContext(conf=conf)
+
+
+def _why_not(error: Exception) -> str:
+    """What the start of Spark failed with, without the name of its error class."""
+    detail = re.sub(r"^\[[A-Z_.]+\]\s*", "", first_useful_line(error)).rstrip(".")
+    gone = "gateway process exited" in detail
+    return "Java ended before Spark could talk to it" if gone else detail[:1].lower() + detail[1:]
+
+
+def _connected(remote: str, chosen: Mapping[str, str], app_name: str) -> SparkSession:
+    if re.fullmatch(r"local(\[.*\])?", remote):
+        use_java()
+    try:
+        spark = SparkSession.builder.remote(remote).appName(app_name).getOrCreate()
+    except Exception as error:
+        raise SetupError(f"there is no Spark Connect server at {remote}: {str(error).splitlines()[0]}") from None
+    for name, value in {**SESSION, **chosen}.items():
+        try:
+            spark.conf.set(name, value)
+        except Exception as error:
+            if name in chosen:
+                raise SetupError(f"{name} cannot be set on {remote}: {str(error).splitlines()[0]}") from None
+    ensure_settings(spark)
+    return spark
+
+
+def _let_workers_import_us() -> None:
+    """Python workers find an installed package by themselves, and a source tree through PYTHONPATH."""
+    home = str(Path(__file__).parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if Path(home).name not in ("site-packages", "dist-packages") and home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [home, *paths]))
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether Spark runs elsewhere, behind Spark Connect."""
+    return not hasattr(spark, "_jsc")
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def driver_memory_mb() -> int:
+    """A quarter of the machine's memory, from 1 to 4 GB."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        total = 0
+    return max(1024, min(4096, total // 4 >> 20))

@@ -1,0 +1,43 @@
+"""What a task that spreads rows tells every bucket, so that all of them know the same needs (see shedding.sharing)."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.keeping.durable import shedding_join_of
+from watersmeet.operators.keeping.sharing import Came
+from watersmeet.plan.memory import Memory
+
+NEEDS = -1  # stands for the number of an input where a packet holds counts, not rows
+_HEAD = struct.Struct("<qqqqq")
+_COUNT = np.dtype("<u4")
+
+
+def to_bytes(came: Came) -> bytes:
+    """Most cells are empty or nearly so, hence the compression."""
+    head = _HEAD.pack(came.stream, came.rows, came.size, came.oldest_us, came.newest_us)
+    return head + zlib.compress(came.counts.astype(_COUNT).tobytes(), 1)
+
+
+def from_bytes(told: bytes) -> Came:
+    stream, rows, size, oldest_us, newest_us = _HEAD.unpack_from(told)
+    counts = np.frombuffer(zlib.decompress(told[_HEAD.size :]), _COUNT)
+    return Came(stream, rows, size, oldest_us, newest_us, counts.astype(np.int64))
+
+
+def share_out(job: SparkJob, operator: Operator, bucket: int, told: Iterable[bytes]) -> Memory | None:
+    """Let a bucket keep what it now needs, after what all tasks of a batch told, and say how much that is; None where
+    memory is not bounded."""
+    joining = shedding_join_of(operator)
+    if joining is None:
+        return None
+    if joining.needs is not None and bucket in job.bucket_ids:
+        joining.needs.add([from_bytes(bytes(one)) for one in told])
+        joining.bound_by(joining.needs.share_of(job.bucket_ids.index(bucket)))
+    return joining.allocation.memory

@@ -1,0 +1,169 @@
+"""How results leave the stateful stage, with the numbers of the batch beside them.
+
+Usually as packets, which a later stage unpacks. When the query selects event_time(), as typed columns, one of
+which Spark knows as the event time: then windows and joins of Spark's own can follow without a new watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.types import spark_layout, spark_schema
+from watersmeet.hosts.spark.unpack import unpacker
+from watersmeet.io.conform import conform
+
+COUNTED = (
+    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results",
+    "lost_results", "unknown_losses", "estimated_losses", "archived_rows", "archived_bytes", "cache_hits",
+    "cache_misses", "plan_switches", "unpack_ns", "kernel_ns", "state_ns",
+)  # fmt: skip
+GAUGES = ("window_rows", "state_bytes")
+NUMBERS = (*COUNTED, *GAUGES)
+TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
+PREFIX = "__"  # of the columns that carry the numbers beside typed results
+END = "__end"  # the column of a first stage that names the run in which it has ended, in a row without results
+
+
+class Output(Protocol):
+    """Makes the frames that the stateful stage gives to Spark, and takes them apart on the other side."""
+
+    event_time: str
+    marks_end: bool
+
+    @property
+    def schema(self) -> spark.StructType: ...
+
+    def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
+        """Tells a stage that follows that this bucket has ended in a run; only where `marks_end` says so."""
+        ...
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame: ...
+
+    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame: ...
+
+    def rows(self, frames: DataFrame, observed: str) -> DataFrame: ...
+
+
+def output_of(job: SparkJob, *, marks_end: bool = False) -> Output:
+    """How a job gives its results. With `marks_end` they go to a second stage, which must learn of the end."""
+    schema = job.plan.output_schema
+    if job.event_time is None:
+        return PackedOutput(schema)
+    return TypedOutput(schema, job.event_time, marks_end=marks_end)
+
+
+def _number_fields() -> list[spark.StructField]:
+    numbers = [spark.StructField(PREFIX + name, spark.LongType()) for name in NUMBERS]
+    return [*numbers, spark.StructField(PREFIX + TOLD, spark.StringType())]
+
+
+def _zeros(rows: int) -> dict[str, Any]:
+    return {**{PREFIX + name: [0] * rows for name in NUMBERS}, PREFIX + TOLD: [None] * rows}
+
+
+def _observe(frames: DataFrame, observed: str) -> DataFrame:
+    sums = [F.sum(PREFIX + name).alias(name) for name in NUMBERS]
+    return frames.observe(observed, *sums, F.collect_list(PREFIX + TOLD).alias(TOLD))
+
+
+class PackedOutput:
+    """One packet per frame in a binary column."""
+
+    event_time = ""
+    marks_end = False
+
+    def __init__(self, results: pa.Schema) -> None:
+        self.results = results
+
+    def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
+        raise AssertionError("no stage follows packets")
+
+    @property
+    def schema(self) -> spark.StructType:
+        return spark.StructType([spark.StructField("payload", spark.BinaryType()), *_number_fields()])
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
+        return pd.DataFrame({"payload": [to_packet(results, self.results)], **_zeros(1)})
+
+    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
+        counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
+        return pd.DataFrame({"payload": [None], **counts, PREFIX + TOLD: [told]})
+
+    def rows(self, frames: DataFrame, observed: str) -> DataFrame:
+        out = spark_schema(self.results)
+        return _observe(frames, observed).select("payload").mapInArrow(unpacker(self.results), out)
+
+
+class TypedOutput:
+    """The result columns themselves; a row of numbers only is marked and left out afterwards."""
+
+    def __init__(self, results: pa.Schema, event_time: str, *, marks_end: bool = False) -> None:
+        self.results = results
+        self.event_time = event_time
+        self.marks_end = marks_end
+
+    @property
+    def schema(self) -> spark.StructType:
+        marked = [spark.StructField(PREFIX + "report", spark.BooleanType())]
+        marked += [spark.StructField(END, spark.StringType())] if self.marks_end else []
+        return spark.StructType([*spark_schema(self.results).fields, *marked, *_number_fields()])
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
+        layout = spark_layout(self.results)
+        table = pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=_keeping_nulls, maps_as_pydicts="strict")
+        return self._marked(frame, report=False).assign(
+            **{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None}
+        )
+
+    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
+        counts = {PREFIX + name: numbers.get(name, 0) for name in NUMBERS}
+        return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + TOLD: told})
+
+    def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
+        marked = self._marked(self._empty_row(watermark_us), report=False, end=run)
+        return marked.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None})
+
+    def _marked(self, frame: pd.DataFrame, *, report: bool, end: str | None = None) -> pd.DataFrame:
+        frame[PREFIX + "report"] = report
+        if self.marks_end:
+            frame[END] = end
+        return frame
+
+    def _empty_row(self, watermark_us: int) -> pd.DataFrame:
+        """Its event time is the watermark, because Spark refuses rows that lie before it."""
+        layout = spark_layout(self.results)
+        columns = [pa.nulls(1, column.type) for column in layout]
+        at = layout.get_field_index(self.event_time)
+        columns[at] = pa.array([max(watermark_us, 1000)]).cast(layout.field(at).type)
+        frame: pd.DataFrame = pa.table(columns, schema=layout).to_pandas(types_mapper=_keeping_nulls)
+        return frame
+
+    def rows(self, frames: DataFrame, observed: str) -> DataFrame:
+        kept = _observe(frames, observed).filter(f"NOT `{PREFIX}report`")
+        names = [*self.results.names, *([END] if self.marks_end else [])]
+        return kept.select(*(F.col(f"`{name}`") for name in names))
+
+
+_NULLABLE: dict[pa.DataType, Callable[[], Any]] = {
+    pa.bool_(): pd.BooleanDtype,
+    pa.int8(): pd.Int8Dtype,
+    pa.int16(): pd.Int16Dtype,
+    pa.int32(): pd.Int32Dtype,
+    pa.int64(): pd.Int64Dtype,
+}
+
+
+def _keeping_nulls(kind: pa.DataType) -> Any:
+    """Integers with NULLs must not become floats."""
+    made = _NULLABLE.get(kind)
+    return made() if made else None

@@ -1,0 +1,248 @@
+"""Runs a script on Spark: its queries as streaming queries side by side, until they end or are stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.errors import SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
+from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.archive import follow
+from watersmeet.hosts.spark.checkpoint import Checkpoint, Owner
+from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
+from watersmeet.hosts.spark.ending import Ending
+from watersmeet.hosts.spark.errors import first_useful_line, ours_in
+from watersmeet.hosts.spark.host import SparkHost, default_buckets
+from watersmeet.hosts.spark.launch import is_connect
+from watersmeet.hosts.spark.progress import ANSWER, Batch, Tally
+from watersmeet.hosts.spark.sinks import SparkSink, is_checkpoint
+from watersmeet.hosts.spark.sources import open_on_spark
+from watersmeet.hosts.spark.starting import start_in_turn
+from watersmeet.hosts.spark.workers import check_workers
+from watersmeet.private_folders import kept_file, temporary_folder
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.script import Job, read_script
+
+POLL_SECONDS = 0.1
+OnBatch = Callable[["Running", Batch], None]
+
+
+class QueryError(WatersmeetError):
+    """A query that Spark could not go on with, for a reason that is not one of ours."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How a script is run. `trigger` is an interval, or None for one batch after the other. `flush`: answer at the end
+    also what waits in the checkpoint."""
+
+    available_now: bool = False
+    trigger: str | None = None
+    checkpoint: str | None = None
+    buckets: int | None = None
+    flush: bool = False
+
+    def __post_init__(self) -> None:
+        missing = [] if self.available_now else ["--available-now"]
+        missing += [] if self.checkpoint is not None else ["--checkpoint DIR"]
+        if self.flush and missing:
+            raise SetupError(
+                f"--flush answers what waits in a checkpoint once all input is read: it needs {' and '.join(missing)}",
+                hint="without a checkpoint a run that ends gives the whole answer anyway",
+            )
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing may wait for a later run: there is none that goes on, or that was asked for."""
+        return self.available_now and (self.checkpoint is None or self.flush)
+
+
+@dataclass
+class Running:
+    """A job that was started, and what it has done so far."""
+
+    job: Job
+    query: StreamingQuery
+    checkpoint: str
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.tally.total
+
+    def new_batches(self) -> Iterator[Batch]:
+        """The batches that ended since the last call, in order."""
+        latest = self.query.lastProgress
+        if latest is None:
+            return
+        before = self.tally.last.number if self.tally.last else -1
+        missed = latest.batchId > before + 1
+        for progress in self.query.recentProgress if missed else [latest]:
+            batch = self.tally.add(progress)
+            if batch is not None:
+                yield batch
+
+
+class SparkRun:
+    """The jobs of a script on a Spark session."""
+
+    def __init__(self, spark: SparkSession, text: str, choices: Choices | None = None) -> None:
+        """Read and check the script; nothing runs yet."""
+        self.spark = spark
+        self.choices = choices or Choices()
+        jobs = read_script(text, opener=lambda statement: open_on_spark(spark, statement), explain=True)
+        self.jobs = [job for job in jobs if job.told is None]
+        self.explained = [job for job in jobs if job.told is not None]
+        self.buckets = self.choices.buckets or default_buckets(spark)
+        self._stop = False
+
+    @property
+    def host(self) -> SparkHost:
+        return SparkHost(self.spark, self.buckets)
+
+    def request_stop(self) -> None:
+        """Let every query end the batch in hand and then stop."""
+        self._stop = True
+
+    def run(self, on_batch: OnBatch | None = None) -> list[Running]:
+        """Start every job and watch them until all have ended, one has failed, or a stop was asked for."""
+        tell = on_batch or (lambda running, batch: None)
+        with self._checkpoints() as checkpoints:
+            connect = is_connect(self.spark)
+            jobs = zip(self.jobs, checkpoints, strict=True)
+            sinks = [SparkSink(job, folder, over_connect=connect) for job, folder in jobs]
+            check_workers(self.spark)
+            owners = self._owners(sinks)
+            running: list[Running] = []
+            try:
+                for sink in sinks:
+                    running.append(self._start(sink))
+                    if sink.checkpoint in owners:
+                        Checkpoint(self.spark, sink.checkpoint).note(owners[sink.checkpoint])
+                self._watch(running, tell)
+                if self._start_endings(sinks, running):
+                    self._watch(running, tell)
+            finally:
+                for one in running:
+                    _end(one)
+            return running
+
+    def _owners(self, sinks: list[SparkSink]) -> dict[str, Owner]:
+        """The queries that the checkpoints are certain to belong to; one of another query is refused."""
+        if self.choices.checkpoint is None:
+            return {}
+        owners = {sink.checkpoint: Owner.of(sink.job.plan, self.buckets) for sink in sinks}
+        return {
+            folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
+        }
+
+    def _start_endings(self, sinks: list[SparkSink], running: list[Running]) -> bool:
+        """Once more, for queries over streams that could not tell their end: now that they have, we do."""
+        if not self.choices.ends or self._stop:
+            return False
+        open_ended = [pair for pair in zip(sinks, running, strict=True) if self._cannot_end(pair[0].job)]
+        for sink, one in open_ended:
+            one.query = self._start(sink, Ending(sink.checkpoint)).query
+        return bool(open_ended)
+
+    def _cannot_end(self, job: Job) -> bool:
+        return bool(streams_without_end(job.plan, self.buckets))
+
+    def _start(self, sink: SparkSink, ending: Ending | None = None) -> Running:
+        if ending is None and self.choices.ends and not self._cannot_end(sink.job):
+            ending = Ending()
+        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
+        if not df.isStreaming:
+            raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
+        df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
+        query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
+        follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
+        return Running(sink.job, query, sink.checkpoint)
+
+    def _trigger(self) -> dict[str, Any]:
+        if self.choices.available_now:
+            return {"availableNow": True}
+        return {"processingTime": self.choices.trigger or "0 seconds"}
+
+    def _watch(self, running: list[Running], tell: OnBatch) -> None:
+        ending: dict[int, int] = {}
+        while any(one.query.isActive for one in running):
+            for number, one in enumerate(running):
+                batches = list(one.new_batches())
+                for batch in batches:
+                    tell(one, batch)
+                if self._stop and one.query.isActive:
+                    ending.setdefault(number, one.tally.batches)
+                    if one.tally.batches > ending[number] or not one.query.status["isTriggerActive"]:
+                        one.query.stop()
+                _raise_failure(one, self._stop)
+            time.sleep(POLL_SECONDS)
+        for one in running:
+            for batch in one.new_batches():
+                tell(one, batch)
+            _raise_failure(one, self._stop)
+
+    @contextmanager
+    def _checkpoints(self) -> Iterator[list[str]]:
+        """A folder for each job: the given one, or one below it for each of several; else temporary ones."""
+        if self.choices.checkpoint is not None:
+            yield checkpoint_folders(self.choices.checkpoint, self.jobs)
+            return
+        if is_connect(self.spark):
+            raise SetupError("on Spark Connect a query needs a checkpoint that its server can reach; add --checkpoint")
+        with temporary_folder("checkpoint-") as made:
+            yield checkpoint_folders(str(made), self.jobs)
+
+
+def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
+    """Where each job keeps its checkpoint."""
+    folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).expanduser().absolute())
+    if len(jobs) == 1:
+        below = [p.name for p in Path(folder).glob("*/") if is_checkpoint(str(p))]
+        if below:
+            raise SetupError(
+                f"{folder} holds the checkpoints of several queries ({', '.join(sorted(below))}), and this is one",
+                hint="give the folder of that query, or another one",
+            )
+        return [folder]
+    if is_checkpoint(folder):
+        raise SetupError(f"{folder} is the checkpoint of one query, and these are {len(jobs)}", hint="give another one")
+    return [f"{folder}/{job.name.replace(' ', '_')}" for job in jobs]
+
+
+def _raise_failure(one: Running, stopping: bool) -> None:
+    error = None if one.query.isActive else one.query.exception()
+    if error is None or stopping:
+        return
+    text = str(error)
+    found = ours_in(text)
+    if found is not None:
+        raise found from None
+    hint = _kept(one.job.name, text)
+    raise QueryError(f"{one.job.name} failed: {first_useful_line(text)}", hint=hint)
+
+
+def _kept(name: str, text: str) -> str:
+    """Where the whole text of a failure is; it may quote rows, so only its user can read it."""
+    try:
+        log = kept_file(f"{name}\n{text}\n", "failure-", ".log")
+    except (OSError, UnsafeFolderError) as error:
+        return f"all that Spark says could not be kept: {error}"
+    return f"all that Spark says is in {log}"
+
+
+def _end(one: Running) -> None:
+    with suppress(Exception):
+        one.query.stop()
+    with suppress(Exception):
+        hot.discard(str(one.query.id))
+    with suppress(Exception):
+        follow(one.job.plan, str(one.query.id), one.checkpoint, ended=True)

@@ -1,0 +1,167 @@
+"""The outputs of a script on Spark: WITH (sink = …, path = …, mode = …, …) as a streaming query that is started."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from watersmeet.errors import SinkError, WatersmeetError
+from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.io.conform import conform
+from watersmeet.io.console import ConsoleSink
+from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.sinks import MODES
+from watersmeet.io.source_options import TO_SPARK
+from watersmeet.runtime.script import Job
+
+OURS = frozenset({"sink", "path", "mode", "limit"})
+FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
+METADATA = "_spark_metadata"
+_CSV_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSS"
+_JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+class SparkSink:
+    """Where the results of one job go. Making it checks what can be checked before anything runs."""
+
+    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False) -> None:
+        given = {key.lower(): value for key, value in job.sink.items()}
+        self.job = job
+        self.checkpoint = checkpoint
+        self.path = given.get("path")
+        self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
+        self.mode = given.get("mode", "error").lower()
+        self.limit = _limit(job.name, given.get("limit"))
+        self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
+        named = {key.lower() for key in self.options}
+        defaults = _defaults(self.kind, job.plan.options.timezone)
+        self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
+        if self.mode not in MODES:
+            raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
+        if self.kind in FILES:
+            self._check_files()
+        if self.kind == "console" and over_connect:
+            raise SinkError(
+                f"{job.name} would print on the console of the Spark Connect server, not here",
+                hint="write to files with CREATE SINK, or use --master instead of --remote",
+            )
+
+    def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
+        """Start writing a streaming DataFrame."""
+        if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
+            _clear(Path(self.path or ""))
+        writer = df.writeStream.queryName(self.job.name).outputMode("append")
+        writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
+        try:
+            return self._to(writer).start()
+        except WatersmeetError:
+            raise
+        except Exception as error:
+            raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}") from None
+
+    def _to(self, writer: DataStreamWriter) -> DataStreamWriter:
+        if self.kind == "console":
+            return writer.foreachBatch(_printer(self.job, self.limit))
+        writer = writer.format(self.kind).options(**self.options)
+        return writer.option("path", str(self.path)) if self.path else writer
+
+    def _resumes(self) -> bool:
+        return is_checkpoint(self.checkpoint)
+
+    def _check_files(self) -> None:
+        if not self.path:
+            raise SinkError(f"sink {self.job.name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
+        target = Path(self.path).expanduser()
+        if _has_scheme(self.path):
+            return
+        self.path = str(target.absolute())
+        if self._resumes() or not _holds_something(target):
+            return
+        if self.mode == "overwrite":
+            _check_may_clear(target)
+            return
+        hint = "say mode = 'overwrite', choose another path, or go on with the checkpoint it was written with"
+        if self.mode == "append":
+            raise SinkError(f"{target} holds the output of another run, to which a new one cannot append", hint=hint)
+        raise SinkError(f"{target} already exists", hint=hint)
+
+
+def _defaults(kind: str, zone: str) -> Mapping[str, str]:
+    """Text as the same script writes it in-process: a header, and instants in the zone of the query."""
+    match kind:
+        case "csv":
+            times = {"timestampFormat": f"{_CSV_TIME}XX", "timestampNTZFormat": _CSV_TIME}
+            return {"header": "true", "timeZone": zone, **times}
+        case "json":
+            return {"timeZone": zone, "timestampFormat": f"{_JSON_TIME}xxx", "timestampNTZFormat": _JSON_TIME}
+    return {}
+
+
+def is_checkpoint(folder: str) -> bool:
+    """Whether a folder of this machine is the checkpoint of a query that has started once."""
+    return (Path(folder) / "metadata").is_file()
+
+
+def _for_spark(name: str) -> str:
+    """The name by which Spark's writer knows an option: `spark.NAME` goes on as NAME."""
+    return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
+
+
+def _kind(name: str, written: str, path: str | None) -> str:
+    kind = ALIASES.get(written, written) or SUFFIXES.get(Path(path or "").suffix.lower(), "")
+    if not kind:
+        raise SinkError(
+            f"sink {name!r} does not say its kind",
+            hint="add sink = 'parquet', 'csv', 'json', 'console' or any format of Spark",
+        )
+    return kind
+
+
+def _limit(name: str, written: str | None) -> int | None:
+    if written is None or written.isdigit():
+        return None if written is None else int(written)
+    raise SinkError(f"sink {name!r} has limit = {written!r}; it must be a whole number of rows")
+
+
+def _has_scheme(path: str) -> bool:
+    return re.match(r"\w+:/", path) is not None
+
+
+def _holds_something(target: Path) -> bool:
+    return target.is_file() or (target.is_dir() and any(target.iterdir()))
+
+
+def _check_may_clear(target: Path) -> None:
+    """Overwriting removes a file, or a folder that a query wrote; no other folder."""
+    if target.is_dir() and not (target / METADATA).is_dir():
+        raise SinkError(
+            f"{target} is a folder that no query wrote, and overwrite would remove it",
+            hint="remove it yourself, or choose another path",
+        )
+
+
+def _clear(target: Path) -> None:
+    if target.is_file():
+        target.unlink()
+    elif (target / METADATA).is_dir():
+        shutil.rmtree(target)
+
+
+def _printer(job: Job, limit: int | None) -> Callable[[DataFrame, int], None]:
+    """The function for foreachBatch that prints the rows of every batch here."""
+    console = ConsoleSink(job.plan.output_schema, sys.stdout, limit)
+
+    def show(batch: DataFrame, number: int) -> None:
+        for rows in batch.toArrow().to_batches():
+            console.write(conform(rows, job.plan.output_schema))
+        console.flush()
+
+    return show

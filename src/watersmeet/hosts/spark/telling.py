@@ -1,0 +1,52 @@
+"""What a person is told of rows that came too late or that wait, in words."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+from watersmeet.errors import LateRowsWarning, WaitingRowsWarning
+from watersmeet.model.time import format_interval
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.progress import waiting
+
+log = logging.getLogger("watersmeet")
+MILLISECOND_US = 1_000
+
+
+def late_text(metrics: Metrics) -> str:
+    """How many rows were dropped, of which streams, how late they were, and what would keep them.
+
+    >>> late_text(Metrics(late_rows=3, late_by_stream={"a": 2, "b": 1}, late_by_us={"a": 2_500_001, "b": 1}))
+    "3 rows came too late and were dropped: 2 of a, by up to 2 s 501 ms, 1 of b, by up to 1 ms; a longer lateness lets \
+such rows in, on_late = 'error' ends the query instead"
+    """
+    rows = metrics.late_rows
+    told = ", ".join(
+        f"{count:,} of {stream}, by up to {_rounded_up(metrics.late_by_us.get(stream, 0))}"
+        for stream, count in metrics.late_by_stream.items()
+        if count
+    )
+    which = f": {told}" if told else ""
+    came = f"{rows:,} row{'s' if rows != 1 else ''} came too late and {'were' if rows != 1 else 'was'} dropped{which}"
+    return f"{came}; a longer lateness lets such rows in, on_late = 'error' ends the query instead"
+
+
+def _rounded_up(us: int) -> str:
+    """In whole milliseconds, as Spark's watermarks are."""
+    return format_interval(-(-us // MILLISECOND_US) * MILLISECOND_US)
+
+
+def warn_of_late(name: str, metrics: Metrics) -> None:
+    text = f"{name}: {late_text(metrics)}"
+    log.warning(text)
+    warnings.warn(text, LateRowsWarning, stacklevel=2)
+
+
+def warn_of_waiting(name: str, metrics: Metrics) -> None:
+    """Say what a query leaves behind that has ended, if it does."""
+    told = waiting(metrics)
+    if told:
+        text = f"{name} has ended, but {told}; later rows bring their answers, or query.finish() does now"
+        log.warning(text)
+        warnings.warn(text, WaitingRowsWarning, stacklevel=2)

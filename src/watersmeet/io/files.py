@@ -1,0 +1,265 @@
+"""Parquet, CSV and JSON-lines files, one or a folder of them, read in pieces."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError, SourceError
+from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.formats import ALIASES, SUFFIXES, Format, format_named
+from watersmeet.model.types import sql_type
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files of one format with the same columns, read in the order of their names."""
+
+    name: str
+    paths: tuple[Path, ...]
+    format: Format
+    schema: pa.Schema
+    description: str
+    declared: bool
+    known_rows: int | None = None
+    bounded: bool = True
+    rounding: str = "error"
+    at_hand: bool = True
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        for path in self.paths:
+            with readable(path, self.hint):
+                for batch in self.read(path, max_rows):
+                    yield from pieces(batch, max_rows)
+
+    def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of one file, or only one of their columns."""
+        found = self.format.schema(path, self.schema)
+        if found is None or not (self.declared or self.format.tells_types(path)):
+            return
+        self.check(found, path)
+        wanted = self.schema if self.rounding == "error" else with_nanoseconds(self.schema)
+        for batch in self.format.read(path, wanted, found, max_rows, only):
+            yield self.conformed(batch, only)
+
+    def conformed(self, batch: pa.RecordBatch, only: str | None = None) -> pa.RecordBatch:
+        """Rows of a file, or only one of their columns, in the types of the source."""
+        schema = pa.schema([self.schema.field(only)]) if only else self.schema
+        try:
+            return conform(batch, schema, self.rounding)
+        except DataError as error:
+            raise DataError(f"{self.name!r}: {error.message}", hint=error.hint) from None
+
+    def check(self, found: pa.Schema, path: Path) -> None:
+        """Refuse a file whose columns do not fit those of the source."""
+        if not self.declared:
+            _check_drift(found, self.schema, path, self.paths[0])
+        elif self.format.has_footer:
+            check_columns(found, self.schema, self.name, str(path))
+        else:
+            check_columns(found, _untyped(self.schema, found), self.name, str(path))
+
+    def misread_as_time(self, column: str) -> str | None:
+        """What is found where a column that was taken for text is read as times; None if that cannot be told."""
+        if self.declared or self.format.has_footer:
+            return None
+        zoned = self._misread(column, "UTC")
+        plain = self._misread(column, None)
+        return zoned if plain is None or (zoned is not None and "a zone" in plain) else plain
+
+    def _misread(self, column: str, zone: str | None) -> str | None:
+        """What the first rows, from which types are guessed, have that is no time with or without a zone."""
+        index = self.schema.get_field_index(column)
+        as_time = self.schema.set(index, self.schema.field(index).with_type(pa.timestamp("us", tz=zone)))
+        try:
+            with readable(self.paths[0]):
+                next(iter(self.format.read(self.paths[0], as_time, as_time, 1, only=column)), None)
+        except SourceError as error:
+            return error.message
+        return None
+
+    @property
+    def hint(self) -> str | None:
+        guessed = not self.declared and not self.format.has_footer
+        return "the types were guessed from the first rows; declare the columns to say them" if guessed else None
+
+
+def open_files(
+    name: str,
+    path: str,
+    kind: str | None,
+    options: Mapping[str, str],
+    declared: pa.Schema | None,
+    rounding: str = "error",
+) -> FileSource:
+    """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said."""
+    paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
+    format_ = format_named(kind or _kind_of(paths[0], path), options)
+    schema = declared or first_schema(name, paths, format_)
+    description = _description(format_.kind, path, len(paths))
+    source = FileSource(name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding)
+    return _looked_over(source)
+
+
+def first_schema(name: str, paths: Sequence[Path], format_: Format) -> pa.Schema:
+    """The columns of the first file that tells their types."""
+    for path in paths:
+        with readable(path):
+            if format_.tells_types(path):
+                found = format_.schema(path, None)
+                assert found is not None
+                return plain_schema(found, str(path))
+    with readable(paths[0]):
+        bare = format_.schema(paths[0], None)
+    raise untold_types(name, str(paths[0]), () if bare is None else bare.names)
+
+
+def untold_types(name: str, path: str, columns: Sequence[str]) -> SourceError:
+    """What to say of an input whose columns nobody declared, and no row shows."""
+    if not columns:
+        return SourceError(f"{path} is empty, so the columns of {name!r} are unknown", hint="declare its columns")
+    return SourceError(
+        f"{path} has a header ({', '.join(columns)}) but no rows, so the types of the columns of {name!r} are unknown",
+        hint=f"declare them: CREATE STREAM {name} ({columns[0]} BIGINT, …) WITH (…); or wait for the first rows",
+    )
+
+
+def _looked_over(source: FileSource) -> FileSource:
+    """Look at the columns of every file that stores them, else of the first, before the first row is read."""
+    counts: list[int | None] = []
+    for path in source.paths if source.format.has_footer else source.paths[:1]:
+        with readable(path):
+            found = source.format.schema(path, source.schema)
+            counts.append(source.format.count(path))
+            told = source.declared or source.format.tells_types(path)
+        if found is not None and told:
+            source.check(found, path)
+    known = [count for count in counts if count is not None]
+    return replace(source, known_rows=sum(known) if len(known) == len(source.paths) else None)
+
+
+def _untyped(declared: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """Text formats are parsed with the declared types, so only the names must be there."""
+    return pa.schema([found.field(f.name) if found.names.count(f.name) == 1 else f for f in declared])
+
+
+def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
+    """Text is read with all the digits it has, for what is too fine to be cut off afterwards."""
+    return pa.schema(
+        [f.with_type(pa.timestamp("ns", tz=f.type.tz)) if pa.types.is_timestamp(f.type) else f for f in schema]
+    )
+
+
+def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    plain = plain_schema(found, str(path))
+    for name in sorted({*plain.names, *schema.names}):
+        here, there = _type_in(plain, name), _type_in(schema, name)
+        if not _same_column(here, there):
+            raise SourceError(
+                f"the columns change from file to file: {name!r} is {here or 'missing'} in {path}, "
+                f"but {there or 'missing'} in {first}",
+                hint=_declared_hint(name, here, there),
+            )
+
+
+def _declared_hint(name: str, here: pa.DataType | None, there: pa.DataType | None) -> str:
+    if here is not None and there is not None and {"BIGINT", "DOUBLE"} == {sql_type(here), sql_type(there)}:
+        return f"declare the columns, {name} as DOUBLE, which takes both"
+    return "declare the columns, or read the files as two streams"
+
+
+def _same_column(here: pa.DataType | None, there: pa.DataType | None) -> bool:
+    return here is not None and there is not None and here == there
+
+
+def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
+    return schema.field(name).type if name in schema.names else None
+
+
+def find_files(path: str, kind: str | None) -> list[Path]:
+    """The files a path stands for, sorted by name; hidden files and those that start with _ are no data."""
+    target = Path(path).expanduser()
+    if target.is_file():
+        return [target]
+    if target.is_dir():
+        found = [p for p in target.iterdir() if p.is_file()]
+    elif glob.has_magic(path):
+        found = [p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file()]
+    else:
+        raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
+    visible = sorted(p for p in found if not p.name.startswith((".", "_")))
+    wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
+    if not wanted:
+        raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
+    kinds = sorted({_suffix_kind(p) or "" for p in wanted})
+    if len(kinds) > 1:
+        raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
+    return wanted
+
+
+def subfolder_hint(path: str, kind: str | None) -> str | None:
+    """What to say of a folder whose data lies further down, as in month=01/x.parquet."""
+    target = Path(path).expanduser()
+    files = target.rglob("*") if target.is_dir() else iter(())
+    found = next((one for one in files if _is_below(one, target, kind)), None)
+    if found is None:
+        return None
+    pattern = Path(path) / "**" / f"*{found.suffix}"
+    return f"its subfolders do: say path = '{pattern}'; what the folders' names tell is no column"
+
+
+def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
+    """Whether this is a data file in a subfolder that readers look into."""
+    inner, found = file.relative_to(folder).parts, _suffix_kind(file)
+    hidden = any(part.startswith((".", "_")) for part in inner)
+    return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
+
+
+def _kind_of(first: Path, path: str) -> str:
+    kind = _suffix_kind(first)
+    if kind is None:
+        raise SourceError(
+            f"the format of {path} is not clear from its name",
+            hint="name it .parquet, .csv or .json, or declare it with source='parquet', 'csv' or 'json'",
+        )
+    return "tsv" if ".tsv" in first.suffixes else kind
+
+
+def _suffix_kind(path: Path) -> str | None:
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".bz2", ".zst"):
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _description(kind: str, path: str, count: int) -> str:
+    return f"{kind} {path}" if count == 1 else f"{count} {kind} files in {path}"
+
+
+def pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, max_rows):
+        yield batch.slice(start, max_rows)
+
+
+@contextmanager
+def readable(path: Path, hint: str | None = None) -> Iterator[None]:
+    """Whatever goes wrong while a file is read becomes one sentence that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SourceError(f"there is no file {path}") from None
+    except PermissionError:
+        raise SourceError(f"{path} may not be read: permission denied") from None
+    except SourceError as error:
+        raise SourceError(error.message, hint=error.hint or hint) from None
+    except (pa.ArrowException, OSError) as error:
+        detail = str(error).split("\n", 1)[0].rstrip(".")
+        if "Column() changed from object to array" in detail:
+            hint = "a JSON file has one object a line, without [ and ] around them"
+        raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

@@ -1,0 +1,221 @@
+"""How one file of each format is read: its columns, its number of rows if stored, and its rows in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pa_parquet
+
+from watersmeet.errors import SourceError
+from watersmeet.io import csv_errors
+
+SUFFIXES = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
+    ".ndjson": "json",
+}  # fmt: skip
+ALIASES = {"jsonl": "json", "ndjson": "json", "tsv": "csv"}
+_BLOCK_BYTES = 1 << 20
+
+
+class Format(Protocol):
+    """One file format. `has_footer`: columns and row counts are stored, not guessed from the first rows."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def has_footer(self) -> bool: ...
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        """The columns found in a file; None if it is empty."""
+
+    def count(self, path: Path) -> int | None: ...
+
+    def tells_types(self, path: Path) -> bool:
+        """Whether a file says of what types its columns are: one with names and no rows may not."""
+        ...
+
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, or only one of their columns."""
+
+
+@dataclass(frozen=True)
+class Parquet:
+    kind: str = "parquet"
+    has_footer: bool = True
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        return pa_parquet.read_schema(path)
+
+    def count(self, path: Path) -> int | None:
+        return int(pa_parquet.read_metadata(path).num_rows)
+
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        with self.opened(path) as file:
+            yield from file.iter_batches(batch_size=max_rows, columns=[only] if only else wanted.names)
+
+    def opened(self, path: Path) -> pa_parquet.ParquetFile:
+        """Pages are read as they are needed: memory does not grow with the size of the file or its row groups."""
+        return pa_parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False)
+
+    def tells_types(self, path: Path) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Csv:
+    """Comma-separated values. An empty field or one of `null_values` without quotes is NULL, `""` is the empty text."""
+
+    delimiter: str = ","
+    header: bool = True
+    kind: str = "csv"
+    has_footer: bool = False
+    null_values: tuple[str, ...] = ()
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        if path.stat().st_size == 0:
+            return None
+        with self._open(path, declared, None) as reader:
+            found = reader.schema
+        bytes_ = next((field.name for field in found if pa.types.is_binary(field.type)), None)
+        if declared is None and bytes_ is not None:  # which text is taken for that is in another encoding
+            raise csv_errors.not_text(path, bytes_)
+        return found
+
+    def count(self, path: Path) -> int | None:
+        return None
+
+    def tells_types(self, path: Path) -> bool:
+        if path.stat().st_size == 0:
+            return False
+        with self._open(path, None, None) as reader:
+            return any(batch.num_rows for batch in reader)
+
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        columns = [wanted.field(only)] if only else wanted
+        types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in columns}
+        try:
+            with self._open(path, wanted, types) as reader:
+                yield from reader
+        except pa.ArrowInvalid as error:
+            names = found.names if self.header else wanted.names
+            raise (
+                csv_errors.told(
+                    error, path, wanted, names, lambda one: self._text(path, wanted, one), header=self.header
+                )
+                or error
+            ) from None
+
+    def _text(self, path: Path, wanted: pa.Schema, column: str) -> Iterator[pa.Array]:
+        """The values of a column as they are written."""
+        with self._open(path, wanted, {column: pa.string()}) as reader:
+            yield from (batch.column(0) for batch in reader)
+
+    def _open(
+        self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
+    ) -> pa_csv.CSVStreamingReader:
+        names = list(columns.names) if columns is not None and not self.header else []
+        try:
+            return pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(
+                    column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
+                ),
+                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict(types) if types else None,
+                    include_columns=list(types) if types else None,
+                    null_values=["", *self.null_values],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise (csv_errors.shape_told(error, path, self.delimiter) or error) from None
+
+
+def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:
+    """Times are parsed with a zone exactly if the text has one; the cast to the declared type follows."""
+    if not pa.types.is_timestamp(declared):
+        return declared
+    zone = guessed.tz if pa.types.is_timestamp(guessed) else declared.tz
+    return pa.timestamp(declared.unit, tz=zone)
+
+
+@dataclass(frozen=True)
+class Json:
+    """One JSON object per line; a key that a line lacks is NULL."""
+
+    kind: str = "json"
+    has_footer: bool = False
+
+    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+        if path.stat().st_size == 0:
+            return None
+        with pa_json.open_json(path, read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
+            return reader.schema
+
+    def count(self, path: Path) -> int | None:
+        return None
+
+    def tells_types(self, path: Path) -> bool:
+        return path.stat().st_size > 0
+
+    def read(
+        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        columns = pa.schema([wanted.field(only)]) if only else wanted
+        options = pa_json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
+        reading = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
+        with pa_json.open_json(path, read_options=reading, parse_options=options) as reader:
+            yield from reader
+
+
+def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
+    """The format called `kind`, with the settings that apply to it."""
+    given = options or {}
+    match ALIASES.get(kind, kind):
+        case "parquet":
+            return Parquet()
+        case "csv":
+            default = "\t" if kind == "tsv" else ","
+            return Csv(_delimiter(given, default), _flag(given, "header", True), null_values=null_values(given))
+        case "json":
+            return Json()
+    raise SourceError(
+        f"there is no source {kind!r}", hint="source may be 'parquet', 'csv' or 'json', or 'lab:…' for generated rows"
+    )
+
+
+def _delimiter(options: Mapping[str, str], default: str) -> str:
+    written = options.get("delimiter", options.get("sep", default)).replace("\\t", "\t")
+    if len(written) != 1:
+        raise SourceError(f"delimiter = {written!r} must be one character, for example ';' or '\\t'")
+    return written
+
+
+def null_values(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The words that stand for NULL beside the empty field: `null_values = 'NA, -'`."""
+    words = [word.strip() for word in options.get("null_values", "").split(",")]
+    return tuple(word for word in words if word)
+
+
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    written = options.get(name)
+    if written is None:
+        return default
+    if written.lower() not in ("true", "false"):
+        raise SourceError(f"{name} = {written!r} must be 'true' or 'false'")
+    return written.lower() == "true"

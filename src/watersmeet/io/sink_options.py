@@ -1,0 +1,89 @@
+"""Which options an output may have, by its format and the host that writes it; any other is refused."""
+
+from __future__ import annotations
+
+from watersmeet.errors import OptionError
+from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.source_options import TO_SPARK
+from watersmeet.model.names import nearest
+from watersmeet.sql.syntax import CreateSink, Setting
+
+# What both hosts read, by format.
+OF_FILES = ("sink", "path", "mode")
+OURS: dict[str, tuple[str, ...]] = {
+    "console": ("sink", "limit"),
+    "parquet": (*OF_FILES, "compression"),
+    "csv": (*OF_FILES, "delimiter", "sep", "header"),
+    "json": OF_FILES,
+}
+# Of Spark's own writers, as Spark documents them. They go on to the writer.
+ANY_FILE = ("retention", "maxRecordsPerFile")
+TIMES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "timeZone")
+OF_SPARK: dict[str, tuple[str, ...]] = {
+    "console": (),
+    "noop": (),
+    "memory": (),
+    "parquet": ANY_FILE,
+    "orc": (*ANY_FILE, "compression"),
+    "text": (*ANY_FILE, "compression", "lineSep"),
+    "csv": (
+        *ANY_FILE, *TIMES, "compression", "encoding", "charset", "quote", "escape", "quoteAll", "escapeQuotes",
+        "charToEscapeQuoteEscaping", "nullValue", "emptyValue", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace",
+        "lineSep",
+    ),
+    "json": (*ANY_FILE, *TIMES, "compression", "encoding", "charset", "ignoreNullFields", "lineSep"),
+}  # fmt: skip
+# Parquet's and ORC's own settings, such as parquet.block.size.
+PREFIXES = {"parquet": "parquet.", "orc": "orc."}
+CHECKPOINT = "checkpointlocation"
+
+
+def check_sink_options(statement: CreateSink, text: str, *, on_spark: bool) -> None:
+    """Refuse options of a CREATE SINK that nothing reads."""
+    kind = format_written(statement)
+    if kind is None or (kind not in OURS and not on_spark):  # whoever opens it says what is wrong with that
+        return
+    for setting in statement.settings:
+        wrong = _wrong(setting, statement.name, kind, on_spark=on_spark)
+        if wrong is not None:
+            problem, hint = wrong
+            raise OptionError(problem, hint=hint, sql=text, span=setting.span, option=setting.name)
+
+
+def format_written(statement: CreateSink) -> str | None:
+    """The format that a statement names, or that the end of its path tells."""
+    said = {setting.name.lower(): setting.value.lower() for setting in statement.settings}
+    path = said.get("path", "")
+    kind = said.get("sink") or next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
+    return ALIASES.get(kind, kind) or None
+
+
+def _wrong(setting: Setting, owner: str, kind: str, *, on_spark: bool) -> tuple[str, str] | None:
+    """What is wrong with an option and what would do, if anything is."""
+    name = setting.name.lower()
+    ours, sparks = OURS.get(kind, OF_FILES), OF_SPARK.get(kind, ())
+    if name.removeprefix(TO_SPARK) == CHECKPOINT:
+        return "a checkpoint belongs to the run, not to its sink", "leave the option out, and say --checkpoint DIR"
+    if name.startswith(TO_SPARK):
+        return None
+    if name in ours:
+        return _wrong_value(setting, owner)
+    if name in {one.lower() for one in sparks} or name.startswith(PREFIXES.get(kind, " ")):
+        told = f"option {setting.name} of {owner!r} is one of Spark's own writer, and in-process nothing reads it"
+        return None if on_spark else (told, "run it with --engine spark, or leave the option out")
+    near = nearest(name, [*ours, *(sparks if on_spark else ())])
+    if on_spark and near is None and kind not in OF_SPARK:
+        return None  # a format that others brought to Spark: only it knows its options
+    return f"{owner!r} has no option {setting.name!r}", _way_out(setting.name, near, kind, ours, on_spark)
+
+
+def _wrong_value(setting: Setting, owner: str) -> tuple[str, str] | None:
+    if setting.name.lower() != "header" or setting.value.lower() in ("true", "false"):
+        return None
+    return f"{owner!r} has header = {setting.value!r}", "write header = 'true' or header = 'false'"
+
+
+def _way_out(given: str, near: str | None, kind: str, ours: tuple[str, ...], on_spark: bool) -> str:
+    known = f"the options of a {kind} sink are {', '.join(ours)}"
+    told = known if near is None else f"did you mean {near}? {known}"
+    return f"{told}; for one of Spark's writer write '{TO_SPARK}{given}'" if on_spark else told

@@ -1,0 +1,168 @@
+"""Where results go. A file appears under its final name only when it is complete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+
+from watersmeet.errors import SinkError
+from watersmeet.io.console import ConsoleSink
+from watersmeet.io.writers import WRITERS, Writer
+
+MODES = ("error", "overwrite", "append")
+ALIASES = {"jsonl": "json", "ndjson": "json"}
+SUFFIXES = {"parquet": ".parquet", "csv": ".csv", "json": ".json"}
+
+
+class Sink(Protocol):
+    """An output. `close` makes what was written visible, `abort` leaves no trace of it."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class FileSink:
+    """Writes beside the target under a temporary name and renames on close."""
+
+    def __init__(self, target: Path, temporary: Path, writer: Writer) -> None:
+        self._target = target
+        self._temporary = temporary
+        self._writer = writer
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with writable(self._target):
+            self._writer.write(batch)
+
+    def close(self) -> None:
+        with writable(self._target):
+            self._writer.close()
+            self._temporary.replace(self._target)
+
+    def abort(self) -> None:
+        with writable(self._target):
+            self._writer.discard()
+            self._temporary.unlink(missing_ok=True)
+
+
+def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) -> Sink:
+    """The sink that WITH (sink = …, path = …, mode = …) asks for. Options that nothing reads are refused before, where
+    the script is read."""
+    given = {key.lower(): value for key, value in options.items()}
+    kind, path = kind_and_path(name, given)
+    if path is None:
+        return ConsoleSink(schema, sys.stdout, limit=_limit(name, given))
+    return _open(path, kind, _mode(name, given), schema, given)
+
+
+def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | None]:
+    """The kind of a sink and where it writes to; the console has no path."""
+    given = {key.lower(): value for key, value in options.items()}
+    path = given.get("path")
+    kind = given.get("sink", "").lower() or _kind_of(name, path)
+    kind = ALIASES.get(kind, kind)
+    if kind == "console":
+        return kind, None
+    if kind not in WRITERS:
+        raise SinkError(f"there is no sink {kind!r}", hint="sink may be 'parquet', 'csv', 'json' or 'console'")
+    if not path:
+        raise SinkError(f"sink {name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
+    if "\0" in path:
+        raise SinkError(f"sink {name!r} has a path with a NUL character in it: {path!r}")
+    return kind, Path(path).expanduser()
+
+
+def _kind_of(name: str, path: str | None) -> str:
+    suffix = Path(path or "").suffix.lower().lstrip(".")
+    kind = ALIASES.get(suffix, suffix)
+    if kind not in WRITERS:
+        raise SinkError(f"sink {name!r} does not say its kind", hint="add sink = 'parquet', 'csv', 'json' or 'console'")
+    return kind
+
+
+def _mode(name: str, options: Mapping[str, str]) -> str:
+    mode = options.get("mode", "error").lower()
+    if mode not in MODES:
+        raise SinkError(f"sink {name!r} has mode = {mode!r}; it may be 'error', 'overwrite' or 'append'")
+    return mode
+
+
+def _limit(name: str, options: Mapping[str, str]) -> int | None:
+    written = options.get("limit")
+    if written is None:
+        return None
+    if not written.isdigit():
+        raise SinkError(f"sink {name!r} has limit = {written!r}; it must be a whole number of rows")
+    return int(written)
+
+
+def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
+    if mode == "error" and path.exists():
+        raise SinkError(
+            f"{path} already exists", hint="say mode = 'overwrite' or mode = 'append', or choose another path"
+        )
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            return _open_in_folder(path, kind, mode, schema, options)
+        start = _start(path, kind) if mode == "append" and path.exists() else None
+        return file_sink(path, kind, schema, options, start)
+
+
+def file_sink(target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> FileSink:
+    temporary = _temporary_name(target)
+    try:
+        return FileSink(target, temporary, WRITERS[kind](temporary, schema, options, start))
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
+    if mode == "overwrite":
+        raise SinkError(
+            f"{path} is a folder, and overwrite replaces only files",
+            hint="remove the folder first, or say mode = 'append' to add a file to it",
+        )
+    part = path / f"part-{_next_part(path):05d}-{uuid4().hex[:8]}{SUFFIXES[kind]}"
+    return file_sink(part, kind, schema, options, start=None)
+
+
+def _next_part(folder: Path) -> int:
+    """A number after those of the parts that are there, so that name order is writing order."""
+    numbers = [p.name.split("-")[1] for p in folder.glob("part-*-*")]
+    return 1 + max((int(number) for number in numbers if number.isdigit()), default=-1)
+
+
+def _temporary_name(target: Path) -> Path:
+    """A hidden name in the same folder, which sources do not read."""
+    return target.with_name(f".{target.name}.{uuid4().hex[:8]}.tmp")
+
+
+def _start(path: Path, kind: str) -> Path:
+    if kind == "parquet":
+        raise SinkError(
+            f"{path} is a parquet file, and such files cannot grow",
+            hint="give a folder as path; append then adds a file to it",
+        )
+    return path
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Whatever goes wrong while a file is written becomes one sentence that names it."""
+    try:
+        yield
+    except PermissionError:
+        raise SinkError(f"{path} may not be written: permission denied") from None
+    except (pa.ArrowException, OSError) as error:
+        detail = str(error).split("\n", 1)[0].rstrip(".")
+        raise SinkError(f"{path} cannot be written: {detail}") from None

@@ -1,0 +1,116 @@
+"""Which options an input may have, by its format and the host that reads it; any other is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from watersmeet.errors import OptionError
+from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.providers import is_provided
+from watersmeet.model.arrival import PARSERS
+from watersmeet.model.names import nearest
+from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
+
+OF_TABLES = frozenset({"source", "path", "rate", "distinct", "rounding", "packed"})
+OF_STREAMS = OF_TABLES | {"time", *PARSERS}
+# What both hosts read of a format.
+OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
+# Spark's own, by format as Spark documents them. They go on to its reader.
+ANY_FILE = (
+    "ignoreCorruptFiles", "ignoreMissingFiles", "pathGlobFilter", "recursiveFileLookup", "modifiedBefore",
+    "modifiedAfter",
+)  # fmt: skip
+# How fast files are taken and what becomes of them: they change no answer, so other hosts pass over them.
+PACE = ("maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge", "maxCachedFiles",
+        "discardCachedInputRatio")  # fmt: skip
+OF_SPARK: dict[str, tuple[str, ...]] = {
+    "parquet": ("mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
+    "orc": ("mergeSchema",),
+    "text": ("wholetext", "lineSep"),
+    "csv": (
+        "encoding", "charset", "quote", "escape", "comment", "inferSchema", "preferDate", "enforceSchema",
+        "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "nullValue", "nanValue", "positiveInf", "negativeInf",
+        "dateFormat", "timestampFormat", "timestampNTZFormat", "enableDateTimeParsingFallback", "maxColumns",
+        "maxCharsPerColumn", "mode", "columnNameOfCorruptRecord", "multiLine", "charToEscapeQuoteEscaping",
+        "samplingRatio", "emptyValue", "locale", "lineSep", "unescapedQuoteHandling", "timeZone",
+    ),
+    "json": (
+        "timeZone", "primitivesAsString", "prefersDecimal", "allowComments", "allowUnquotedFieldNames",
+        "allowSingleQuotes", "allowNumericLeadingZeros", "allowBackslashEscapingAnyCharacter",
+        "allowUnquotedControlChars", "allowNonNumericNumbers", "mode", "columnNameOfCorruptRecord", "dateFormat",
+        "timestampFormat", "timestampNTZFormat", "enableDateTimeParsingFallback", "multiLine", "lineSep",
+        "samplingRatio", "dropFieldIfAllNull", "encoding", "charset", "locale",
+    ),
+    "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
+    "rate-micro-batch": ("rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"),
+    "socket": ("host", "port", "includeTimestamp"),
+}  # fmt: skip
+FILES = ("parquet", "orc", "text", "csv", "json")
+CLEANING = ("cleanSource", "sourceArchiveDir")
+TO_SPARK = "spark."
+
+
+def format_written(statement: CreateStream | CreateTable) -> str | None:
+    """The format that a statement names, or that the end of its path tells; None if that takes a look."""
+    said = {setting.name.lower(): setting.value for setting in statement.settings}
+    kind = said.get("source", "").lower()
+    if not kind:
+        path = said.get("path", "").lower()
+        kind = next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
+    return ALIASES.get(kind, kind) or None
+
+
+def check_source_options(statement: CreateStream | CreateTable, text: str, *, on_spark: bool) -> None:
+    """Refuse options of a CREATE that nothing reads."""
+    kind = format_written(statement)
+    if is_provided(kind):  # who makes the rows knows what it can be told
+        return
+    if not on_spark and kind not in (
+        None,
+        *SUFFIXES.values(),
+    ):  # that there is no such source is told when it is opened
+        return
+    ours = OF_STREAMS if isinstance(statement, CreateStream) else OF_TABLES
+    shared = [*ours, *_of(OF_FORMATS, kind), *(PACE if kind in (None, *FILES) else ())]
+    sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
+    for setting in statement.settings:
+        _check_one(setting, statement.name, shared, sparks, text, kind, on_spark=on_spark)
+
+
+def _of(names: Mapping[str, tuple[str, ...]], kind: str | None) -> Iterable[str]:
+    """The names for a format; for one that is not known yet, those of all."""
+    return names.get(kind, ()) if kind is not None else [name for some in names.values() for name in some]
+
+
+def _check_one(
+    setting: Setting, owner: str, shared: list[str], sparks: list[str], text: str, kind: str | None, *, on_spark: bool
+) -> None:
+    name = setting.name.lower()
+    if name.startswith(TO_SPARK) or name in {one.lower() for one in shared}:
+        return
+    if name in {one.lower() for one in sparks}:
+        if on_spark:
+            return
+        raise OptionError(
+            f"option {setting.name} of {owner!r} is one of Spark's own reader, and in-process nothing reads it",
+            hint="run it with --engine spark, or leave the option out",
+            sql=text,
+            span=setting.span,
+            option=setting.name,
+        )
+    near = nearest(name, [*shared, *(sparks if on_spark else ())])
+    if on_spark and near is None and kind is not None and kind not in OF_SPARK:
+        return  # a format that others brought to Spark: only it knows its options
+    raise OptionError(
+        f"{owner!r} has no option {setting.name!r}",
+        hint=_way_out(setting.name, near, shared, on_spark),
+        sql=text,
+        span=setting.span,
+        option=setting.name,
+    )
+
+
+def _way_out(given: str, near: str | None, shared: list[str], on_spark: bool) -> str:
+    known = f"its options are {', '.join(sorted(dict.fromkeys(shared) - dict.fromkeys(PACE).keys()))}"
+    told = known if near is None else f"did you mean {near}? {known}"
+    return f"{told}; for one of Spark's reader write '{TO_SPARK}{given}'" if on_spark else told

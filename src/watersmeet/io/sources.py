@@ -1,0 +1,218 @@
+"""Where rows come from: anything that gives Arrow batches in arrival order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from watersmeet.errors import SourceError
+from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.files import open_files
+from watersmeet.io.formats import format_named
+from watersmeet.io.providers import is_provided, provided
+
+_KINDS_OF_DATA = (
+    "a pyarrow Table or RecordBatchReader, an iterable of RecordBatches, a pandas or polars frame, "
+    "or the path of a Parquet, CSV or JSON file"
+)
+
+
+class Source(Protocol):
+    """An input of a query. `known_rows` is None when only reading would tell. `at_hand`: the rows are all there, and
+    may be read in any order; if not, they come when they come."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def bounded(self) -> bool: ...
+
+    @property
+    def at_hand(self) -> bool: ...
+
+    @property
+    def known_rows(self) -> int | None: ...
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows in arrival order, in pieces of at most `max_rows`."""
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Rows in memory; may be read again and again."""
+
+    table: pa.Table
+    schema: pa.Schema
+    bounded: bool = True
+    at_hand: bool = True
+
+    @property
+    def description(self) -> str:
+        return f"table of {self.table.num_rows} rows"
+
+    @property
+    def known_rows(self) -> int | None:
+        return int(self.table.num_rows)
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in self.table.to_batches(max_chunksize=max_rows):
+            if batch.num_rows:
+                yield conform(batch, self.schema)
+
+
+class OnceSource:
+    """Rows that flow past once, from a reader or a generator."""
+
+    known_rows: int | None = None
+    at_hand = False
+
+    def __init__(self, name: str, schema: pa.Schema, batches: Iterator[Any], bounded: bool, description: str) -> None:
+        self.schema = plain_schema(schema, f"the input of stream {name}")
+        self.bounded = bounded
+        self.description = description
+        self._name = name
+        self._given = schema
+        self._batches: Iterator[Any] | None = batches
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        if self._batches is None:
+            raise SourceError(
+                f"the input of stream {self._name} was already consumed; give a table or a path, or a new reader"
+            )
+        flowing, self._batches = self._batches, None
+        return self._flow(flowing, max_rows)
+
+    def _flow(self, flowing: Iterator[Any], max_rows: int) -> Iterator[pa.RecordBatch]:
+        for item in flowing:
+            for batch in _as_batches(item, self._name):
+                self._check(batch)
+                for start in range(0, batch.num_rows, max_rows):
+                    yield conform(batch.slice(start, max_rows), self.schema)
+
+    def _check(self, batch: pa.RecordBatch) -> None:
+        if not batch.schema.equals(self._given):
+            raise SourceError(
+                f"the batches of stream {self._name} change their columns from ({_columns(self._given)}) "
+                f"to ({_columns(batch.schema)})"
+            )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _as_batches(item: object, name: str) -> list[pa.RecordBatch]:
+    if isinstance(item, pa.RecordBatch):
+        return [item]
+    if isinstance(item, pa.Table):
+        return list(item.to_batches())
+    raise SourceError(f"the input of stream {name} gave a {type(item).__name__}, not a RecordBatch or a Table")
+
+
+def source_of(data: object, name: str) -> Source:
+    """The source for whatever the user gave as the data of stream `name`."""
+    if isinstance(data, str | Path):
+        return open_files(name, str(data), kind=None, options={}, declared=None)
+    if isinstance(data, pa.Table):
+        return _of_table(data, name)
+    if isinstance(data, pa.RecordBatch):
+        return _of_table(pa.Table.from_batches([data]), name)
+    if isinstance(data, pa.RecordBatchReader):
+        return OnceSource(name, data.schema, iter(data), bounded=True, description="record batch reader")
+    for library, convert in _FRAMES.items():
+        if type(data).__module__.split(".", 1)[0] == library:
+            return _of_table(convert(data, name), name)
+    if hasattr(data, "__arrow_c_stream__"):
+        return source_of(pa.RecordBatchReader.from_stream(data), name)
+    if isinstance(data, Iterable):
+        return _of_iterable(data, name)
+    raise _unknown(data, name)
+
+
+def _of_table(table: pa.Table, name: str) -> TableSource:
+    return TableSource(table, plain_schema(table.schema, f"the input of stream {name}"))
+
+
+def _from_pandas(frame: Any, name: str) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        columns = getattr(frame, "columns", None)
+        if columns is not None and not columns.is_unique:
+            twice = columns[columns.duplicated()][0]
+            raise SourceError(
+                f"the pandas data of stream {name} has two columns named {twice!r}", hint="rename one of them"
+            ) from None
+        raise SourceError(f"the pandas data of stream {name} cannot become columns: {_first_line(error)}") from None
+
+
+def _from_polars(frame: Any, name: str) -> pa.Table:
+    try:
+        collected = frame.collect() if hasattr(frame, "collect") else frame
+        return collected.to_arrow()
+    except Exception as error:  # a lazy frame runs the user's own query here
+        raise SourceError(f"the polars data of stream {name} cannot become columns: {_first_line(error)}") from None
+
+
+_FRAMES: dict[str, Callable[[Any, str], pa.Table]] = {"pandas": _from_pandas, "polars": _from_polars}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+def _of_iterable(data: Iterable[Any], name: str) -> Source:
+    flowing = iter(data)
+    first = next(flowing, None)
+    if first is None:
+        raise SourceError(
+            f"the input of stream {name} is an iterable without any batch, so its columns are unknown",
+            hint="pyarrow.RecordBatchReader.from_batches(schema, batches) says them",
+        )
+    if not isinstance(first, pa.RecordBatch | pa.Table):
+        raise _unknown(first, name, inside=type(data).__name__)
+    if isinstance(data, list | tuple):
+        return _of_list(list(data), name)
+    return OnceSource(name, first.schema, chain([first], flowing), bounded=False, description="iterable of batches")
+
+
+def _of_list(items: list[Any], name: str) -> Source:
+    batches = [batch for item in items for batch in _as_batches(item, name)]
+    try:
+        return _of_table(pa.Table.from_batches(batches, items[0].schema), name)
+    except pa.ArrowInvalid:
+        raise SourceError(f"the batches of stream {name} do not all have the columns of the first") from None
+
+
+def _unknown(data: object, name: str, inside: str | None = None) -> SourceError:
+    what = type(data).__name__ if inside is None else f"{inside} of {type(data).__name__}"
+    return SourceError(f"stream {name} cannot be read from a {what}", hint=f"give {_KINDS_OF_DATA}")
+
+
+def _of_provided(table: pa.Table, name: str, kind: str, declared: pa.Schema | None) -> TableSource:
+    if declared is None:
+        return _of_table(table, name)
+    check_columns(table.schema, declared, name, kind)
+    return TableSource(table.select(declared.names), declared)
+
+
+def source_from_options(name: str, options: Mapping[str, str], declared: pa.Schema | None) -> Source:
+    """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone."""
+    given = {key.lower(): value for key, value in options.items()}
+    kind = given.get("source", "").lower() or None
+    path = given.get("path")
+    if kind is not None and is_provided(kind):
+        return _of_provided(provided(kind, given), name, kind, declared)
+    if kind is not None:
+        format_named(kind, given)  # an unknown source is told before a missing path
+    if not path:
+        raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
+    return open_files(name, path, kind, given, declared, given.get("rounding", "error").lower())

@@ -1,0 +1,65 @@
+"""Rows that are all at hand, read in the order of their event times, so that none is late.
+
+Rows of equal time keep the order in which they stand. What flows keeps its order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import SourceError
+from watersmeet.io.conform import conform, entered
+from watersmeet.io.event_times import in_microseconds, is_sorted, refuse_nulls
+from watersmeet.io.files import FileSource
+from watersmeet.io.sources import Source, TableSource
+from watersmeet.io.time_ordered_files import batches_in_order
+from watersmeet.model.catalog import Relation, Stream
+from watersmeet.model.time import Times, times_of
+
+
+def batches_of(relation: Relation, max_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be."""
+    if relation.source is None:
+        raise SourceError(
+            f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
+        )
+    return entered(_read(relation, cast(Source, relation.source), max_rows), relation)
+
+
+def reads_in_time_order(stream: Stream) -> bool:
+    """Whether no row comes after a newer one."""
+    return isinstance(stream.source, TableSource | FileSource) and stream.arrival.in_time_order
+
+
+def _read(relation: Relation, source: Source, max_rows: int) -> Iterator[pa.RecordBatch]:
+    if not isinstance(relation, Stream) or not reads_in_time_order(relation):
+        return source.batches(max_rows)
+    if isinstance(source, TableSource):
+        return in_order(relation, source).batches(max_rows)
+    if isinstance(source, FileSource):
+        return batches_in_order(relation, source, max_rows)
+    return source.batches(max_rows)
+
+
+def in_order(stream: Stream, source: TableSource) -> TableSource:
+    """The same rows in time order; the very same table if they are in it already."""
+    table = source.table
+    refuse_nulls(stream, table[stream.time].null_count, table.num_rows, 0)
+    kind = pa.schema([source.schema.field(stream.time)])
+    columns = [conform(batch, kind).column(0) for batch in table.select([stream.time]).to_batches()]
+    times = [times_of(in_microseconds(stream, column, 0)) for column in columns if len(column)]
+    if are_sorted(times):
+        return source
+    order = np.argsort(np.concatenate(times), kind="stable")
+    return replace(source, table=table.take(pa.array(order)))
+
+
+def are_sorted(pieces: Sequence[Times]) -> bool:
+    """Whether times that follow each other in pieces, none of them empty, never go back."""
+    return all(map(is_sorted, pieces)) and all(bool(before[-1] <= after[0]) for before, after in pairwise(pieces))

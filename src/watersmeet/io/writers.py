@@ -1,0 +1,164 @@
+"""One file being written, by format."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from watersmeet.errors import SinkError
+from watersmeet.io.rows import python_rows
+
+ROW_GROUP_ROWS = 128 * 1024
+ROW_GROUP_BYTES = 64 << 20
+
+
+class Writer(Protocol):
+    """A file that grows batch by batch. `discard` lets go of it without finishing it."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+    def discard(self) -> None: ...
+
+
+class ParquetWriter:
+    """Small batches are gathered into row groups of a sensible size."""
+
+    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+        self._schema = schema
+        self._writer = pa_parquet.ParquetWriter(path, schema, compression=options.get("compression", "zstd"))
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def discard(self) -> None:
+        self._writer.close()
+
+
+class CsvWriter:
+    """NULL is an empty field, text is in quotes; `start` is a file whose content comes first."""
+
+    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+        header = options.get("header", "true").lower() == "true"
+        delimiter = options.get("delimiter", options.get("sep", ",")).replace("\\t", "\t")
+        if len(delimiter) != 1:
+            raise SinkError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
+        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+        if nested:
+            raise SinkError(f"column {nested[0]!r} is nested and cannot be written as csv", hint="use parquet or json")
+        if start is not None and header:
+            _check_header(start, schema, delimiter)
+        self._file = _opened(path, start)
+        self._writer = pa_csv.CSVWriter(
+            self._file,
+            schema,
+            write_options=pa_csv.WriteOptions(include_header=header and start is None, delimiter=delimiter),
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._file.close()
+
+    def discard(self) -> None:
+        self.close()
+
+
+def _check_header(path: Path, schema: pa.Schema, delimiter: str) -> None:
+    with path.open(newline="", encoding="utf-8") as file:
+        found = next(csv.reader(file, delimiter=delimiter), schema.names)
+    if found != schema.names:
+        raise SinkError(
+            f"{path} has the columns {', '.join(found)}, but the query gives {', '.join(schema.names)}",
+            hint="choose another path, or say mode = 'overwrite'",
+        )
+
+
+class JsonWriter:
+    """One object per line. Times are ISO 8601 text, intervals microseconds; NaN and infinities, which JSON
+    does not have, are null."""
+
+    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+        self._file = _opened(path, start)
+        self._names = schema.names
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in python_rows(_finite(batch)):
+            line = json.dumps(dict(zip(self._names, row, strict=True)), default=_json_value, ensure_ascii=False)
+            self._file.write(line.encode() + b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def discard(self) -> None:
+        self._file.close()
+
+
+def _finite(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_finite_column(column) if pa.types.is_floating(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _finite_column(column: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _opened(path: Path, start: Path | None) -> Any:
+    if start is None:
+        return path.open("wb")
+    shutil.copyfile(start, path)
+    file = path.open("r+b")
+    file.seek(0, 2)
+    if file.tell():
+        file.seek(-1, 2)
+        ends_line = file.read(1) == b"\n"
+        if not ends_line:
+            file.write(b"\n")
+    return file
+
+
+WRITERS: dict[str, Callable[[Path, pa.Schema, Mapping[str, str], Path | None], Writer]] = {
+    "parquet": ParquetWriter,
+    "csv": CsvWriter,
+    "json": JsonWriter,
+}

@@ -1,0 +1,56 @@
+"""Numbers and tables as people read them."""
+
+from __future__ import annotations
+
+Cells = list[list[str]]
+
+
+def short(number: float) -> str:
+    """Three digits that matter.
+
+    >>> [short(x) for x in (0, 0.01234, 1.5, 1234.5, 2.5e6, 2.5e11)]
+    ['0', '0.0123', '1.5', '1,230', '2,500,000', '2.5e+11']
+    """
+    if not number:
+        return "0"
+    if abs(number) >= 1e10:
+        return f"{number:.3g}"
+    rounded = float(f"{number:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.12g}"
+
+
+def in_bytes(size: float) -> str:
+    """
+    >>> in_bytes(512), in_bytes(2_500_000)
+    ('512 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{short(size)} {unit}"
+        size /= 1000
+    return f"{short(size)} GB"
+
+
+def time_a_second(ns: float) -> str:
+    """Nanoseconds a second, readably.
+
+    >>> time_a_second(420), time_a_second(2_350_000)
+    ('420 ns', '2.35 ms')
+    """
+    for unit in ("ns", "µs", "ms"):
+        if ns < 1000:
+            return f"{short(ns)} {unit}"
+        ns /= 1000
+    return f"{short(ns)} s"
+
+
+def aligned(rows: Cells, left: int) -> list[str]:
+    """Words to the left in the first columns, numbers to the right in the others."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""The n-way window join: stores, indexes, routes as programs."""

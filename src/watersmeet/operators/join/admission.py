@@ -1,0 +1,65 @@
+"""The door of a join: a stream's own filters, and the codes its rows are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.codes import Codes, Mask, codes_of
+from watersmeet.operators.contract import Positions, Rows
+from watersmeet.operators.evaluate import evaluate_predicate
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column, Expression
+
+
+class Admission:
+    """Lets through the rows that can match at all: they pass the filters and have no NULL among their codes."""
+
+    def __init__(self, filters: Sequence[Expression], codes: Sequence[Code]) -> None:
+        self.filters = tuple(filters)
+        self.codes = tuple(dict.fromkeys(codes))
+
+    def admit(self, rows: Rows) -> tuple[Rows, dict[Code, Codes], Positions | None]:
+        """The rows let through, their codes, and where they stood (None: all were let through)."""
+        kept: Positions | None = None
+        for predicate in self.filters:
+            rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
+        codes, known = self._encode(rows)
+        if known is None or bool(known.all()):
+            return rows, codes, kept
+        where = np.flatnonzero(known)
+        rows, kept = _narrow(rows, kept, known)
+        return rows, {code: values[where] for code, values in codes.items()}, kept
+
+    def codes_of(self, rows: Rows, at_null: int | None = None) -> dict[Code, Codes]:
+        """The codes of all rows; where a value is NULL its code is `at_null`, or arbitrary if that is not given."""
+        codes: dict[Code, Codes] = {}
+        for code in self.codes:
+            values, valid = codes_of(code.expression, columns_of(rows), len(rows))
+            if valid is not None and at_null is not None:
+                values = np.where(valid, values, at_null)
+            codes[code] = np.ascontiguousarray(values)
+        return codes
+
+    def _encode(self, rows: Rows) -> tuple[dict[Code, Codes], Mask | None]:
+        codes: dict[Code, Codes] = {}
+        known: Mask | None = None
+        for code in self.codes:
+            values, valid = codes_of(code.expression, columns_of(rows), len(rows))
+            codes[code] = np.ascontiguousarray(values)
+            if valid is not None:
+                known = valid if known is None else known & valid
+        return codes, known
+
+
+def columns_of(rows: Rows) -> Callable[[Column], pa.Array]:
+    return lambda column: rows.data.column(column.name)
+
+
+def _narrow(rows: Rows, kept: Positions | None, mask: Mask) -> tuple[Rows, Positions | None]:
+    if bool(mask.all()):
+        return rows, kept
+    where = np.flatnonzero(mask)
+    return rows.take(where), where if kept is None else kept[where]

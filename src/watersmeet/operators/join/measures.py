@@ -1,0 +1,136 @@
+"""What a join learns of its inputs as they flow: rates, numbers of values, samples. Cheap, and of recent rows only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from watersmeet.model.time import BEGINNING_US, UNITS_US, Times
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.kernels.sketch import REGISTERS, estimated_values, note_values
+from watersmeet.physical.statistics import InputStatistics, JoinStatistics
+from watersmeet.physical.strategy import Code
+
+USUAL_HORIZON_US = 60_000_000
+SAMPLE_ROWS = 2048
+SAMPLED_AT_ONCE = 512
+NOTED_AT_ONCE = 4096  # rows of a batch, at equal distances, are enough to tell how many values there are
+
+
+class Measures:
+    """Of all inputs of one join. `horizons_us` says how long the rows of a stream matter, if that is a matter of time;
+    older ones fade."""
+
+    def __init__(self, codes: Mapping[str, Sequence[Code]], horizons_us: Mapping[str, int]) -> None:
+        self._inputs = {alias: InputMeasures(own, horizons_us.get(alias)) for alias, own in codes.items()}
+
+    def saw(self, alias: str, times: Times, codes: Mapping[Code, Codes]) -> None:
+        self._inputs[alias].saw(times, codes)
+
+    @property
+    def rows_seen(self) -> int:
+        return sum(one.rows_seen for one in self._inputs.values())
+
+    def statistics(self, rows_kept: Mapping[str, int]) -> JoinStatistics:
+        return {alias: one.statistics(rows_kept.get(alias, 0)) for alias, one in self._inputs.items()}
+
+
+class InputMeasures:
+    """Of one input. Rows kept by their number, or of a static table, have no horizon of their own."""
+
+    def __init__(self, codes: Sequence[Code], horizon_us: int | None) -> None:
+        self.kept_by_time = horizon_us is not None
+        self.horizon_us = horizon_us or USUAL_HORIZON_US
+        self.rows_seen = 0
+        self.values = {code: RecentValues(self.horizon_us) for code in codes}
+        self.sample = {code: np.empty(SAMPLE_ROWS, np.int64) for code in codes}
+        self.sampled = 0
+        self.rows, self.seconds = 0.0, 0.0
+        self.newest_us = BEGINNING_US
+
+    def saw(self, times: Times, codes: Mapping[Code, Codes]) -> None:
+        if not times.size:
+            return
+        self.rows_seen += times.size
+        newest_us = int(times.max())
+        self._tell_rate(times, newest_us)
+        drawn = np.arange(0, times.size, -(-times.size // NOTED_AT_ONCE))
+        noted = {code: codes[code][drawn] for code in self.values}
+        for code, values in self.values.items():
+            values.note(noted[code], newest_us)
+        self._sample(noted, drawn.size)
+
+    def _tell_rate(self, times: Times, newest_us: int) -> None:
+        """Rows and the time they took, both fading with the time that passes."""
+        first_us = int(times.min()) if self.newest_us == BEGINNING_US else self.newest_us
+        passed_s = max(newest_us - first_us, 0) / UNITS_US["second"]
+        horizon_s = self.horizon_us / UNITS_US["second"]
+        fading = math.exp(-passed_s / max(horizon_s, 1e-6))
+        # Of the time that passes, what lies beyond a horizon counts no more than what fades.
+        self.seconds = self.seconds * fading + passed_s * (1 + fading) / 2
+        self.rows = self.rows * fading + times.size * (1 + fading) / 2
+        self.newest_us = max(self.newest_us, newest_us)
+
+    def _sample(self, noted: Mapping[Code, Codes], count: int) -> None:
+        """Rows at equal distances, over the oldest of the sample."""
+        drawn = np.arange(0, count, -(-count // SAMPLED_AT_ONCE))
+        places = (self.sampled + np.arange(drawn.size)) % SAMPLE_ROWS
+        for code, kept in self.sample.items():
+            kept[places] = noted[code][drawn]
+        self.sampled += drawn.size
+
+    def statistics(self, rows_kept: int) -> InputStatistics:
+        """Of what is kept, rows that ran ahead of the other streams do not count: they will be met later."""
+        rate = self.rows / self.seconds if self.seconds > 0 else 0.0
+        drawn = min(self.sampled, SAMPLE_ROWS)
+        samples = {code: kept[:drawn] for code, kept in self.sample.items()}
+        in_horizon = rate * self.horizon_us / UNITS_US["second"]
+        rows = min(float(rows_kept), in_horizon) if self.kept_by_time else float(rows_kept)
+        return InputStatistics(rate, rows, {c: v.domain_size() for c, v in self.values.items()}, samples)
+
+
+class RecentValues:
+    """The values of a code in this horizon and the one before."""
+
+    def __init__(self, horizon_us: int) -> None:
+        self.horizon_us = horizon_us
+        self.now = np.zeros(REGISTERS, np.uint8)
+        self.before = np.zeros(REGISTERS, np.uint8)
+        self.rows_now = self.rows_before = 0
+        self.since_us = BEGINNING_US
+
+    def note(self, codes: Codes, newest_us: int) -> None:
+        if self.since_us == BEGINNING_US:
+            self.since_us = newest_us
+        elif newest_us - self.since_us > self.horizon_us:
+            self.before, self.now = self.now, np.zeros(REGISTERS, np.uint8)
+            self.rows_before, self.rows_now, self.since_us = self.rows_now, 0, newest_us
+        note_values(codes, self.now)
+        self.rows_now += codes.size
+
+    def domain_size(self) -> float:
+        """How many values these rows are drawn from, if all are as likely.
+
+        n rows drawn from v values show d = v (1 - (1 - 1/v)^n) of them (H04, Eq. 1); solved for v. Where nearly all
+        are different, v is too large to tell, and so large that it makes no difference.
+        """
+        rows = self.rows_now + self.rows_before
+        seen = min(float(estimated_values(np.maximum(self.now, self.before))), float(rows))
+        if rows == 0:
+            return 1.0
+        low, high = max(seen, 1.0), rows * MOST_VALUES_PER_ROW
+        if seen >= _shown(high, rows):
+            return high
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if _shown(middle, rows) < seen else (low, middle)
+        return low
+
+
+MOST_VALUES_PER_ROW = 25.0
+
+
+def _shown(values: float, rows: float) -> float:
+    return values * -math.expm1(rows * math.log1p(-1 / values)) if values > 1 else 1.0

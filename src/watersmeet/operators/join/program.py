@@ -1,0 +1,226 @@
+"""A route over the stores as they stand now, written down as the tables that the kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.model.time import FOREVER_US, Times
+from watersmeet.model.windows import ClosedWindows
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.join.unmoved import Unmoved
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.kernels import pair as pair_kernel
+from watersmeet.operators.kernels import star as star_kernel
+from watersmeet.operators.kernels import walk as kernel
+from watersmeet.operators.kernels.memory import HALF_WORDS, address, writable_address
+from watersmeet.physical.strategy import Code, Comparison, Route, Step
+
+Table = npt.NDArray[np.int64]
+Stores = Mapping[str, WindowStore]
+CodePositions = Mapping[str, Mapping[Code, int]]
+
+# Kernels add limits to times, so "no limit" must dwarf any time yet not overflow.
+NO_LIMIT = 2 * FOREVER_US
+ORDERS = {"lt": kernel.LESS, "le": kernel.AT_MOST, "gt": kernel.MORE, "ge": kernel.AT_LEAST}
+ACCESSES = {"hash": kernel.HASH, "sorted": kernel.SORTED, "scan": kernel.SCAN}
+FIRST_LIST_ROOM = 256
+
+
+class Program:
+    """One route: what never changes is set up once, what depends on the stores is refreshed by `_aim`.
+
+    A program is one run at a time: `generation` counts how often it was aimed.
+    """
+
+    generation = 0
+
+    def __init__(self, route: Route, windows: ClosedWindows, positions: CodePositions, *, counted: bool) -> None:
+        self.route = route
+        self.visits = [route.origin, *(step.stream for step in route.steps)]
+        self.positions = positions
+        self.counted = counted
+        self.limits = limits_of(self.visits, windows)
+        self.choices = self.limits.shape[0] - 1
+        self.equals: list[tuple[int, Code, Code]] = []
+        self.unequals: list[tuple[int, Code, Code]] = []
+        self.ranges: list[tuple[Code, list[Comparison]]] = []
+        self.steps = np.zeros((len(route.steps), kernel.STEP_FIELDS), np.int64)
+        for d, step in enumerate(route.steps):
+            self._describe(d, step)
+        self.is_star = (
+            not counted and self.choices == 0 and all(_by_one_key(route.origin, step) for step in route.steps)
+        )
+        self.pairwise = int(bool((self.limits[0, 1 : len(route.steps), 1:] < NO_LIMIT).any()))
+        self.lists = np.empty((len(route.steps), FIRST_LIST_ROOM), np.int64)
+        self._out = np.empty((len(self.visits), 0), np.int64)
+        self._keep_alive: list[Table] = []
+
+    def __getstate__(self) -> dict[str, object]:
+        """A saved program leaves its scratch memory behind."""
+        scratch = {"lists": self.lists[:, :0], "_out": self._out[:, :0], "_keep_alive": []}
+        return {**self.__dict__, **scratch}
+
+    def _describe(self, d: int, step: Step) -> None:
+        row = self.steps[d]
+        row[kernel.ACCESS] = ACCESSES[step.access]
+        row[kernel.EQUAL_FROM] = len(self.equals)
+        self.equals += [(self.visits.index(bound.stream), bound, own) for bound, own in step.equalities]
+        row[kernel.EQUAL_TO] = len(self.equals)
+        row[kernel.UNEQUAL_FROM] = len(self.unequals)
+        different = [c for c in step.comparisons if c.operator == "ne"]
+        self.unequals += [(self.visits.index(c.bound.stream), c.bound, c.own) for c in different]
+        row[kernel.UNEQUAL_TO] = len(self.unequals)
+        row[kernel.RANGE_FROM] = len(self.ranges)
+        self.ranges += _grouped([c for c in step.comparisons if c.operator != "ne"])
+        row[kernel.RANGE_TO] = len(self.ranges)
+        keyed = step.access == "hash" and all(bound.stream == self.route.origin for bound, _ in step.equalities)
+        row[kernel.ORIGIN_KEYED] = int(keyed)
+
+    def run(
+        self, times: Times, deaths: Times | None, probing: Mapping[Code, Codes], stores: Stores, capacity: int
+    ) -> Iterator[npt.NDArray[np.int64]]:
+        """Row numbers of all combinations with the new rows, in pieces of at most `capacity`.
+
+        Each piece has a row per visited input, the new rows first; it is overwritten by the next piece. Until the
+        last one was asked for, the stores may not change.
+        """
+        self._aim(stores, probing)
+        unmoved = Unmoved([self, *(stores[step.stream] for step in self.route.steps)])
+        state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
+        state[kernel.SCALARS, kernel.AT_DEPTH] = -1
+        if self._out.shape[1] != capacity:
+            self._out = np.empty((len(self.visits), capacity), np.int64)
+        out = self._out
+        while True:
+            count = self._star(times, state, out) if self.is_star else self._walk(times, deaths, state, out)
+            if count == star_kernel.LISTS_FULL:
+                room = max(FIRST_LIST_ROOM, 4 * self.lists.shape[1])
+                self.lists = np.empty((self.lists.shape[0], room), np.int64)
+                continue
+            if count:
+                yield out[:, :count]
+                unmoved.check()
+            if state[kernel.SCALARS, kernel.AT_ROW] >= times.size:
+                return
+
+    def _walk(self, times: Times, deaths: Times | None, state: Table, out: Table) -> int:
+        return int(
+            kernel.walk(
+                address(times),
+                0 if deaths is None else address(deaths),
+                times.size,
+                address(self.steps),
+                self.steps.shape[0],
+                address(self._equals),
+                address(self._unequals),
+                writable_address(self._ranges),
+                address(self._tests),
+                address(self._runs),
+                address(self.limits),
+                self.choices,
+                writable_address(state),
+                out,
+            )
+        )
+
+    def _star(self, times: Times, state: Table, out: Table) -> int:
+        if self.steps.shape[0] == 1:
+            tables = (address(self.steps), address(self._equals), address(self.limits))
+            return int(pair_kernel.pair(address(times), times.size, *tables, writable_address(state), out))
+        return int(
+            star_kernel.star(
+                address(times),
+                times.size,
+                address(self.steps),
+                self.steps.shape[0],
+                address(self._equals),
+                address(self.limits),
+                self.pairwise,
+                writable_address(state),
+                writable_address(self.lists),
+                self.lists.shape[1],
+                out,
+            )
+        )
+
+    def _aim(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
+        """Write down where everything lies now; appends and expiry move it."""
+        self.generation += 1
+        self._keep_alive = list(probing.values())
+        own = {d + 1: stores[step.stream] for d, step in enumerate(self.route.steps)}
+
+        def bound_at(depth: int, code: Code) -> int:
+            return address(probing[code]) if depth == 0 else self._own(stores, code)
+
+        self._equals = _table([[d, bound_at(d, b), self._own(stores, o)] for d, b, o in self.equals])
+        self._unequals = _table([[d, bound_at(d, b), self._own(stores, o)] for d, b, o in self.unequals])
+        tests: list[list[int]] = []
+        ranges: list[list[int]] = []
+        for code, comparisons in self.ranges:
+            start = len(tests)
+            for c in comparisons:
+                depth = self.visits.index(c.bound.stream)
+                tests.append([ORDERS[c.operator], depth, bound_at(depth, c.bound)])
+            ranges.append([self._own(stores, code), start, len(tests), 0, 0])
+        self._tests, self._ranges = _table(tests), _table(ranges)
+        runs: list[list[int]] = []
+        for d, step in enumerate(self.route.steps):
+            self._aim_step(self.steps[d], step, own[d + 1], runs)
+        self._runs = _table(runs)
+
+    def _aim_step(self, row: Table, step: Step, store: WindowStore, runs: list[list[int]]) -> None:
+        row[kernel.TIME] = address(store.times)
+        row[kernel.DEATH] = 0 if store.deaths is None else address(store.deaths)
+        row[kernel.TAIL], row[kernel.HEAD], row[kernel.SLACK] = store.tail, store.head, store.disorder_us
+        if step.access == "hash":
+            index = store.hash_indexes[tuple(self.positions[step.stream][code] for code in step.key)]
+            row[kernel.HEADS], row[kernel.SHIFT] = address(index.heads, HALF_WORDS), index.shift
+            row[kernel.FOLLOWING] = address(index.following, HALF_WORDS)
+        elif step.access == "sorted":
+            assert step.sorted_by is not None
+            row[kernel.RUN_FROM] = len(runs)
+            for run in store.sorted_indexes[self.positions[step.stream][step.sorted_by]].runs:
+                runs.append([address(run.values), address(run.rows, HALF_WORDS), run.values.size])
+            row[kernel.RUN_TO] = len(runs)
+
+    def _own(self, stores: Stores, code: Code) -> int:
+        return address(stores[code.stream].codes[self.positions[code.stream][code]])
+
+
+def _by_one_key(origin: str, step: Step) -> bool:
+    """Whether a step finds its rows by one key of the new row and by nothing else."""
+    return len(step.equalities) == 1 and step.equalities[0][0].stream == origin and not step.comparisons
+
+
+def _grouped(comparisons: Sequence[Comparison]) -> list[tuple[Code, list[Comparison]]]:
+    """Comparisons by the code they narrow, in the order given."""
+    groups: dict[Code, list[Comparison]] = {}
+    for comparison in comparisons:
+        groups.setdefault(comparison.own, []).append(comparison)
+    return list(groups.items())
+
+
+def limits_of(visits: Sequence[str], windows: ClosedWindows) -> Table:
+    """How much later and earlier than each bound row the next may be; static tables have no limits."""
+    several = len(windows.alternatives) > 1
+    matrices = [windows.limits, *(windows.alternatives if several else ())]
+    limits = np.full((len(matrices), kernel.MAX_DEPTH, kernel.MAX_DEPTH, 2), NO_LIMIT, np.int64)
+    index = {stream: i for i, stream in enumerate(windows.streams)}
+    for k, matrix in enumerate(matrices):
+        for d, own in enumerate(visits[1:]):
+            for b, bound in enumerate(visits[: d + 1]):
+                if own in index and bound in index:
+                    limits[k, d, b, kernel.LATER] = _finite(matrix[index[bound]][index[own]])
+                    limits[k, d, b, kernel.EARLIER] = _finite(matrix[index[own]][index[bound]])
+    return limits
+
+
+def _finite(limit_us: int) -> int:
+    return NO_LIMIT if limit_us >= FOREVER_US else limit_us
+
+
+def _table(rows: list[list[int]]) -> Table:
+    return np.array(rows, np.int64) if rows else np.zeros((1, 5), np.int64)

@@ -1,0 +1,36 @@
+"""The state of a join in bounded memory as bytes, so that a restart goes on exactly where it was.
+
+Which rows are gone, what the others are worth and what was learnt of keys cannot be had from the rows again; and the
+state is bounded. So it is written down whole, without the static tables, which are read anew.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.time_order import InTimeOrder
+
+
+def shedding_join_of(operator: Operator) -> SheddingJoin | None:
+    """The join in bounded memory inside an operator, if it is one."""
+    inner = operator.inner if isinstance(operator, InTimeOrder) else operator
+    return inner if isinstance(inner, SheddingJoin) else None
+
+
+def saved(operator: Operator) -> bytes:
+    joining = shedding_join_of(operator)
+    assert joining is not None
+    waiting = operator.waiting if isinstance(operator, InTimeOrder) else None
+    return pickle.dumps((joining.memory(), waiting), protocol=5)
+
+
+def resume(operator: Operator, state: bytes) -> None:
+    """Bring a fresh operator of the same query to where another was."""
+    joining = shedding_join_of(operator)
+    assert joining is not None
+    memory, waiting = pickle.loads(state)
+    joining.remember(memory)
+    if isinstance(operator, InTimeOrder):
+        operator.waiting = waiting

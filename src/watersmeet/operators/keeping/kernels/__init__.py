@@ -1,0 +1,1 @@
+"""Kernels of joins in bounded memory."""

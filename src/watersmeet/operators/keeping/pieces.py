@@ -1,0 +1,50 @@
+"""Rows that came together, cut into parts: by number, by time, or by who is let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from watersmeet.operators.codes import Codes, Mask
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.row_windows import Deaths
+from watersmeet.physical.strategy import Code
+
+
+def slice_of(rows: Rows, start: int, stop: int) -> Rows:
+    if start == 0 and stop >= len(rows):
+        return rows
+    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
+
+
+def only(
+    entering: Mask, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
+) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
+    positions = np.flatnonzero(entering)
+    if deaths is not None:
+        deaths = replace(deaths, serials=deaths.serials[positions], times=deaths.times[positions])
+    return rows.take(positions), {code: values[positions] for code, values in codes.items()}, deaths
+
+
+def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Rows], int]]:
+    """Rows of several streams, each in time order, cut at common instants into parts of about `size` rows; with each
+    part the time up to which it is complete."""
+    times = np.sort(np.concatenate([rows.times for rows in batch.values()])) if batch else np.empty(0, np.int64)
+    if not times.size:
+        return
+    cuts = np.unique(times[size::size]).tolist()
+    for part, end in parts_until(batch, (*cuts, int(times[-1]) + 1)):
+        if part:
+            yield part, end - 1
+
+
+def parts_until(batch: Mapping[str, Rows], ends: Iterable[int]) -> Iterator[tuple[dict[str, Rows], int]]:
+    """Rows of several streams, each in time order: those before each of these times that are not before an earlier
+    one."""
+    starts = dict.fromkeys(batch, 0)
+    for end in ends:
+        stops = {alias: int(np.searchsorted(rows.times, end)) for alias, rows in batch.items()}
+        yield {a: slice_of(batch[a], starts[a], stops[a]) for a in batch if stops[a] > starts[a]}, end
+        starts = stops

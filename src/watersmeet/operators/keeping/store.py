@@ -1,0 +1,280 @@
+"""A window store in which rows can lose their memory before they expire.
+
+A row that has lost it leaves behind its record: time, codes and its place in the indexes. Walks still find it, and
+what is found with it is counted as lost. `forgetful` stores squeeze such records out as well.
+
+New rows are *fresh* until all streams have come as far: only then do they compete for memory, so that what comes at
+one time meets before any of it can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.model.time import Times
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.keeping.arena import SlottedBytes
+from watersmeet.operators.keeping.kernels import contest
+from watersmeet.operators.keeping.kernels.priorities import LEVELS
+from watersmeet.operators.keeping.kernels.slots import GONE, GROWTH, Slots, give_back, give_back_between, take_slots
+from watersmeet.operators.keeping.online_statistics import Factors
+from watersmeet.operators.keeping.payload import SlottedChunks, SlottedFixed, SlottedWords, slotted
+from watersmeet.operators.payload import Positions, moved, picked
+
+Marks = npt.NDArray[np.uint8]
+
+MIN_SLOTS = 64
+MIN_SQUEEZED = 1024
+SPARE_RECORDS = 1.5
+COUNTER_BYTES = 8  # what is known of keys takes about so much for each row in memory
+SLOT_BYTES = 4 + 2 + 4  # place and level among those that compete, and place among the free slots
+
+
+@dataclass
+class Worth:
+    """What the priorities of a stream's rows are made of just now (see kernels.priorities)."""
+
+    scale: float
+    by_age: npt.NDArray[np.float64]
+    per_bin: float
+    now: int
+    in_rows: bool  # ages are counted in rows, not in time
+    per_count: float = 0.0  # of how many rows of a window one that was counted stands for, if that matters
+
+
+class SheddingStore(WindowStore):
+    def __init__(
+        self,
+        code_count: int,
+        hash_keys: Sequence[tuple[int, ...]] = (),
+        sorted_keys: Sequence[int] = (),
+        payload: Mapping[str, pa.DataType] | None = None,
+        *,
+        counted: bool = False,
+        forgetful: bool = False,
+    ) -> None:
+        super().__init__(code_count, hash_keys, sorted_keys, None, counted=counted)
+        self.forgetful = forgetful
+        self.slot_of: Slots = np.full(self.capacity, GONE, np.int32)
+        self.flawed = np.zeros(self.capacity, np.uint8)  # rows of which a combination was lost
+        self.mature_until = 0  # rows at this position and after are fresh
+        self.matured = 0  # how many rows ever were fresh and are no more
+        self.slot_count = self.free_count = MIN_SLOTS
+        self.free: Slots = np.append(np.arange(MIN_SLOTS - 1, -1, -1, dtype=np.int32), GONE)
+        self.held = np.empty(MIN_SLOTS, np.int32)
+        self.levels = np.empty(MIN_SLOTS, np.uint16)
+        self.sizes = np.zeros(LEVELS, np.int64)
+        self.contest = np.zeros(contest.STATE_FIELDS, np.int64)
+        self.columns = {
+            name: slotted(kind, self.slots, MIN_SLOTS, self.live_slots) for name, kind in (payload or {}).items()
+        }
+        self.payload = dict(self.columns)
+
+    def slots(self) -> Slots:
+        return self.slot_of
+
+    def live_slots(self, before: int) -> Slots:
+        """The slots of the rows before a position that have one, in the order in which they came."""
+        slots = self.slot_of[self.tail : before]
+        return slots[slots >= 0]
+
+    @property
+    def kept(self) -> int:
+        """How many rows have memory."""
+        return self.slot_count - self.free_count
+
+    @property
+    def competing(self) -> int:
+        """How many of them compete for it."""
+        return int(self.contest[contest.COMPETING])
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.slot_of, self.flawed, self.free, self.held, self.levels, self.sizes)
+        beside = sum(int(array.nbytes) for array in arrays)
+        return super().nbytes + beside
+
+    @property
+    def record_bytes(self) -> int:
+        """What a row costs beside its payload: time, codes, place in the indexes, its slot's number, a mark."""
+        indexes = 12 * len(self.hash_indexes) + 12 * len(self.sorted_indexes)
+        return 8 + 8 * int(self.codes.shape[0]) + (16 if self.deaths is not None else 0) + indexes + 4 + 1
+
+    @property
+    def bytes_per_row(self) -> float:
+        """What a row with memory costs, with the room to spare that arrays have on average and while they move."""
+        return self.bytes_around(sum(column.bytes_per_row for column in self.columns.values()))
+
+    def bytes_around(self, payload: float) -> float:
+        """What a row with so many bytes of payload costs in all."""
+        records = self.record_bytes * SPARE_RECORDS * (2 if self.forgetful else 1)
+        return records + GROWTH * SLOT_BYTES + payload + COUNTER_BYTES
+
+    def gather(self, slots: Slots) -> dict[str, pa.Array]:
+        """The payload behind slots; also of those just freed, until the next rows come."""
+        return {name: column.gather_slots(slots) for name, column in self.columns.items()}
+
+    # ---- memory comes and goes --------------------------------------------------------------------------------------
+
+    def _make_room(self, count: int) -> None:
+        by, live = self.tail, len(self)
+        if self.head + count > self.capacity:
+            super()._make_room(count)
+            self.slot_of = moved(self.slot_of, by, live, self.capacity)
+            self.flawed = moved(self.flawed, by, live, self.capacity)
+            self._competitors()[:] -= by
+            self.mature_until -= by
+        self.flawed[self.head : self.head + count] = 0
+        if self.free_count < count:
+            self._grow(self.kept + count)
+        self.free_count = take_slots(self.slot_of, self.head, self.head + count, self.free, self.free_count)
+
+    def _competitors(self) -> npt.NDArray[np.int32]:
+        """The positions of the rows that compete, in place."""
+        return self.held[self.contest[contest.START] : self.contest[contest.END]]
+
+    def _grow(self, needed: int) -> None:
+        old, slots = self.slot_count, max(int(needed * GROWTH), MIN_SLOTS)
+        self.free = moved(self.free, 0, self.free_count, slots + 1)
+        self.free[self.free_count : self.free_count + slots - old] = np.arange(slots - 1, old - 1, -1, dtype=np.int32)
+        self.free_count += slots - old
+        self.slot_count = slots
+        for column in self.columns.values():
+            column.resize(slots)
+
+    def _drop(self, gone: int) -> int:
+        last = self.tail + gone
+        self._freed(give_back_between(self.slot_of, self.tail, last, self.free, self.free_count))
+        contest.leave(last, *self._contest())
+        dropped = super()._drop(gone)
+        self.mature_until = max(self.mature_until, self.tail)
+        self._squeeze_payload()
+        return dropped
+
+    def _release(self, positions: Positions) -> None:
+        self._freed(give_back(self.slot_of, positions, self.free, self.free_count))
+
+    def _freed(self, free_count: int) -> None:
+        """So many slots are free now."""
+        slots = self.free[self.free_count : free_count]
+        self.free_count = free_count
+        for column in self.columns.values():
+            if slots.size and isinstance(column, SlottedBytes | SlottedWords):
+                column.leave(slots)
+
+    def turn_away(self, positions: Positions) -> Slots:
+        """Take the memory of rows that do not compete; the slots they had."""
+        slots = self.slot_of[positions].copy()
+        self._release(positions)
+        return slots
+
+    def _keep_only(self, positions: Positions) -> None:
+        going = np.ones(len(self), np.bool_)
+        going[positions - self.tail] = False
+        self._release(self.tail + np.flatnonzero(going))
+        slots, flawed = picked(self.slot_of, positions, positions.size), self.flawed[positions]
+        self.mature_until = int(np.searchsorted(positions, self.mature_until))
+        contest.renumber(positions, *self._contest())
+        super()._keep_only(positions)
+        self.slot_of = np.full(self.capacity, GONE, np.int32)
+        self.slot_of[: slots.size] = slots
+        self.flawed = np.zeros(self.capacity, np.uint8)
+        self.flawed[: flawed.size] = flawed
+        self._squeeze_payload()
+
+    def _squeeze_payload(self) -> None:
+        kept = self.kept
+        chunks = [c for c in self.columns.values() if isinstance(c, SlottedChunks) and c.is_wasteful(kept)]
+        if chunks:
+            live = self.live_slots(self.head)
+            for column in chunks:
+                column.squeeze(live)
+
+    def squeeze_records(self) -> int:
+        """Leave no trace of rows that lost their memory, once they outnumber the others; returns how many went."""
+        total, kept = len(self), self.kept
+        if total - kept <= max(kept, MIN_SQUEEZED):
+            return 0
+        self._keep_only(self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0))
+        return total - kept
+
+    def store_flaws(self, new: Marks) -> None:
+        """Mark rows among those that were just stored."""
+        self.flawed[self.head - new.size : self.head] = new
+
+    # ---- competing for memory ---------------------------------------------------------------------------------------
+
+    def mature(self, until_us: int, room: int, worth: Worth, factors: Factors, seed: int | None) -> int:
+        """Let fresh rows up to a time compete, and the oldest of more than `room`; returns how many."""
+        first = self.mature_until
+        fresh = self.times[first : self.head]
+        if fresh.size and fresh[-1] <= until_us and not self.disorder_us:
+            stop = fresh.size
+        else:
+            young = fresh > until_us
+            stop = int(young.argmax()) if young.any() else fresh.size
+        last = first + max(stop, fresh.size - room)
+        if last > first:
+            self._make_room_to_compete(last - first)
+            if seed is None:
+                self._enter(first, last, worth, factors)
+            else:
+                contest.enter_at_random(self.slot_of, first, last, self.matured, seed, *self._contest())
+            self.mature_until = last
+            self.matured += last - first
+        return last - first
+
+    def _ages(self, worth: Worth) -> Times:
+        if not worth.in_rows:
+            return self.times
+        assert self.serials is not None
+        return self.serials
+
+    def _make_room_to_compete(self, count: int) -> None:
+        if self.contest[contest.END] + count < self.held.size:
+            return
+        contest.close_gaps(self.held, self.levels, self.contest)
+        rows = self.competing
+        if (rows + count) * GROWTH > self.held.size:
+            room = int((rows + count) * GROWTH * GROWTH) + 1
+            self.held, self.levels = moved(self.held, 0, rows, room), moved(self.levels, 0, rows, room)
+
+    def _enter(self, first: int, last: int, worth: Worth, factors: Factors) -> None:
+        contest.enter(self.slot_of, first, last, *self._what_ranks(worth, factors), *self._contest())
+
+    def evict(self, count: int) -> tuple[Positions, Slots]:
+        """Take the memory of the rows with the lowest priority; their positions, and the slots they had."""
+        victims = np.empty(min(count, self.competing), np.int64)
+        contest.evict(*self._contest(), victims)
+        return victims, self.turn_away(victims)
+
+    def look_again(self, worth: Worth, factors: Factors) -> None:
+        """Give the rows that compete the priorities of now."""
+        contest.look_again(*self._what_ranks(worth, factors), *self._contest())
+
+    def ages_competing(self, worth: Worth, bins: int) -> npt.NDArray[np.float64]:
+        """How many of the rows that compete are of each age."""
+        ages = worth.now - self._ages(worth)[self._competitors()]
+        return np.bincount(np.clip(ages / worth.per_bin, 0, bins - 1).astype(np.int64), minlength=bins).astype(float)
+
+    def _what_ranks(self, worth: Worth, factors: Factors) -> tuple[Any, ...]:
+        return (
+            self.codes, self.flawed, self._ages(worth), worth.now, worth.scale, *factors.of_rows, worth.by_age,
+            worth.per_bin, worth.per_count,
+        )  # fmt: skip
+
+    def _contest(self) -> tuple[Any, ...]:
+        return self.held, self.levels, self.sizes, self.contest
+
+
+def expected_row_bytes(store: SheddingStore, widths: Mapping[str, float]) -> float:
+    """What a row with memory will cost, before there are any: `widths` are the bytes of columns of any length."""
+    columns = store.columns.items()
+    payload = [c.bytes_per_row if isinstance(c, SlottedFixed) else c.bytes_of(widths[name]) for name, c in columns]
+    return store.bytes_around(sum(payload))

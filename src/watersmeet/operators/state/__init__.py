@@ -1,1 +1,0 @@
-"""Window stores: rows in arrival order, their indexes, and their payload columns."""

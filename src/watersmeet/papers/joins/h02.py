@@ -1,0 +1,59 @@
+"""The algorithms of H02 by the names that the option `join` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.papers.joins.contract import Algorithm
+from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
+from watersmeet.papers.joins.merge_join import MergeJoin
+from watersmeet.papers.joins.periods import Windows
+from watersmeet.papers.joins.pipeline_join import PipelineJoin
+from watersmeet.papers.joins.ripple import RippleJoin, XJoin
+from watersmeet.papers.joins.w_join import WJoin
+
+Name = Literal["w_join", "nlw", "hw", "merge", "ripple", "xjoin"]
+Class = type[WJoin] | type[PipelineJoin] | type[HashPipelineJoin] | type[MergeJoin]
+CLASSES: dict[Name, Class] = {
+    "w_join": WJoin,
+    "nlw": PipelineJoin,
+    "hw": HashPipelineJoin,
+    "merge": MergeJoin,
+    "ripple": RippleJoin,
+    "xjoin": XJoin,
+}
+
+
+def make_h02(
+    name: Name,
+    description: Description,
+    *,
+    windows: Windows = "closure",
+    order: Sequence[int] | None = None,
+    buckets: int | None = None,
+) -> Algorithm:
+    """A fresh algorithm; `windows` is for merging, `order` for pipelines, `buckets` for hash tables.
+
+    Raises UnsupportedError if the algorithm cannot answer the join, and says why.
+    """
+    refusal = CLASSES[name].refusal(description)
+    if refusal is not None:
+        raise UnsupportedError(
+            f"join = {name!r} cannot answer this query: {refusal}", hint="join = 'w_join' answers every join"
+        )
+    match name:
+        case "w_join":
+            return WJoin(description)
+        case "nlw":
+            return PipelineJoin(description, order=order)
+        case "hw":
+            return HashPipelineJoin(description, order=order, buckets=buckets)
+        case "merge":
+            return MergeJoin(description, windows=windows)
+        case "ripple":
+            return RippleJoin(description)
+        case "xjoin":
+            return XJoin(description, order=order, buckets=buckets)

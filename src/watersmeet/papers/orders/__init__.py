@@ -1,0 +1,1 @@
+"""The papers' rules for join orders, and what they are held against."""

@@ -1,0 +1,1 @@
+"""The papers' models of bounded memory, and the best that could have been done."""

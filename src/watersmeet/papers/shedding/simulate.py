@@ -1,0 +1,52 @@
+"""DGR03's policies replayed on known arrivals, for checks and for the ceilings of a plan: EXACT, RAND, PROB, LIFE.
+
+After each instant the rows in memory and the new ones compete; a policy says who goes while there are too many. What
+can meet nothing any more goes first. Fixed allocation keeps the streams apart, variable allocation lets them compete.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from watersmeet.errors import DataError
+from watersmeet.papers.shedding.arrivals import Arrivals, Numbers
+from watersmeet.papers.shedding.kernels.policies import LIFE, PROB, RAND, shed
+from watersmeet.papers.shedding.optimum import Allocation, sizes_of
+from watersmeet.papers.shedding.statistics import Probabilities, measured
+
+Policy = Literal["exact", "rand", "prob", "life"]
+_NUMBERS = {"rand": RAND, "prob": PROB, "life": LIFE}
+
+
+def simulate(
+    arrivals: Arrivals,
+    policy: Policy,
+    memory: int | tuple[int, int] = 0,
+    allocation: Allocation = "fixed",
+    *,
+    probabilities: Probabilities | None = None,
+    seed: int = 0,
+) -> Numbers:
+    """The last instant at which each row is in memory; `arrivals.results` counts what is found by it.
+
+    >>> from watersmeet.papers.shedding.arrivals import one_per_tick
+    >>> streams = one_per_tick([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3)
+    >>> streams.results(simulate(streams, "exact")), streams.results(simulate(streams, "prob", 2))
+    (7, 4)
+    """
+    if policy == "exact":
+        return arrivals.last.copy()
+    if policy not in _NUMBERS:
+        raise DataError(f"there is no policy {policy!r}; there are exact, rand, prob and life")
+    sizes = np.array(sizes_of(memory, allocation))
+    pools = np.array([0, sizes.size - 1])
+    table = measured(arrivals) if probabilities is None else probabilities
+    ends = arrivals.times + np.asarray(arrivals.windows, np.int64)[arrivals.streams] - 1
+    until = np.empty(len(arrivals), np.int64)
+    shed(
+        _NUMBERS[policy], arrivals.streams, arrivals.instants, arrivals.last, ends, arrivals.times,
+        table[1 - arrivals.streams, arrivals.keys], pools, sizes, seed, until,
+    )  # fmt: skip
+    return until

@@ -1,0 +1,1 @@
+"""How a query runs, as values: what the optimizer decides and operators are built from."""

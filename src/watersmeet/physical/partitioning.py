@@ -1,0 +1,52 @@
+"""How the rows of a join are spread over buckets that work apart from each other.
+
+Buckets form a grid. Along each dimension an input is either placed, by the hash of a key or by fragment, or it
+is replicated to every coordinate. Two rows that can be in one combination agree wherever both are placed, so
+every combination has exactly one bucket in which all its members meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from watersmeet.physical.strategy import Code
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """`keys` places inputs by a key they share; without keys, the input `fragment` is cut into arbitrary parts."""
+
+    size: int
+    keys: Mapping[str, Code]
+    fragment: str | None = None
+
+    def places(self, alias: str) -> bool:
+        return alias in self.keys or alias == self.fragment
+
+    def __str__(self) -> str:
+        if self.fragment is not None:
+            return f"{self.size} fragments of {self.fragment}"
+        return f"{self.size} by " + " = ".join(str(code) for code in self.keys.values())
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The grid, and why it was chosen. No dimensions: one bucket holds everything.
+
+    `announced` inputs have ROWS windows that no bucket could count by its own rows: every bucket is told the time
+    of each of their rows, in the same order, and counts them all.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    reason: str
+    announced: tuple[str, ...] = ()
+
+    @property
+    def buckets(self) -> int:
+        return prod(dimension.size for dimension in self.dimensions)
+
+    def copies(self, alias: str) -> int:
+        """In how many buckets each row of an input is."""
+        return prod(dimension.size for dimension in self.dimensions if not dimension.places(alias))

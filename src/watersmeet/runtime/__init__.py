@@ -1,0 +1,1 @@
+"""What every host needs: operators from plans, clocks, metrics, scripts."""

@@ -1,0 +1,219 @@
+"""The clocks of streams: their event times, the watermark of a query over them, and which rows come too late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.io.event_times import is_sorted, timed_rows
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
+from watersmeet.operators.contract import Rows
+from watersmeet.runtime.late_rows import LateRows
+from watersmeet.runtime.wall_clock import SystemClock, WallClock
+
+SECOND_US = 1_000_000
+# Takes the name of a stream and which of its rows came too late, numbered in the order they came, from 0.
+OnLateRows = Callable[[str, npt.NDArray[np.int64]], None]
+
+
+class StreamClock:
+    """Follows one stream. Its watermark is the largest event time seen minus the declared lateness; rows too far in the
+    future do not move it. A row is late if it is below the watermark that the rows before it set, which does not depend
+    on how rows are cut into batches; where there are other streams, theirs count too (see QueryClock)."""
+
+    def __init__(self, stream: Stream, wall: WallClock | None = None) -> None:
+        self.stream = stream
+        self.wall = wall or SystemClock()
+        # The largest time that moved the watermark, and the smallest and largest of all rows in time.
+        self.newest_us = BEGINNING_US
+        self.oldest_us = FOREVER_US
+        self.last_us = BEGINNING_US
+        self.rows_in = 0
+        self.late = LateRows(stream)
+        self.future_rows = 0
+        self.ended = False
+        self.idle = False
+        self.active_at_s = self.wall.now_s()
+        self.on_late_rows: OnLateRows | None = None
+
+    @property
+    def late_rows(self) -> int:
+        return self.late.count
+
+    @property
+    def watermark_us(self) -> int:
+        if self.ended:
+            return FOREVER_US
+        return BEGINNING_US if self.newest_us == BEGINNING_US else self.newest_us - self.stream.lateness_us
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has a say in the watermark of a query."""
+        return not self.ended and not self.idle
+
+    def end(self) -> None:
+        self.ended = True
+
+    @property
+    def silent_at_s(self) -> float | None:
+        """When it will have been silent for so long that it does not count any more; None if that will not be."""
+        idle_us = self.stream.arrival.idle_us
+        return None if idle_us is None or not self.counts else self.active_at_s + idle_us / SECOND_US
+
+    def admit(self, batch: pa.RecordBatch, floor_us: int = BEGINNING_US, others_us: int = FOREVER_US) -> Rows:
+        """The rows of a batch that are in time. `floor_us` is what the watermark of the query is at least, `others_us`
+        that of the other streams."""
+        before = self.rows_in
+        self.rows_in += batch.num_rows
+        rows = timed_rows(self.stream, batch, before)
+        if len(rows) == 0:
+            return rows
+        self.idle, self.active_at_s = False, self.wall.now_s()
+        if self._goes_on(rows.times, floor_us):
+            self._saw(rows.times[0], rows.times[-1])
+            self.newest_us = int(rows.times[-1])
+            return rows
+        newest = np.maximum(np.maximum.accumulate(self._moving(rows.times)), self.newest_us)
+        newest_before = np.concatenate([[self.newest_us], newest[:-1]])
+        self.newest_us = int(newest[-1])
+        watermarks = np.maximum(np.minimum(newest_before - self.stream.lateness_us, others_us), floor_us)
+        in_time = rows.times >= watermarks
+        if not bool(in_time.all()):
+            self._leave_out(rows.times, np.flatnonzero(~in_time), newest_before, watermarks, before)
+            rows = rows.take(np.flatnonzero(in_time))
+        if len(rows):
+            self._saw(rows.times.min(), rows.times.max())
+        return rows
+
+    def _goes_on(self, times: Times, floor_us: int) -> bool:
+        """Whether rows come in order and after all before them, as they mostly do: then none is late."""
+        if self.stream.arrival.max_future_us is not None or times[0] < max(self.newest_us, floor_us):
+            return False
+        return is_sorted(times)
+
+    def _saw(self, oldest_us: int, last_us: int) -> None:
+        self.oldest_us = min(self.oldest_us, int(oldest_us))
+        self.last_us = max(self.last_us, int(last_us))
+
+    def _moving(self, times: Times) -> Times:
+        """The times that may move the watermark; those too far in the future are put at the beginning."""
+        max_future_us = self.stream.arrival.max_future_us
+        if max_future_us is None:
+            return times
+        ahead = times > self.wall.today_us() + max_future_us
+        self.future_rows += int(ahead.sum())
+        return np.where(ahead, BEGINNING_US, times)
+
+    def _leave_out(
+        self, times: Times, late: npt.NDArray[np.int64], newest: Times, watermarks: Times, before: int
+    ) -> None:
+        self.late.add(times[late], newest[late], watermarks[late], self.wall.today_us())
+        if self.on_late_rows is not None:
+            self.on_late_rows(self.stream.name, before + late)
+        if self.stream.arrival.on_late == "error":
+            raise DataError(self.late.told(), hint=self.late.way_out())
+
+
+class QueryClock:
+    """The watermark of a query: the smallest of its streams' watermarks. A stream without rows yet holds it at the
+    beginning; one that ended, or has been silent for as long as it says, does not count. It never goes back.
+
+    If all streams are silent, event time goes on with the clock on the wall.
+    """
+
+    def __init__(self, streams: Iterable[Stream], wall: WallClock | None = None) -> None:
+        self.wall = wall or SystemClock()
+        self.clocks = {stream.name: StreamClock(stream, self.wall) for stream in streams}
+        self.watermark_us = BEGINNING_US
+        self.moved_at_s = self.wall.now_s()
+        # Where the watermark was when the last stream fell silent, and when the last row came.
+        self._silent_since: tuple[int, float] | None = None
+        self.watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
+
+    def admit(self, name: str, batch: pa.RecordBatch) -> Rows:
+        """The rows of a batch that are not below the watermark, which they move row by row."""
+        others = (clock.watermark_us for other, clock in self.clocks.items() if other != name and clock.counts)
+        rows = self.clocks[name].admit(batch, self.watermark_us, min(others, default=FOREVER_US))
+        if batch.num_rows:
+            self._silent_since = None
+        self._move()
+        return rows
+
+    def end(self, name: str) -> None:
+        self.clocks[name].end()
+        self._move()
+
+    @property
+    def running(self) -> list[StreamClock]:
+        return [clock for clock in self.clocks.values() if not clock.ended]
+
+    def tick(self) -> bool:
+        """Look at the clock on the wall; whether that moved the watermark."""
+        if not self.watches_silence:
+            return False
+        before = self.watermark_us
+        now_s = self.wall.now_s()
+        due = {clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None}
+        for at_s in sorted(at_s for at_s in due if at_s <= now_s):
+            for clock in [clock for clock in self.clocks.values() if clock.silent_at_s == at_s]:
+                clock.idle = True
+            self._move()
+        self._go_on_with_the_wall_clock(now_s)
+        return self.watermark_us > before
+
+    @property
+    def all_silent(self) -> bool:
+        running = self.running
+        return bool(running) and all(clock.idle for clock in running)
+
+    def _go_on_with_the_wall_clock(self, now_s: float) -> None:
+        if not self.all_silent or self.watermark_us == BEGINNING_US:
+            return
+        if self._silent_since is None:
+            self._silent_since = self.watermark_us, max(clock.active_at_s for clock in self.running)
+        from_us, at_s = self._silent_since
+        self._rise_to(from_us + int((now_s - at_s) * SECOND_US))
+
+    @property
+    def silent_in_s(self) -> float | None:
+        """In how many seconds the next stream will count as silent if no row comes; None if none will."""
+        due = [clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None]
+        return max(min(due) - self.wall.now_s(), 0.0) if due else None
+
+    def reached_in_s(self, instant_us: int) -> float | None:
+        """In how many seconds the watermark will pass an instant if all streams stay silent; None if it will not."""
+        if self._silent_since is None:
+            return None
+        from_us, at_s = self._silent_since
+        return max(at_s + (instant_us + 1 - from_us) / SECOND_US - self.wall.now_s(), 0.0)
+
+    @property
+    def held_back_by(self) -> str | None:
+        """The stream whose watermark is the smallest."""
+        counting = [clock for clock in self.clocks.values() if clock.counts]
+        return min(counting, key=lambda clock: clock.watermark_us).stream.name if counting else None
+
+    @property
+    def still_for_s(self) -> float:
+        """For how many seconds the watermark has not moved."""
+        return self.wall.now_s() - self.moved_at_s
+
+    def _move(self) -> None:
+        running = self.running
+        if not running:
+            self._rise_to(FOREVER_US)
+            return
+        marks = [clock.watermark_us for clock in running if clock.counts]
+        if not marks and self.watermark_us == BEGINNING_US:  # all fell silent at once
+            marks = [clock.watermark_us for clock in running if clock.watermark_us > BEGINNING_US]
+        if marks:
+            self._rise_to(min(marks))
+
+    def _rise_to(self, watermark_us: int) -> None:
+        if watermark_us > self.watermark_us:
+            self.watermark_us, self.moved_at_s = watermark_us, self.wall.now_s()

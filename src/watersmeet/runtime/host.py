@@ -1,0 +1,52 @@
+"""What a session asks of the place where its queries run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.metrics import Metrics
+
+
+class Host(Protocol):
+    """Opens data, tells where plans run, runs them. `in_arrival_order` says whether bounded inputs may be read in an
+    order of arrival, so that some rows may come too late."""
+
+    name: str
+    in_arrival_order: bool
+
+    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+        """The columns of some data, what this host reads it from, and its number of rows if that is known. `rounding`
+        is for times that are finer than this host can hold even before they enter."""
+        ...
+
+    def layout(self, plan: Plan) -> str:
+        """How this host spreads a plan, as lines of text; nothing where it does not."""
+        ...
+
+    def sampled(self, plan: Plan, rows: int) -> Plan:
+        """The same plan over inputs that can be read in this process, of each about so many rows at least."""
+        ...
+
+    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
+        ...
+
+    def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
+        """The answer at the end of bounded input."""
+        ...
+
+    def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
+        """The answer as a DataFrame; `metrics` follows the queries that are started from it."""
+        ...
+
+    def framed(self, rows: pa.Table) -> Any:
+        """Rows that are known already, as a DataFrame."""
+        ...
+
+    def finish(self, plan: Plan, metrics: Metrics, write: Callable[[Any], Any], checkpoint: str) -> None:
+        """Answer what waits in the checkpoint of a query that was started from such a DataFrame."""
+        ...

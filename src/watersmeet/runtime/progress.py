@@ -1,0 +1,218 @@
+"""How a run is doing: a live line on a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
+from watersmeet.runtime.metrics import Metrics
+
+LINE_SECONDS = 5.0
+LIVE_SECONDS = 0.2
+STILL_SECONDS = 3.0  # a watermark that has not moved for so long is told of
+Clock = Callable[[], float]
+
+
+class Progress(Protocol):
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def update(self, metrics: Metrics) -> None:
+        """Show how a run is doing, if it is time to."""
+        ...
+
+    def show(self, text: str) -> None:
+        """Show a text, if it is time to."""
+        ...
+
+
+def progress_on(out: TextIO, *, live: bool) -> Progress:
+    return LiveProgress(out) if live and out.isatty() else LineProgress(out)
+
+
+def describe(metrics: Metrics, seconds: float) -> str:
+    """What a run did, for its last line."""
+    rate = metrics.rows_in / seconds if seconds > 0 else 0.0
+    results = f"{metrics.results:,} results"
+    if metrics.final_rows is not None:
+        results = f"a final answer of {metrics.final_rows:,} rows after {metrics.results:,} changes"
+    return (
+        f"{metrics.rows_in:,} rows in{late(metrics, '{:,}'.format)}, {results}, {rate:,.0f} rows/s, "
+        f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}, "
+        f"{metrics.window_rows:,} rows in windows{losses(metrics)}"
+    )
+
+
+def late(metrics: Metrics, counted: Callable[[float], str]) -> str:
+    """How many rows came too late, and of which streams.
+
+    >>> late(Metrics(late_rows=5, late_by_stream={"a": 3, "b": 2, "c": 0}), short), late(Metrics(), short)
+    (' (5 late: 3 of a, 2 of b)', '')
+    >>> late(Metrics(late_rows=3, late_by_stream={"a": 3, "b": 0}), short)
+    ' (3 late, of a)'
+    """
+    if not metrics.late_rows:
+        return ""
+    some = {name: rows for name, rows in metrics.late_by_stream.items() if rows}
+    of = ", of " + next(iter(some)) if len(some) == 1 else ""
+    if len(some) > 1:
+        of = ": " + ", ".join(f"{counted(rows)} of {name}" for name, rows in some.items())
+    return f" ({counted(metrics.late_rows)} late{of})"
+
+
+def held_back(metrics: Metrics) -> str:
+    """Which stream event time waits for, if it has stood still for some time.
+
+    >>> held_back(Metrics(held_back_by="a", still_for_s=12.3)), held_back(Metrics(held_back_by="a"))
+    (' (for 12 s, waiting for a)', '')
+    """
+    if metrics.held_back_by is None or metrics.still_for_s < STILL_SECONDS:
+        return ""
+    return f" (for {metrics.still_for_s:.0f} s, waiting for {metrics.held_back_by})"
+
+
+def waiting(metrics: Metrics) -> str:
+    """Which rows wait for the watermark, and for how long; empty if none do.
+
+    >>> waiting(Metrics(waiting_by_stream={"b": 30, "a": 1}, waiting_until_us=5_000_000)), waiting(Metrics())
+    ('30 rows of b and 1 row of a wait until 1970-01-01 00:00:05', '')
+    """
+    counts = [(stream, rows) for stream, rows in metrics.waiting_by_stream.items() if rows]
+    if not counts or metrics.waiting_until_us is None:
+        return ""
+    *others, last = [f"{rows:,} row{'s' if rows != 1 else ''} of {stream}" for stream, rows in counts]
+    told = f"{', '.join(others)} and {last}" if others else last
+    verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
+    return f"{told} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
+
+
+def losses(metrics: Metrics) -> str:
+    """What bounded memory cost, if it did.
+
+    >>> losses(Metrics(shed_rows=12_345, results=3, lost_results=1)), losses(Metrics())
+    (', 12.3k shed, recall 75.0%', '')
+    """
+    if not metrics.shed_rows:
+        return ""
+    recall = "unknown" if metrics.recall is None else f"{metrics.recall:.1%}"
+    return f", {short(metrics.shed_rows)} shed, recall {recall}"
+
+
+def _to_the_second(us: int) -> str:
+    return format_instant(us).split(".")[0]
+
+
+def brief(metrics: Metrics, seconds: float) -> str:
+    """The state of a run in one short line."""
+    rate = metrics.rows_in / seconds if seconds > 0 else 0.0
+    return (
+        f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, {short(rate)} rows/s, "
+        f"at {clock_time(metrics.watermark_us)}{held_back(metrics)}, kept {short(metrics.window_rows)}{losses(metrics)}"
+    )
+
+
+def short(number: float) -> str:
+    """A count in a few characters.
+
+    >>> short(1234), short(12_345), short(123_456), short(12_345_678)
+    ('1,234', '12.3k', '123k', '12.3M')
+    """
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= max(size, 10_000):
+            return f"{number / size:.{1 if number < 100 * size else 0}f}{unit}"
+    return f"{number:,.0f}"
+
+
+def clock_time(us: int) -> str:
+    """An event time as hours, minutes and seconds.
+
+    >>> clock_time(3_723_999_999)
+    '01:02:03'
+    """
+    return format_instant(us).split(" ")[-1][:8] if BEGINNING_US < us < FOREVER_US else "--:--:--"
+
+
+class LineProgress:
+    """A line now and then, for logs. A run that is over before the first is due prints nothing."""
+
+    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        self._out = out
+        self._clock = clock
+        self._started = self._next = 0.0
+
+    def __enter__(self) -> Self:
+        self._started = self._clock()
+        self._next = self._started + LINE_SECONDS
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def update(self, metrics: Metrics) -> None:
+        self.show(brief(metrics, self._clock() - self._started))
+
+    def show(self, text: str) -> None:
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + LINE_SECONDS
+        self._out.write(text + "\n")
+        self._out.flush()
+
+
+class LiveProgress:
+    """A text that changes in place and is gone at the end."""
+
+    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(console=Console(file=out), auto_refresh=False, transient=True)
+        self._clock = clock
+        self._started = self._next = 0.0
+
+    def __enter__(self) -> Self:
+        self._started = self._clock()
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def update(self, metrics: Metrics) -> None:
+        self.show(brief(metrics, self._clock() - self._started))
+
+    def show(self, text: str) -> None:
+        from rich.text import Text
+
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + LIVE_SECONDS
+        self._live.update(Text(text), refresh=True)
+
+
+class NoProgress:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def update(self, metrics: Metrics) -> None:
+        return None
+
+    def show(self, text: str) -> None:
+        return None

@@ -1,0 +1,153 @@
+"""A script of CREATE STREAM, TABLE and SINK and of queries: what it declares, and the jobs it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
+from watersmeet.io.sink_options import check_sink_options
+from watersmeet.io.source_options import check_source_options
+from watersmeet.io.sources import source_from_options
+from watersmeet.io.time_column import check_time_column
+from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.hints import parse_distinct, parse_rate
+from watersmeet.plan.explaining import Explaining
+from watersmeet.plan.nodes import Plan
+from watersmeet.sql import bind_query, parse_script
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, Query
+
+T = TypeVar("T")
+
+CONSOLE: Mapping[str, str] = {"sink": "console"}
+# Opens the input of a CREATE: its columns, what the host reads it from, and its number of rows if that is known.
+Opened = tuple[pa.Schema, Any, int | None]
+Opener = Callable[[CreateStream | CreateTable], Opened]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One query to run and the options of the sink its results go to; or, with `told`, to explain."""
+
+    name: str
+    plan: Plan
+    sink: Mapping[str, str]
+    told: Explaining | None = None
+
+
+def open_in_process(statement: CreateStream | CreateTable) -> Opened:
+    source = source_from_options(statement.name, statement.options, statement.schema)
+    return source.schema, source, source.known_rows
+
+
+def read_script(
+    text: str,
+    catalog: Catalog | None = None,
+    *,
+    open_sources: bool = True,
+    opener: Opener = open_in_process,
+    explain: bool = False,
+) -> list[Job]:
+    """Declare what a script creates in the catalog and give its queries as jobs, in order.
+
+    Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN. `opener` is
+    how the host opens the others. With `explain` its EXPLAIN statements are among the jobs; else they are only checked.
+    """
+    known = Catalog() if catalog is None else catalog
+    jobs: list[Job] = []
+    told: list[Job] = []
+    statements = parse_script(text)
+    open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
+    for statement in statements:
+        match statement:
+            case CreateStream() | CreateTable():
+                declare(statement, known, text, open_sources=open_sources, opener=opener)
+            case CreateSink():
+                _check_new(statement, jobs, text)
+                check_sink_options(statement, text, on_spark=opener is not open_in_process)
+                jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
+            case Query():
+                number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart
+                jobs.append(Job(f"query {number}", bind_query(statement, known, text), CONSOLE))
+            case Explain(query=query, analyze=analyze, format=form):
+                told.append(
+                    Job(f"plan {len(told) + 1}", bind_query(query, known, text), CONSOLE, Explaining(form, analyze))
+                )
+                jobs += told[-1:] if explain else []
+    if not jobs:
+        raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
+    return jobs
+
+
+def _check_new(statement: CreateSink, jobs: list[Job], text: str) -> None:
+    if any(job.name.lower() == statement.name.lower() for job in jobs):
+        raise BindError(
+            f"sink {statement.name!r} is created twice",
+            sql=text,
+            span=statement.name_span,
+            hint="rename one",
+        )
+
+
+def declare(
+    statement: CreateStream | CreateTable,
+    catalog: Catalog,
+    text: str,
+    *,
+    open_sources: bool = True,
+    opener: Opener = open_in_process,
+) -> None:
+    """Add the stream or table of a CREATE statement to the catalog."""
+    check_source_options(statement, text, on_spark=opener is not open_in_process)
+    needed = open_sources or statement.schema is None
+    opened = opener(statement) if needed else (statement.schema, None, None)
+    try:
+        catalog.add(_relation(statement, opened, text))
+    except CatalogError as error:
+        raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def _relation(statement: CreateStream | CreateTable, opened: Opened, text: str) -> Stream | Table:
+    schema, source, rows = opened
+    distinct = _hint(statement, "distinct", parse_distinct, text) or {}
+    statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct)
+    said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
+    rounding = said["rounding"] or "error"
+    if isinstance(statement, CreateTable):
+        return Table(statement.name, schema, source, statement.options, statistics, rounding)
+    time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
+    check_time_column(statement.name, time, schema, source)
+    return Stream(
+        statement.name, schema, time, lateness_us, source, statement.options, statistics, arrival_of(said), rounding
+    )
+
+
+def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:
+    time = _option(statement, "time")
+    if time:
+        return time
+    candidates = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    raise OptionError(
+        f"stream {statement.name!r} does not say which column holds its event time",
+        hint=f"add time = '{candidates[0] if candidates else '…'}' to WITH (…)",
+        sql=text,
+        span=statement.name_span,
+    )
+
+
+def _hint(statement: CreateStream | CreateTable, name: str, parse: Callable[[str], T], text: str) -> T | None:
+    """What is said under a name, or None if nothing is."""
+    written = _option(statement, name)
+    try:
+        return None if written is None else parse(written)
+    except ValueError as error:
+        span = next(s.span for s in statement.settings if s.name.lower() == name)
+        raise OptionError(f"{name}: {error}", sql=text, span=span) from None
+
+
+def _option(statement: CreateStream | CreateTable, name: str) -> str | None:
+    return next((value for key, value in statement.options.items() if key.lower() == name), None)

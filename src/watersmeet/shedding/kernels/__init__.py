@@ -1,1 +1,0 @@
-"""Pure functions on arrays, compiled by Numba: flows, policies and dynamic programs."""
