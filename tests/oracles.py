@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from watersmeet.check.compare import surplus
-from watersmeet.check.recompute import DuckDB
+from watersmeet.checking.compare import surplus
+from watersmeet.checking.recompute import DuckDB
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import is_instant, sql_type
 from watersmeet.model.windows import Bound, Range, Rows

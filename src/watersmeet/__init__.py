@@ -30,7 +30,7 @@ from watersmeet.version import VERSION
 
 if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
-    from watersmeet.check import Report, check
+    from watersmeet.checking import Report, check
     from watersmeet.hosts.spark.packed import ParquetStream
     from watersmeet.session import Query, Session
 
@@ -63,7 +63,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Session and Query bring Arrow and NumPy with them, so they are loaded when first asked for."""
     if name in ("Report", "check"):
-        from watersmeet import check as checking
+        from watersmeet import checking
 
         return getattr(checking, name)
     if name in ("Query", "Session"):

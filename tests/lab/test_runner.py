@@ -202,6 +202,6 @@ def test_the_code_of_another_paper_does_not_count() -> None:
         "lab/workloads/zipf.py",
         "operators/join/window_join.py",
     } <= names
-    assert not {"cli/app.py", "lab/cards.py", "lab/report/page.py"} & names
+    assert not {"cli/commands.py", "lab/cards.py", "lab/report/page.py"} & names
     others = {path.relative_to(PACKAGE).as_posix() for path in _sources("k05")}
     assert "lab/papers/dgr03.py" not in others

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.properties.continuous_strategies import Case, cases, in_order
 from tests.runners import Answered, answered, behind_their_stream, bound_plan, local_query, tables_of
-from watersmeet.check import check
-from watersmeet.check.compare import differences, key_of
-from watersmeet.check.recompute import DuckDB, Reference, rows_of
+from watersmeet.checking import check
+from watersmeet.checking.compare import differences, key_of
+from watersmeet.checking.recompute import DuckDB, Reference, rows_of
 from watersmeet.errors import UnsupportedError
 from watersmeet.plan.nodes import Plan, is_monotone
 from watersmeet.reference.continuous import change_log, instants, snapshot

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from watersmeet.check.recompute import DuckDB, rows_of
+from watersmeet.checking.recompute import DuckDB, rows_of
 from watersmeet.errors import BindError, DataError
 from watersmeet.reference.join import answer
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet
-from watersmeet.cli.app import app as cli
+from watersmeet.cli import commands as cli
 from watersmeet.errors import BindError, CatalogError, DataError, WatersmeetError
 
 SECOND = 1_000_000
@@ -335,8 +335,8 @@ def test_the_second_interrupt_leaves_nothing_behind(data: Path) -> None:
     before = sorted(p.name for p in data.iterdir())
     Path("script.sql").write_text(f"{A}{B}CREATE SINK s WITH (path='out.csv') AS SELECT a.k FROM a, b WINDOW = 1 HOUR")
     process = subprocess.Popen(
-        [sys.executable, "-c", "from watersmeet.cli.app import main; main()", "run", "script.sql", "--engine", "local"],
-        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--engine", "local"],
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     _wait_for(lambda: any(p.stat().st_size > 1000 for p in data.glob(".out.csv*")))
     process.send_signal(signal.SIGINT)
@@ -360,7 +360,7 @@ def _wait_for(happened: object) -> None:
 
 
 def test_importing_the_library_loads_nothing_heavy() -> None:
-    source = str(Path(cli.__file__).parents[1])
+    source = str(Path(cli.__file__).parents[2])
     code = "import sys, watersmeet; print([m for m in ('pyarrow', 'numpy', 'numba', 'sqlglot') if m in sys.modules])"
     shown = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": source}, capture_output=True, text=True

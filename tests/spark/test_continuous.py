@@ -25,7 +25,7 @@ from tests.spark.harness import (
     write_arrivals,
 )
 from tests.spark.simulation import LOSSES, Pieces, Simulation
-from watersmeet.check.recompute import rows_of
+from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
 from watersmeet.reference.join import answer
 from watersmeet.runtime.build import is_plain_join

@@ -21,7 +21,7 @@ from tests.spark.harness import cut, event_times, expected_of, never_late
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_continuous import few as more
 from tests.spark.test_processor import QUERIES, disordered, splits
-from watersmeet.check.recompute import rows_of
+from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.log import Manifest
 from watersmeet.reference.join import answer

@@ -26,7 +26,7 @@ from watersmeet.hosts.spark.launch import (
 from watersmeet.hosts.spark.run import Choices, SparkRun
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-COMMAND = [sys.executable, "-c", "from watersmeet.cli.app import main; main()"]
+COMMAND = [sys.executable, "-c", "from watersmeet.cli import main; main()"]
 
 
 def test_a_session_of_the_user_gets_what_state_needs(spark: SparkSession) -> None:

@@ -156,7 +156,7 @@ def test_what_runs_on_the_driver_loads_no_kernels():
     code = "import sys, watersmeet.hosts.spark.packed_source; print(sorted(sys.modules))"
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     loaded = subprocess.run([sys.executable, "-c", code], env=found, check=True, capture_output=True, text=True).stdout
-    assert not [name for name in ("numba", "watersmeet.engine", "watersmeet.operators") if f"'{name}'" in loaded]
+    assert not [name for name in ("numba", "watersmeet.runtime", "watersmeet.operators") if f"'{name}'" in loaded]
 
 
 def test_a_file_without_a_column_that_the_query_needs_is_named(tmp_path):

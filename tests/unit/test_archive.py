@@ -17,7 +17,7 @@ from tests.runners import Bag, bag_of
 from tests.unit.test_shedding_join import exactly, random_tables, selected
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
-from watersmeet.cli.app import main
+from watersmeet.cli.commands import main
 from watersmeet.errors import DataError, OptionError, SinkError, SourceError
 
 FORM = "2 RANGE"
@@ -200,7 +200,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_counts(script, capsys):
     """As if the power had failed: the process ends without a chance to tidy up."""
     die = "import os, watersmeet.archive.folder as f; f.OpenRun.commit = lambda self: os._exit(9);"
     code = f"{die} import sys; sys.argv = ['watersmeet', 'run', 'query.sql', '--engine', 'local', '-q']; "
-    ended = subprocess.run([sys.executable, "-c", code + "from watersmeet.cli.app import main; main()"], env=os.environ)
+    ended = subprocess.run([sys.executable, "-c", code + "from watersmeet.cli import main; main()"], env=os.environ)
     assert ended.returncode == 9
     assert Archive.open("archive").unfinished() == 1
     assert call("complete", str(script), "--engine", "local") == 0

@@ -18,9 +18,9 @@ import watersmeet as wm
 from tests.runners import Source, local_query
 from tests.scenarios.timeline import timeline
 from tests.unit.test_cli import call
-from watersmeet.check.compare import differences, same_rows
-from watersmeet.check.inputs import load
-from watersmeet.cli.app import check as command
+from watersmeet.checking.compare import differences, same_rows
+from watersmeet.checking.inputs import load
+from watersmeet.cli import check as command
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.plan.nodes import Plan
 from watersmeet.reference.join import answer
@@ -265,7 +265,9 @@ def test_columns_named_like_those_of_the_check_do_no_harm() -> None:
 
 def test_without_duckdb_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr("watersmeet.check.recompute.find_spec", lambda name: None if name == "duckdb" else found(name))
+    monkeypatch.setattr(
+        "watersmeet.checking.recompute.find_spec", lambda name: None if name == "duckdb" else found(name)
+    )
     with pytest.raises(wm.WatersmeetError, match=r"watersmeet\[check\]"):
         wm.check(query(QUERIES[0], timeline(STREAMS)))
 

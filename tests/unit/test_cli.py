@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from watersmeet.cli.app import app as cli
+from watersmeet.cli import commands as cli
 from watersmeet.runtime.interrupt import Interrupts
 
 SECOND = 1_000_000
@@ -183,9 +183,9 @@ def test_explain_needs_only_declared_columns(data: Path, capsys: pytest.CaptureF
 
 def started(data: Path, script: str) -> subprocess.Popen[str]:
     (data / "script.sql").write_text(script)
-    source = Path(cli.__file__).parents[1]
+    source = Path(cli.__file__).parents[2]
     return subprocess.Popen(
-        [sys.executable, "-c", "from watersmeet.cli.app import main; main()", "run", "script.sql", "--engine", "local",
+        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--engine", "local",
          "--batch-rows", "1"],
         cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -195,7 +195,7 @@ def test_a_reader_that_wants_no_more_ends_the_run_without_a_word(data: Path) -> 
     times = pa.array([k * SECOND for k in range(50_000)], pa.timestamp("us"))
     pa_parquet.write_table(pa.table({"k": pa.array(range(50_000), pa.int64()), "ts": times}), "long.parquet")
     (data / "script.sql").write_text("CREATE STREAM a WITH (path='long.parquet', time='ts'); SELECT * FROM a;")
-    source = Path(cli.__file__).parents[1]
+    source = Path(cli.__file__).parents[2]
     running = subprocess.Popen(
         [sys.executable, "-m", "watersmeet", "run", "script.sql", "--engine", "local"],
         cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.plans import golden_catalog
-from watersmeet.cli.app import app
+from watersmeet.cli.commands import app
 from watersmeet.errors import ParseError, UnsupportedError
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Session

@@ -26,6 +26,6 @@ def test_a_copy_is_known_and_a_changed_one_too(tmp_path: Path) -> None:
     assert code_in(tmp_path / "copy") == identity.code()
     shutil.make_archive(str(tmp_path / "sent"), "zip", tmp_path / "copy")
     assert code_in(tmp_path / "sent.zip") == identity.code()
-    with (tmp_path / "copy" / "watersmeet" / "engine" / "clock.py").open("a") as file:
+    with (tmp_path / "copy" / "watersmeet" / "runtime" / "clock.py").open("a") as file:
         file.write("# changed\n")
     assert code_in(tmp_path / "copy") != identity.code()

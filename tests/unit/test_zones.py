@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import watersmeet as wm
 from watersmeet.advise.sample import take_sample
 from watersmeet.archive.description import Description
-from watersmeet.check.checker import check
-from watersmeet.cli.app import app
+from watersmeet.checking.checker import check
+from watersmeet.cli.commands import app
 from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
 from watersmeet.model.types import arrow_type
 

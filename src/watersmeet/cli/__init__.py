@@ -1,5 +1,5 @@
 """The command line."""
 
-from watersmeet.cli.app import main
+from watersmeet.cli.commands import main
 
 __all__ = ["main"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from watersmeet.check.checker import Progress, check
-from watersmeet.check.report import show
+from watersmeet.checking.checker import Progress, check
+from watersmeet.checking.report import show
 from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query

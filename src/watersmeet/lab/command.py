@@ -1,4 +1,4 @@
-"""The commands of the lab: what they do and print. Their arguments are in cli/app.py."""
+"""The commands of the lab: what they do and print. Their arguments are in cli/commands.py."""
 
 from __future__ import annotations
 

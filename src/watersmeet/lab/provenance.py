@@ -15,20 +15,12 @@ from watersmeet.lab.registry import PAPERS
 
 PACKAGE = Path(__file__).parents[1]
 # What no experiment runs through: it may change and the numbers stay good.
-APART = ("cli/app.py", "demo", "checking", "spark")
+APART = ("cli", "demo", "checking", "spark")
+# The same of lab/.
 AROUND = {
-    "cli/app.py",
-    "command.py",
-    "progress.py",
-    "cards.py",
-    "report",
-    "registry.py",
-    "runner.py",
-    "store.py",
-    "judge.py",
-    "provenance.py",
-    "sources.py",
-}  # in lab/; fmt: skip
+    "cli.py", "command.py", "progress.py", "cards.py", "report", "registry.py", "runner.py", "store.py", "judge.py",
+    "provenance.py", "sources.py",
+}  # fmt: skip
 
 
 @cache
@@ -47,7 +39,8 @@ def _sources(paper: str) -> Iterator[Path]:
         parts = path.relative_to(PACKAGE).parts
         of_another_paper = parts[:2] == ("lab", "papers") and Path(parts[2]).stem in others
         around = parts[0] == "lab" and parts[1] in AROUND
-        if parts[0] not in APART and not of_another_paper and not around:
+        room = parts[1] if parts[0] == "hosts" else parts[0]
+        if room not in APART and not of_another_paper and not around:
             yield path
 
 

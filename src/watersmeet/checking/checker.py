@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.check.compare import key_of, same_rows
-from watersmeet.check.duckdb_expressions import InexpressibleError
-from watersmeet.check.inputs import load, without
-from watersmeet.check.recompute import DuckDB, Oracle, Reference, Row, Tables, need_duckdb, rows_of
-from watersmeet.check.report import Difference, Report
+from watersmeet.checking.compare import key_of, same_rows
+from watersmeet.checking.duckdb_expressions import InexpressibleError
+from watersmeet.checking.inputs import load, without
+from watersmeet.checking.recompute import DuckDB, Oracle, Reference, Row, Tables, need_duckdb, rows_of
+from watersmeet.checking.report import Difference, Report
 from watersmeet.errors import OptionError
 from watersmeet.model.time import times_of
 from watersmeet.operators.contract import Positions

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from watersmeet.check.duckdb_expressions import InexpressibleError, Translator, quoted
+from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Bound, Boundary, Choice, Range, Rows
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk

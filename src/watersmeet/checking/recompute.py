@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.check.duckdb_expressions import MACROS, InexpressibleError, quoted
-from watersmeet.check.duckdb_sql import Script, raw_name, refuse_rough_values
+from watersmeet.checking.duckdb_expressions import MACROS, InexpressibleError, quoted
+from watersmeet.checking.duckdb_sql import Script, raw_name, refuse_rough_values
 from watersmeet.errors import SetupError
 from watersmeet.io.rows import python_rows
 from watersmeet.model.catalog import Stream, Table

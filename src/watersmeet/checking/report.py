@@ -8,7 +8,7 @@ from io import StringIO
 from textwrap import fill
 from typing import Any, TextIO
 
-from watersmeet.check.compare import differences, surplus
+from watersmeet.checking.compare import differences, surplus
 from watersmeet.model.time import format_instant
 
 Row = tuple[Any, ...]
