@@ -1,0 +1,14 @@
+"""What programs on Spark use beside a Session, under names that stay when the rooms behind them move.
+
+>>> from watersmeet.spark import start_spark
+>>> spark = start_spark()  # doctest: +SKIP
+"""
+
+from watersmeet.hosts.spark.checkpoint import check_checkpoint
+from watersmeet.hosts.spark.errors import friendly
+from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.packed import ParquetStream
+from watersmeet.hosts.spark.state import read_state
+from watersmeet.hosts.spark.tables import ParquetTable
+
+__all__ = ["ParquetStream", "ParquetTable", "check_checkpoint", "friendly", "read_state", "start_spark"]
