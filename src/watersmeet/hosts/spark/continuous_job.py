@@ -65,7 +65,7 @@ class ContinuousJob(SparkJob):
         """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
         if self.plan.options.pipeline != "ita":
             return self.plan
-        return replace(self.plan, options=replace(self.plan.options, pipeline="tpa"))
+        return replace(self.plan, options=self.plan.options.but(pipeline="tpa"))
 
     def columns_needed(self, one: Input) -> list[str]:
         needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]

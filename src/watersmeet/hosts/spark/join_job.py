@@ -170,7 +170,7 @@ class JoinJob(SparkJob):
         if shedding is None:
             return options
         share = shedding.memory.shared(self.partitioning.buckets, len(self.join.streams))
-        return replace(options, memory=str(share))
+        return options.but(memory=share)
 
     def keeping(self) -> list[str]:
         one = self.plan.shedding
