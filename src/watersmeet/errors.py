@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 LONGEST_LINE = 200
 
 
@@ -31,6 +33,12 @@ class SqlError(WatersmeetError):
         super().__init__(message, hint=hint)
         self.sql = sql
         self.span = span
+
+    def at(self, sql: str, span: tuple[int, int] | None) -> Self:
+        """The same error, with its place in a text unless it has one."""
+        if self.sql is None:
+            self.sql, self.span = sql, span
+        return self
 
     def __str__(self) -> str:
         parts = [self.message]

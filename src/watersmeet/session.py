@@ -242,7 +242,7 @@ class Query:
             schema, source, rows = self.host.opened(tables[relation.name], relation.name)
             session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
         plan = session.sql(self.plan.sql).plan
-        return Query(replace(plan, options=replace(plan.options, archive="none")), self.host)
+        return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
 
     def metrics(self) -> dict[str, Any]:
         """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""

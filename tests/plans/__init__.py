@@ -1,4 +1,4 @@
-"""Golden files, bound against catalog.sql: error_*.sql and explain_*.sql beside the .txt that each must give."""
+"""Golden files over catalog.sql: error_*.sql, explain_*.sql and identity_*.sql beside the .txt that each must give."""
 
 from __future__ import annotations
 

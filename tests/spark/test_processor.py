@@ -185,6 +185,16 @@ def test_another_query_is_refused_on_the_state_of_this_one():
     assert run.answer() == expected("a common key", sources, pieces)
 
 
+def test_state_of_an_older_format_is_refused_with_its_number():
+    sources, pieces = six_batches("a common key")
+    run = Simulation(QUERIES["a common key"], sources, 2)
+    run.batch({name: parts[0] for name, parts in pieces.items()})
+    guards = run.state.variables["meta"]
+    guards[next(key for key in guards if key[0] == GUARD)] = (1, 0, b"cd0384fadb90e95871fab7f770c58b13")
+    with pytest.raises(DataError, match="holds state of format 3 or before, and this version of watersmeet reads"):
+        run.batch({name: parts[1] for name, parts in pieces.items()})
+
+
 @pytest.mark.parametrize(
     ("change", "same"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,14 @@ import pytest
 import watersmeet as wm
 from tests.runners import Bag, bag_of
 from tests.unit.test_shedding_join import exactly, random_tables, selected
+from watersmeet.archive.description import Description
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
 from watersmeet.cli.commands import main
 from watersmeet.errors import DataError, OptionError, SinkError, SourceError
+from watersmeet.model.catalog import Catalog
+from watersmeet.plan.nodes import relations_below
+from watersmeet.sql import bind
 
 FORM = "2 RANGE"
 
@@ -45,7 +50,7 @@ def test_an_archive_describes_itself_and_completes_without_the_query(tmp_path):
     found, told = bag_of(query.to_arrow()), query.metrics()
     description = json.loads((tmp_path / "archive" / "watersmeet.json").read_text())
     assert description["sql"] == query.plan.sql
-    assert description["format"] == 1
+    assert description["format"] == 2
     assert description["relations"][0]["columns"] == {"id": "int64", "k": "int64", "s": "string", "ts": "timestamp[us]"}
     assert 0 < told["archived_rows"] < 300
     assert told["archived_bytes"] == sum(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
@@ -141,6 +146,32 @@ def test_an_archive_of_another_format_is_told(tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
     with pytest.raises(DataError, match="format 99"):
         wm.complete(tmp_path)
+
+
+SAMPLES = Path(__file__).parent / "archives"
+# What the query of the samples lost: rows of a, of b, and the name beside them.
+LOST = [(0, 103, "zero"), (3, 106, "zero"), (6, 109, "zero"), (7, 104, "one"), (7, 110, "one"), (9, 106, "zero")]
+
+
+def test_an_archive_of_format_1_is_completed_and_goes_on_being_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(SAMPLES / "format_1", "old")
+    assert sorted(tuple(row.values()) for row in wm.complete("old").to_pylist()) == LOST
+    written = json.loads(Path("old/watersmeet.json").read_text())
+    assert written["format"] == 1
+    plan = Description.read(Path("old")).plan()
+    assert Archive.for_writing("old", plan).description.sql == plan.sql
+    other = bind(plan.sql.replace("b.id > 100", "b.id > 101"), catalog_of(written), "Europe/Paris")
+    with pytest.raises(SinkError, match="belongs to another query"):
+        Archive.for_writing("old", other)
+
+
+def catalog_of(written: dict) -> Catalog:
+    described = Description(**written).plan()
+    catalog = Catalog()
+    for relation in relations_below(described.root):
+        catalog.add(relation)
+    return catalog
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------

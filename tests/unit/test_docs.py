@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.unit.test_cli import call
 from watersmeet.errors import SqlError
 from watersmeet.model.catalog import Catalog
 from watersmeet.plan.functions import AGGREGATES, FUNCTIONS, scalar_name
-from watersmeet.plan.options import Options
+from watersmeet.plan.options import OPTIONS
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.sql import bind, parse_script
@@ -111,7 +110,11 @@ def test_the_language_reference_names_every_function_and_option() -> None:
     text = LANGUAGE.read_text(encoding="utf-8")
     functions = [name.upper() for name in FUNCTIONS if scalar_name(name)] + [name.upper() for name in AGGREGATES]
     assert [name for name in functions if f"`{name}(" not in text] == []
-    assert [field.name for field in fields(Options) if f"`{field.name}`" not in text] == []
+    assert [name for name in OPTIONS if f"| `{name}` |" not in text] == []
+    table = text.partition("## Options\n")[2].partition("### ")[0]
+    said = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE))
+    choices = {name: one.words for name, one in OPTIONS.items() if one.only_words}
+    assert [(name, word) for name, words in choices.items() for word in words if f"`{word}`" not in said[name]] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

@@ -12,7 +12,9 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
 pytest.importorskip("pyspark")
+from watersmeet.archive.description import fingerprint_of as archive_fingerprint
 from watersmeet.hosts.spark.checkpoint import Owner
+from watersmeet.hosts.spark.fingerprint import STATE_FORMAT, refusal
 from watersmeet.hosts.spark.job import SparkJob
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
@@ -82,7 +84,7 @@ def test_another_question_makes_another_checkpoint(other: str) -> None:
 
 
 def test_checkpoints_of_plain_joins_stay_valid_from_version_to_version() -> None:
-    assert fingerprint(JOIN) == "cd0384fadb90e95871fab7f770c58b13"
+    assert fingerprint(JOIN) == "4-dde794fc3fb5dd0d65bca64f4ac7b1d2"
 
 
 def test_what_differs_from_the_owner_of_a_checkpoint_is_told() -> None:
@@ -91,6 +93,23 @@ def test_what_differs_from_the_owner_of_a_checkpoint_is_told() -> None:
     wider = replace(PLAIN, schema=SCHEMA.append(pa.field("z", pa.string())))
     assert "was made when 'a' had the columns k int64, x int64, " in Owner.of(plan(JOIN, wider), 4).differs_from(held)
     assert Owner.of(plan(COUNTS), 4).differs_from(held) == f"belongs to another query:\n{JOIN}"
+
+
+@pytest.mark.parametrize(("state", "format"), [("cd0384fadb90e95871fab7f770c58b13", "3 or before"), ("99-ab", "99")])
+def test_a_checkpoint_of_another_format_is_told_with_who_wrote_it(state: str, format: str) -> None:
+    why, hint = refusal(state)
+    assert why == f"holds state of format {format}, and this version of watersmeet reads format {STATE_FORMAT}"
+    assert "the version of watersmeet that wrote it" in hint
+    held = replace(Owner.of(plan(JOIN), 4), states=[state], version="9.8")
+    assert Owner.of(plan(JOIN), 4).differs_from(held) == f"{why}, written by watersmeet 9.8"
+    assert Owner.of(plan(JOIN), 2).differs_from(replace(held, version="")) == why
+
+
+def test_what_a_bounded_join_may_keep_belongs_to_its_checkpoint_and_not_to_its_archive() -> None:
+    bounded = [f"{JOIN} OPTIONS (memory = '{memory}', shed = '{policy}')"
+               for memory, policy in [("10 rows", "prob"), ("20 rows", "prob"), ("10 rows", "life")]]  # fmt: skip
+    assert len({fingerprint(JOIN), *map(fingerprint, bounded)}) == 4
+    assert {archive_fingerprint(plan(sql)) for sql in bounded} == {archive_fingerprint(plan(JOIN))}
 
 
 def test_every_stage_of_a_query_with_state_is_its_owner() -> None:

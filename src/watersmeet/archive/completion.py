@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pa_dataset
 
+from watersmeet.archive.description import fingerprint_of
 from watersmeet.archive.disk import reading, replace_file
 from watersmeet.archive.folder import Archive, by_bucket
 from watersmeet.archive.missing import MissingJoin, Stretch
@@ -112,7 +113,7 @@ class Completion:
 
     def __init__(self, archive: Archive, plan: Plan | None = None, *, chunk_rows: int = CHUNK_ROWS) -> None:
         own = archive.description.plan()
-        if plan is not None and type(archive.description).of(plan).fingerprint != archive.description.fingerprint:
+        if plan is not None and fingerprint_of(plan) != archive.description.fingerprint:
             raise DataError(
                 f"the archive {archive.path} belongs to another query:\n{archive.description.sql.strip()}",
                 hint="complete it with that query, or name the archive of this one",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,11 +14,12 @@ import pyarrow as pa
 from watersmeet.archive.disk import reading, replace_file
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Catalog, Stream, Table
-from watersmeet.plan.expressions import to_text
-from watersmeet.plan.nodes import Join, Plan, Project, relations_below
-from watersmeet.plan.window_words import window_text
+from watersmeet.plan.identity import identity_of, sum_of
+from watersmeet.plan.nodes import Plan, relations_below
 
-FORMAT = 1
+FORMAT = 2
+# Format 1 has a sum of other words, made anew from the query that it holds as well.
+_READ = (1, FORMAT)
 FILE = "watersmeet.json"
 
 
@@ -39,19 +39,21 @@ class Description:
     def of(cls, plan: Plan) -> Description:
         relations = {one.name: one for one in relations_below(plan.root)}
         described = [_described(one) for one in relations.values()]
-        return cls(uuid4().hex, plan.sql, _fingerprint(plan), described, timezone=plan.options.timezone)
+        return cls(uuid4().hex, plan.sql, fingerprint_of(plan), described, timezone=plan.options.timezone)
 
     @classmethod
     def read(cls, folder: Path) -> Description:
         path = folder / FILE
         with reading(folder, path):
             told = json.loads(path.read_text(encoding="utf-8"))
-        if told.get("format") != FORMAT:
+        if told.get("format") not in _READ:
             raise DataError(
-                f"{folder} is an archive of format {told.get('format')}, and this version reads format {FORMAT}",
+                f"{folder} is an archive of format {told.get('format')}, and this version reads formats "
+                f"{' and '.join(map(str, _READ))}",
                 hint="complete it with the version that wrote it",
             )
-        return cls(**told)
+        held = cls(**told)
+        return held if held.format == FORMAT else replace(held, fingerprint=fingerprint_of(held.plan()))
 
     def write(self, folder: Path) -> None:
         replace_file(folder / FILE, json.dumps({"format": self.format, **asdict(self)}, indent=2))
@@ -85,17 +87,6 @@ def _relation(told: dict[str, Any]) -> Stream | Table:
     return Table(told["name"], schema)
 
 
-def _fingerprint(plan: Plan) -> str:
-    """Of what the query asks, in words that do not depend on how it is written."""
-    assert isinstance(plan.root, Project)
-    assert isinstance(plan.root.child, Join)
-    join = plan.root.child
-    parts = [f"boundary {join.boundary}"]
-    if plan.options.has("timezone"):
-        parts.append(f"timezone {plan.options.timezone}")
-    for one in join.inputs:
-        parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
-    parts += sorted(to_text(predicate) for predicate in join.predicates)
-    parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
-    parts += [f"{name} {to_text(expression)}" for name, expression in plan.root.columns]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+def fingerprint_of(plan: Plan) -> str:
+    """Of what the query asks, whatever it may keep."""
+    return sum_of(identity_of(plan))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from textwrap import fill
 
-from watersmeet.errors import UnsupportedError
 from watersmeet.explain.data import explain_data
-from watersmeet.explain.text import WIDTH, explain
+from watersmeet.explain.text import explain
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
@@ -20,7 +18,7 @@ from watersmeet.runtime.host import Host
 
 def explained(plan: Plan, how: Explaining, host: Host) -> str:
     """A plan with what it should cost, where it runs and, analyzed, what a sample showed."""
-    layout = "" if reservation(plan) else host.layout(plan)
+    layout = host.layout(plan)
     if how.analyze:
         plan = host.sampled(plan, how.sample_rows)
     strategy, choice = strategy_of(plan), choose_pipeline(plan)
@@ -39,7 +37,7 @@ def explained(plan: Plan, how: Explaining, host: Host) -> str:
         return json.dumps({**told, **measured, **where}, indent=2, default=str)
     beside = None if memory is None else (memory, None if analysis is None else analysis.recall)
     text = explain(plan, strategy, estimate, choice.pipeline, choice.costs, beside)
-    return text + ("" if analysis is None else analysis_text(analysis, estimate)) + reservation(plan) + layout
+    return text + ("" if analysis is None else analysis_text(analysis, estimate)) + layout
 
 
 def strategy_of(plan: Plan) -> JoinStrategy | None:
@@ -64,12 +62,3 @@ def estimate_of(plan: Plan, strategy: JoinStrategy | None) -> JoinEstimate | Non
     if strategy is None or not isinstance(plan.root, Project):
         return None
     return estimate_join(strategy, plan.root.columns)
-
-
-def reservation(plan: Plan) -> str:
-    """A line for plans that can be explained but not run yet."""
-    try:
-        plan.options.require_runnable()
-    except UnsupportedError as error:
-        return fill(f"not yet: {error.message}", WIDTH, subsequent_indent="    ") + "\n"
-    return ""

@@ -21,7 +21,7 @@ from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.physical.pipeline import WORDS, Pipeline, pipeline_of
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
-from watersmeet.plan.method import HASHED, LOOPS, Method
+from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -44,26 +44,6 @@ WIDTH = 80
 TABLE_WIDTH = WIDTH - 6  # the stores stand three levels deep
 NO_BOUND = (-FOREVER_US, FOREVER_US)
 _KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
-ALGORITHMS = {
-    "nested_loop": "nested loops over whole windows",
-    "hash": "loops over one bucket of each window",
-    "hybrid": "loops over a bucket where there is a key, else over the whole window",
-    "naive": "nested loops in one order, new rows in their place",
-    "w_join": "one window after the other, the period shrinking with each row",
-    "nlw": "a chain of two-way nested loops that keep what they have joined",
-    "hw": "a chain of two-way hash joins that keep what they have joined",
-    "merge": "streams merged by time: sweep to rows that can meet, then join those",
-    "ripple": "nested loops over all that is held, cleaned now and then",
-    "xjoin": "a chain of hash joins, cleaned now and then",
-}
-FORGETS = {
-    "w_join": "when all other streams have gone past them",
-    "nlw": "when they are met in a scan",
-    "hw": "when they are met in a bucket; buckets that are never probed are swept",
-    "merge": "when the sweep has gone past them",
-    "ripple": "every 10,000 arrivals",
-    "xjoin": "every 10,000 arrivals",
-}
 CLEANED = {
     "probe": "from the bucket that is probed",
     "probe_insert": "from the bucket that is probed or inserted into",
@@ -238,7 +218,7 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
         if predicates:
             yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
     yield from _waiting(join, method)
-    if not method.is_classic or method.algorithm in LOOPS:
+    if not method.is_classic or method.kind.loops:
         yield Line("new rows of" if method.is_lazy else "a new row of")
         for route in strategy.routes:
             yield from _below(_route(route, method))
@@ -250,7 +230,7 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
 
 def _method(method: Method) -> Iterator[Line]:
     """The algorithm, when it joins, and when rows that have expired leave."""
-    yield _entry("algorithm", filter(None, [method.algorithm, ALGORITHMS.get(method.algorithm)]))
+    yield _entry("algorithm", [method.algorithm, method.kind.words])
     if method.refresh_us is not None:
         refresh = f"new rows together, every {format_interval(method.refresh_us)} of event time"
     else:
@@ -258,7 +238,7 @@ def _method(method: Method) -> Iterator[Line]:
     yield from _below([_entry("joins", [refresh]), _entry("expired rows leave", [_expiry(method)])])
     if method.chain is not None:
         yield from _below([_entry("chain", [" -> ".join(method.chain)])])
-    if method.algorithm == "merge":
+    if method.kind.merges:
         yield from _below([_entry("windows", [method.windows])])
 
 
@@ -267,8 +247,8 @@ def _expiry(method: Method) -> str:
         return f"in a pass over all windows every {format_interval(method.expire_us)}"
     if method.is_lazy:
         return "in a pass over all windows whenever rows are joined"
-    if method.algorithm in FORGETS:
-        return FORGETS[method.algorithm]
+    if method.kind.forgets is not None:
+        return method.kind.forgets
     alike = groupby(sorted(method.invalidate.items(), key=lambda said: INVALIDATIONS.index(said[1])), lambda s: s[1])
     said = {how: [alias for alias, _ in group] for how, group in alike}
     if len(said) == 1:
@@ -340,7 +320,7 @@ def _indexes(strategy: JoinStrategy, one: Input) -> str:
 
 def _buffers(strategy: JoinStrategy, one: Input) -> str:
     """What an algorithm of the papers scans: a list of the rows, or buckets by key."""
-    if strategy.method.algorithm in FORGETS:
+    if strategy.method.kind.forgets is not None:
         return "-"
     count = strategy.method.buckets.get(one.alias)
     found: dict[str, None] = {}
@@ -357,7 +337,7 @@ def _buffers(strategy: JoinStrategy, one: Input) -> str:
 def _access(step: Step, method: Method) -> str:
     if not method.is_classic:
         return step.access
-    return "bucket" if method.algorithm in HASHED and step.equalities else "scan"
+    return "bucket" if method.kind.hashes and step.equalities else "scan"
 
 
 def _route(route: Route, method: Method) -> Iterator[Line]:

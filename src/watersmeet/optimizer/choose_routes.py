@@ -14,7 +14,6 @@ from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, best_lazy_orders, best_local_orders, cheapest, permitted
 from watersmeet.optimizer.ranked_order import ranked_order
 from watersmeet.physical.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
-from watersmeet.plan.method import LOOPS
 
 ABOVE = ("gt", "ge")
 BELOW = ("lt", "le")
@@ -52,7 +51,7 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
     strategy = description.strategy
     origins = [one.alias for one in strategy.join.streams]
     method = strategy.method
-    if method.algorithm in LOOPS and len(description.aliases) <= MOST_STREAMS:
+    if method.kind.loops and len(description.aliases) <= MOST_STREAMS:
         graph = description.with_buckets(method.buckets)
         found = best_local_orders(graph, origins=origins)
         if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):

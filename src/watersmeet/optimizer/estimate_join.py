@@ -18,7 +18,7 @@ from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, che
 from watersmeet.physical.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression
-from watersmeet.plan.method import DEFAULT_BUCKETS, LOOPS
+from watersmeet.plan.method import DEFAULT_BUCKETS
 
 # The papers' loops, as measured: to begin one, and for each row it compares; by H02's merge join, row by row.
 LOOP_NS = 120.0
@@ -44,7 +44,7 @@ def estimate_join(strategy: JoinStrategy, columns: Columns = ()) -> JoinEstimate
     if not strategy.method.is_classic:
         routes = _walked(description, {route.origin: route.visits for route in strategy.routes})
         return JoinEstimate(inputs, routes, _alternatives(description, routes), distinct)
-    if strategy.method.algorithm in LOOPS:
+    if strategy.method.kind.loops:
         return JoinEstimate(inputs, _looped(description), (), distinct)
     return None
 

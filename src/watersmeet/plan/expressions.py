@@ -85,10 +85,10 @@ def uses_event_time(expression: Expression) -> bool:
     return any(isinstance(e, EventTime) for e in walk(expression))
 
 
-def conjuncts(expression: Expression) -> list[Expression]:
-    """The parts that AND joins together."""
-    if isinstance(expression, Call) and expression.function == "and":
-        return [part for arg in expression.args for part in conjuncts(arg)]
+def conjuncts(expression: Expression, word: str = "and") -> list[Expression]:
+    """The parts that AND, or another word, joins together."""
+    if isinstance(expression, Call) and expression.function == word:
+        return [part for arg in expression.args for part in conjuncts(arg, word)]
     return [expression]
 
 

@@ -1,53 +1,224 @@
-"""What a plan asks, as text: equal for two plans that must give the same answer from the same state."""
+"""What a plan asks, as text: equal for two plans that must give the same answer from the same state.
+
+The text is what checkpoints and archives are known by, so it must outlive the code that wrote it. Every kind of node
+and expression has a word of its own here, whatever its class is called, and nothing is printed by `repr`. What cannot
+change the answer is left out: hints, statistics, sources, lateness, options other than boundary and timezone, and the
+order of conditions. A host adds lines of its own for what its state depends on besides, such as buckets.
+
+Golden files pin the text (`tests/plans/identity_*`). Whoever must change it raises FORMAT, and with it all sums.
+"""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, fields, is_dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Bound
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Matrix, Range, Rows, Unbounded, Until, Window
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, conjuncts
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    SortKey,
+    TopK,
+    View,
+)
 
-# Names that are written in any case; output columns, which belong to no stream, are not among them.
-_ANY_CASE = frozenset({"alias", "stream", "earlier", "later"})
+FORMAT = 1
+DIGITS = 32
+# Comparisons that say the same with their sides exchanged; the first of a pair is the one that is written.
+_MIRRORED = {"gt": "lt", "ge": "le"}
+_EITHER_WAY = ("eq", "ne")
 
 
-def meaning_of(value: Any) -> str:
-    """The text of a plan, a node or an expression.
+def identity_of(plan: Plan) -> str:
+    """What a plan means, one line a thing, indented below what it belongs to."""
+    lines = [f"identity {FORMAT}", f"timezone {plan.options.timezone}", *_node(plan.root)]
+    return "\n".join(lines) + "\n"
 
-    Of a relation only its name and columns count: not what is known of its rows, where they come from, nor how late
-    they may be. Fields that have their default say nothing, so that a field more does not change what was said before.
 
-    >>> from watersmeet.model.windows import Range, Rows
-    >>> meaning_of(Rows(5)), meaning_of((Range(1_000_000), None))
-    ('Rows(count=5)', '(Range(size_us=1000000), None)')
+def sum_of(*texts: str) -> str:
+    """The short name of some texts: equal if and only if all of them are.
+
+    >>> sum_of("a", "b") == sum_of("a", "b"), sum_of("a", "b") == sum_of("a\\nb")
+    (True, False)
     """
-    match value:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:DIGITS]
+
+
+# -- nodes --------------------------------------------------------------------------------------------------------
+
+
+def _node(node: Node) -> Iterator[str]:
+    match node:
+        case Project(child=child, columns=columns):
+            yield "select"
+            yield from _below(f"{_name(name)} = {expression_text(e)}" for name, e in columns)
+            yield from _below(_node(child))
+        case Join():
+            yield from _join(node)
+        case GroupBy(child=child, keys=keys, having=having):
+            yield " ".join(["group by", ", ".join(map(expression_text, keys))]).rstrip()
+            yield from _below(f"having {text}" for text in _conditions([] if having is None else [having]))
+            yield from _below(_node(child))
+        case Distinct(child=child):
+            yield "distinct"
+            yield from _below(_node(child))
+        case SetOperation(kind=kind, all=keeps_copies, left=left, right=right):
+            yield f"{kind} all" if keeps_copies else kind
+            yield from _below(_node(left))
+            yield from _below(_node(right))
+        case TopK(child=child, keys=keys, limit=limit):
+            yield f"first {limit} by {', '.join(map(_sort_key, keys))}"
+            yield from _below(_node(child))
+        case Changes(kind=kind, child=child, every_us=every_us):
+            yield kind if every_us is None else f"{kind} every {every_us}"
+            yield from _below(_node(child))
+
+
+def _join(join: Join) -> Iterator[str]:
+    """The windows between streams stand in their closed form, in which all ways to write them are the same."""
+    yield f"join, windows {join.boundary}"
+    for one in join.inputs:
+        yield from _below(_input(one))
+    yield from _below(f"where {text}" for text in _conditions(join.predicates))
+    closed = join.windows
+    streams = [_any_case(name) for name in closed.streams]
+    for alternative in sorted(_bounds(streams, matrix) for matrix in closed.alternatives):
+        if alternative:
+            yield from _below(["within"])
+            yield from _below(_below(alternative))
+
+
+def _bounds(streams: list[str], matrix: Matrix) -> list[str]:
+    return [
+        f"{later} - {earlier} <= {matrix[u][v]}"
+        for u, earlier in enumerate(streams)
+        for v, later in enumerate(streams)
+        if u != v and matrix[u][v] < FOREVER_US
+    ]
+
+
+def _input(one: Input) -> Iterator[str]:
+    """Of a relation its name and columns count: not what is known of its rows, nor where they come from."""
+    head = f"from {_any_case(one.alias)}{_window(one.window)}:"
+    match one.relation:
         case Stream(name=name, schema=schema, time=time):
-            return f"Stream({name.lower()} {meaning_of(schema)} by {time})"
+            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {_name(time)}"
         case Table(name=name, schema=schema):
-            return f"Table({name.lower()} {meaning_of(schema)})"
-        case Bound(earlier=earlier, later=later, at_most_us=at_most_us):
-            return f"Bound({later.lower()} - {earlier.lower()} <= {at_most_us})"
-        case pa.Schema():
-            return "[" + ", ".join(f"{field.name} {field.type}" for field in value) + "]"
-        case pa.DataType():
-            return str(value)
-        case tuple():
-            return "(" + ", ".join(map(meaning_of, value)) + ")"
-    if not is_dataclass(value):
-        return repr(value)
-    said = [_said(field.name, getattr(value, field.name)) for field in fields(value) if _says(field, value)]
-    return f"{type(value).__name__}({', '.join(said)})"
+            yield f"{head} table {_any_case(name)} ({_columns(schema)})"
+        case Derived(plan=plan, time=time):
+            yield f"{head} stream by {_name(time)}"
+            yield from _below(_node(plan))
+        case View(plan=plan):
+            yield f"{head} view"
+            yield from _below(_node(plan))
 
 
-def _said(name: str, value: Any) -> str:
-    lowered = value.lower() if name in _ANY_CASE and isinstance(value, str) else value
-    return f"{name}={meaning_of(lowered)}"
+def _window(window: Window | None) -> str:
+    match window:
+        case None:
+            return ""
+        case Range(size_us=size_us):
+            return f" [range {size_us}]"
+        case Rows(count=count, partition_by=()):
+            return f" [rows {count}]"
+        case Rows(count=count, partition_by=keys):
+            return f" [rows {count} by {', '.join(sorted(map(_name, keys)))}]"
+        case Unbounded():
+            return " [unbounded]"
+        case Until(ends=ends):
+            return f" [until {', '.join(f'{_name(column)} + {size_us}' for column, size_us in ends)}]"
 
 
-def _says(field: Field[Any], value: Any) -> bool:
-    default = field.default_factory() if field.default_factory is not MISSING else field.default
-    return default is MISSING or getattr(value, field.name) != default
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{_name(field.name)} {field.type}" for field in schema)
+
+
+def _sort_key(key: SortKey) -> str:
+    return expression_text(key.expression) + " desc" * key.descending + " nulls first" * key.nulls_first
+
+
+# -- expressions --------------------------------------------------------------------------------------------------
+
+
+def expression_text(expression: Expression) -> str:
+    """An expression: calls as `name(arguments)`, with the type where it is not a condition."""
+    match expression:
+        case Column(stream=stream, name=name):
+            return f"{_any_case(stream) if stream else ''}.{_name(name)}"
+        case Literal(value=value, type=kind):
+            return f"{_value(value)}::{kind}"
+        case EventTime(type=kind):
+            return f"event_time()::{kind}"
+        case Call(function="and" | "or" as word):
+            return f"{word}({', '.join(_conditions([expression], word))})"
+        case Call(function=function, args=args, type=kind):
+            return _call(function, [expression_text(arg) for arg in args], kind)
+        case Aggregate(function=function, args=args, type=kind, distinct=distinct):
+            inside = ", ".join(map(expression_text, args))
+            return f"{function}({'distinct ' if distinct else ''}{inside})::{kind}"
+
+
+def _call(function: str, args: list[str], kind: pa.DataType) -> str:
+    if function in _MIRRORED:
+        function, args = _MIRRORED[function], args[::-1]
+    elif function in _EITHER_WAY:
+        args = sorted(args)
+    elif function == "in":
+        args = [args[0], *sorted(args[1:])]
+    text = f"{function}({', '.join(args)})"
+    return text if pa.types.is_boolean(kind) else f"{text}::{kind}"
+
+
+def _conditions(parts: Iterable[Expression], word: str = "and") -> list[str]:
+    """Conditions that AND, or OR, joins together: each once, in an order that does not depend on how they stand."""
+    return sorted({expression_text(one) for part in parts for one in conjuncts(part, word)})
+
+
+def _value(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool() | int() | float() | Decimal():
+            return str(value).lower()
+        case str():
+            return json.dumps(value)
+        case bytes():
+            return f"0x{value.hex()}"
+        case datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC).isoformat()
+        case date():
+            return value.isoformat()
+    return json.dumps(str(value))
+
+
+# -- words --------------------------------------------------------------------------------------------------------
+
+
+def _below(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _any_case(name: str) -> str:
+    """Of what is found in any case: aliases and the names of streams and tables. Output columns are not among them."""
+    return _name(name.lower())
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)

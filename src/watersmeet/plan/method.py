@@ -6,20 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from watersmeet.errors import OptionError
-from watersmeet.model.time import format_interval, parse_interval
-from watersmeet.plan.options import Options, bucket_budget, parse_buckets, parse_invalidation, parse_orders
+from watersmeet.model.time import format_interval
+from watersmeet.plan.algorithms import ALGORITHMS, JoinAlgorithm, names_of
+from watersmeet.plan.options import Options, names_for
 
 T = TypeVar("T")
 
-JOIN_OPTIONS = ("join", "buckets", "invalidate", "refresh", "expire", "order", "windows")
 DEFAULT_BUCKETS = 128
-# K05 finds this one best: hardly dearer than the minimum, and few expired rows are held.
-DEFAULT_INVALIDATION = "probe_insert"
-HASHED = ("hash", "hybrid")
-LOOPS = ("nested_loop", "naive", *HASHED)
-PIPELINES = ("nlw", "hw", "xjoin")  # chains of two-way joins, in one order
-TABLES = ("hw", "xjoin")  # those of them with hash tables
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,13 @@ class Method:
     expires_at_best: bool = False  # the optimizer finds the interval between passes
 
     @property
+    def kind(self) -> JoinAlgorithm:
+        """What the algorithm is, and what it can be told."""
+        return ALGORITHMS[self.algorithm]
+
+    @property
     def is_classic(self) -> bool:
-        return self.algorithm != "auto"
+        return self.kind.is_published
 
     @property
     def is_lazy(self) -> bool:
@@ -60,31 +58,28 @@ class Method:
     def of(cls, options: Options, streams: Sequence[str], tables: Sequence[str] = ()) -> Method:
         """The method for a join of these inputs, in FROM order; raises OptionError naming the option at fault."""
         inputs = [*streams, *tables]
-        given = [name for name in JOIN_OPTIONS if options.has(name)]
+        given = [name for name in names_for("joining") if options.has(name)]
         if not given:
             return cls()
         if len(inputs) < 2:
-            raise _wrong(
-                options,
+            raise options.wrong(
                 given[0],
                 f"says how to join, but the query reads only {inputs[0]}, so there is nothing to join",
                 f"leave {given[0]} out",
             )
         algorithm = _algorithm(options, given)
-        refresh_us = None if options.refresh == "eager" else parse_interval(options.refresh)
-        orders = _orders(options, streams, tables, stays=algorithm in ("naive", *PIPELINES))
-        chained = algorithm in PIPELINES
+        orders = _orders(options, streams, tables, stays=algorithm.keeps_places)
         method = cls(
-            algorithm,
+            algorithm.name,
             _buckets(options, inputs, algorithm),
             _invalidation(options, streams, algorithm),
-            refresh_us,
-            expire_us=None if options.expire in ("eager", "auto") else parse_interval(options.expire),
-            expires_at_best=options.expire == "auto",
-            bucket_budget=_budget(options, inputs, algorithm),
-            orders={} if chained else orders,
+            options.refresh_us,
+            expire_us=None if options.expire_us == "auto" else options.expire_us,
+            expires_at_best=options.expire_us == "auto",
+            bucket_budget=_budget(options, inputs),
+            orders={} if algorithm.chains else orders,
             windows=options.windows,
-            chain=_chain(options, orders) if chained else None,
+            chain=_chain(options, orders) if algorithm.chains else None,
         )
         method._check(options)
         return method
@@ -92,87 +87,83 @@ class Method:
     @classmethod
     def of_no_join(cls, options: Options) -> Method:
         """For an answer that is no plain join: no option may say how to join."""
-        for name in filter(options.has, JOIN_OPTIONS):
-            raise _wrong(options, name, "is for plain joins, and this query asks for more", f"leave {name} out")
+        for name in filter(options.has, names_for("joining")):
+            raise options.wrong(name, "is for plain joins, and this query asks for more", f"leave {name} out")
         return cls()
 
     def _check(self, options: Options) -> None:
         """Refuse what contradicts itself."""
-        if options.has("windows") and self.algorithm != "merge":
-            raise _wrong(
-                options, "windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'"
-            )
-        if options.has("order") and self.is_classic and self.algorithm not in (*LOOPS, *PIPELINES):
-            raise _wrong(options, "order", f"does not go with join = {self.algorithm!r}", "leave order out")
-        if self.algorithm in TABLES and self.bucket_budget is not None:
-            raise _wrong(options, "buckets", f"goes with {' and '.join(HASHED)}", "write one number for each table")
-        if self.algorithm in TABLES and len(set(self.buckets.values())) > 1:
-            raise _wrong(
-                options,
+        kind = self.kind
+        if options.has("windows") and not kind.merges:
+            raise options.wrong("windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'")
+        if options.has("order") and kind.is_published and not (kind.loops or kind.chains):
+            raise options.wrong("order", f"does not go with join = {self.algorithm!r}", "leave order out")
+        if kind.tables and self.bucket_budget is not None:
+            hashing = " and ".join(names_of(lambda one: one.hashes))
+            raise options.wrong("buckets", f"goes with {hashing}", "write one number for each table")
+        if kind.tables and len(set(self.buckets.values())) > 1:
+            raise options.wrong(
                 "buckets",
                 f"differs by stream, but join = {self.algorithm!r} has one number",
                 "write one number",
             )
         for name in filter(options.has, ("invalidate", "refresh", "expire")):
-            if self.is_classic and self.algorithm not in LOOPS:
-                raise _wrong(
-                    options, name, f"does not go with join = {self.algorithm!r}", f"it goes with {', '.join(LOOPS)}"
-                )
+            if kind.is_published and not kind.loops:
+                loops = ", ".join(names_of(lambda one: one.loops))
+                raise options.wrong(name, f"does not go with join = {self.algorithm!r}", f"it goes with {loops}")
         if options.has("invalidate") and (self.is_lazy or options.has("expire")):
             other = "refresh" if self.refresh_us is not None else "expire"
-            raise _wrong(
-                options,
+            raise options.wrong(
                 "invalidate",
-                f"removes expired rows at every arrival, but {other} = {getattr(options, other)!r} removes them in "
+                f"removes expired rows at every arrival, but {other} = {options.text(other)!r} removes them in "
                 "passes from time to time",
                 "keep one of the two",
             )
         if self.refresh_us is not None and self.expire_us is not None and self.expire_us < self.refresh_us:
-            raise _wrong(
-                options,
+            raise options.wrong(
                 "expire",
-                f"is shorter than refresh = {options.refresh!r}: rows would be forgotten before they are joined",
+                f"is shorter than refresh = {options.text('refresh')!r}: rows would be forgotten before they are "
+                "joined",
                 f"write expire = '{format_interval(self.refresh_us)}' or longer, or leave it out",
             )
         late = [origin for origin, order in self.orders.items() if order[0] != origin]
-        if late and not self.is_lazy and self.algorithm != "naive":
-            raise _wrong(
-                options,
+        if late and not self.is_lazy and not kind.keeps_places:
+            raise options.wrong(
                 "order",
                 f"puts new rows of {late[0]} behind {self.orders[late[0]][0]}; joined one at a time they come first",
                 f"begin with {late[0]}, or join many at a time with refresh = '5 seconds'",
             )
 
 
-def _algorithm(options: Options, given: Sequence[str]) -> str:
+def _algorithm(options: Options, given: Sequence[str]) -> JoinAlgorithm:
     """The engine's own join takes an order; the other options belong to the papers' loops."""
     if options.join == "auto" and options.has("windows"):
-        return "merge"
+        return ALGORITHMS["merge"]
     if options.join == "auto" and any(name != "order" for name in given):
-        return "hybrid"
-    return options.join
+        return ALGORITHMS["hybrid"]
+    return ALGORITHMS[options.join]
 
 
-def _buckets(options: Options, inputs: Sequence[str], algorithm: str) -> dict[str, int]:
-    if not options.has("buckets"):
-        return dict.fromkeys(inputs, DEFAULT_BUCKETS) if algorithm in (*HASHED, *TABLES) else {}
-    if algorithm not in (*HASHED, *TABLES):
-        raise _wrong(options, "buckets", f"is for hash joins; join = {algorithm!r} has no buckets", "use join = 'hash'")
-    return _for_each(options, "buckets", parse_buckets(options.buckets), inputs, DEFAULT_BUCKETS)
+def _buckets(options: Options, inputs: Sequence[str], algorithm: JoinAlgorithm) -> dict[str, int]:
+    if options.buckets is None:
+        return dict.fromkeys(inputs, DEFAULT_BUCKETS) if algorithm.has_buckets else {}
+    if not algorithm.has_buckets:
+        why = f"is for hash joins; join = {algorithm.name!r} has no buckets"
+        raise options.wrong("buckets", why, "use join = 'hash'")
+    return _for_each(options, "buckets", options.buckets.each, inputs, DEFAULT_BUCKETS)
 
 
-def _budget(options: Options, inputs: Sequence[str], algorithm: str) -> int | None:
-    budget = bucket_budget(options.buckets) if options.has("buckets") else None
+def _budget(options: Options, inputs: Sequence[str]) -> int | None:
+    budget = None if options.buckets is None else options.buckets.total
     if budget is not None and budget < len(inputs):
-        raise _wrong(options, "buckets", f"is less than one for each of {len(inputs)} inputs", "give more")
+        raise options.wrong("buckets", f"is less than one for each of {len(inputs)} inputs", "give more")
     return budget
 
 
-def _invalidation(options: Options, streams: Sequence[str], algorithm: str) -> dict[str, str]:
-    usual = "all" if algorithm == "naive" else DEFAULT_INVALIDATION
-    if not options.has("invalidate"):
-        return dict.fromkeys(streams, usual)
-    return _for_each(options, "invalidate", parse_invalidation(options.invalidate), streams, usual)
+def _invalidation(options: Options, streams: Sequence[str], algorithm: JoinAlgorithm) -> dict[str, str]:
+    if options.invalidate is None:
+        return dict.fromkeys(streams, algorithm.invalidation)
+    return _for_each(options, "invalidate", options.invalidate, streams, algorithm.invalidation)
 
 
 def _for_each(options: Options, name: str, said: Mapping[str, T], inputs: Sequence[str], usual: T) -> dict[str, T]:
@@ -186,11 +177,10 @@ def _orders(
 ) -> dict[str, tuple[str, ...]]:
     """For each stream the whole order of its route. In a global order the new row moves to the front, unless it
     `stays` in its place as in the naive join."""
-    if not options.has("order"):
+    if options.order is None:
         return dict.fromkeys(streams, (*streams, *tables)) if stays else {}
-    said = parse_orders(options.order)
     found: dict[str, tuple[str, ...]] = {}
-    for origin, names in said.items():
+    for origin, names in options.order.items():
         whole = _whole_order(options, names, streams, tables)
         if origin:
             found[_input_named(options, "order", origin, streams)] = whole
@@ -200,7 +190,7 @@ def _orders(
             found[stream] = whole if stays else (stream, *rest)
     missing = [stream for stream in streams if stream not in found]
     if missing:
-        raise _wrong(options, "order", f"gives no order for {missing[0]}", f"add '; {missing[0]}: …', one per stream")
+        raise options.wrong("order", f"gives no order for {missing[0]}", f"add '; {missing[0]}: …', one per stream")
     return found
 
 
@@ -208,7 +198,7 @@ def _chain(options: Options, orders: Mapping[str, tuple[str, ...]]) -> tuple[str
     first, *others = set(orders.values())
     if others:
         why = f"differs by stream, but join = {options.join!r} has one order"
-        raise _wrong(options, "order", why, "write one, such as order = 'b, a, c'")
+        raise options.wrong("order", why, "write one, such as order = 'b, a, c'")
     return first
 
 
@@ -220,10 +210,10 @@ def _whole_order(
     order = [_input_named(options, "order", name, inputs) for name in names]
     twice = [alias for alias in order if order.count(alias) > 1]
     if twice:
-        raise _wrong(options, "order", f"names {twice[0]} twice", "name every input once")
+        raise options.wrong("order", f"names {twice[0]} twice", "name every input once")
     missing = [alias for alias in streams if alias not in order]
     if missing:
-        raise _wrong(options, "order", f"does not name {', '.join(missing)}", "name every input once")
+        raise options.wrong("order", f"does not name {', '.join(missing)}", "name every input once")
     return (*order, *(alias for alias in tables if alias not in order))
 
 
@@ -231,8 +221,4 @@ def _input_named(options: Options, option: str, name: str, inputs: Sequence[str]
     for alias in inputs:
         if alias.lower() == name.lower():
             return alias
-    raise _wrong(options, option, f"names {name}, which is none of its inputs", f"they are {', '.join(inputs)}")
-
-
-def _wrong(options: Options, name: str, why: str, hint: str) -> OptionError:
-    return OptionError(f"option {name} = {getattr(options, name)!r} {why}", hint=hint, option=name)
+    raise options.wrong(option, f"names {name}, which is none of its inputs", f"they are {', '.join(inputs)}")

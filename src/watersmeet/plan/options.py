@@ -1,118 +1,85 @@
-"""OPTIONS (name = value, …): the settings of one query, checked when made."""
+"""OPTIONS (name = value, …): the settings of one query. Read once, where they are written, into values.
+
+`OPTIONS` is the one table of them: what each is called, how its text is read, what may be written, and what it is for.
+A new option is an entry there, a field of Options, and a row of the table in docs/language.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from typing import Any, Literal
 
-from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.errors import OptionError
 from watersmeet.model.time import format_interval, parse_interval
 from watersmeet.model.windows import Boundary
 from watersmeet.model.zones import check_zone
+from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "boundary": ("closed", "half_open"),
-    "join": (
-        "auto", "nested_loop", "hash", "hybrid", "merge", "w_join", "nlw", "hw", "ripple", "xjoin", "naive",
-    ),
-    "windows": ("closure", "gca", "lca"),
-    "pipeline": ("auto", "ita", "tpa", "nta"),
-    "shed": ("auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
-    "allocation": ("fixed", "variable"),
-    "recall": ("exact", "panes", "none"),
-    "queue": ("integrated", "modular"),
-}  # fmt: skip
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
-_INTERVALS = {"refresh": "eager", "expire": "eager", "max_lag": "unlimited"}
-_CHOSEN_BY_COST = {("expire", "auto")}
-# What the engine can run today; any other value of these parses and binds, and says so when it is to run.
-_RUNNABLE: dict[str, tuple[str, ...]] = {}
+
+Purpose = Literal["meaning", "joining", "expiry", "forgetting"]
+Parser = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
-class Options:
-    """Every setting of a query with its default. No option ever changes the answer, except what sheds rows
-    (a sub-bag of it), and `boundary` and `timezone`, which are part of what windows and times mean."""
+class Buckets:
+    """So many for each input, by alias, or in all, to be shared out by cost. What is said for all stands under ''."""
 
-    boundary: Boundary = "closed"
-    join: str = "auto"
-    buckets: str = "auto"
-    invalidate: str = "auto"
-    refresh: str = "eager"
-    expire: str = "eager"
-    order: str = "auto"
-    windows: str = "closure"
-    pipeline: str = "auto"
-    memory: str = "unlimited"
-    shed: str = "auto"
-    allocation: str = "fixed"
-    shed_seed: str = "1"
-    recall: str = "exact"
-    max_lag: str = "unlimited"
-    queue: str = "integrated"
-    archive: str = "none"
-    timezone: str = "UTC"
-
-    def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise OptionError(f"option {name} = {value!r} is unknown; it may be {_listing(allowed)}")
-        for name, word in _INTERVALS.items():
-            value = getattr(self, name)
-            if value != word and (name, value) not in _CHOSEN_BY_COST:
-                _check_interval(name, value, word)
-        for name, parse in _PARSED.items():
-            if self.has(name):
-                parse(getattr(self, name))
-
-    def has(self, name: str) -> bool:
-        """Whether an option differs from its default."""
-        return bool(getattr(self, name) != _DEFAULTS[name])
-
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> Options:
-        """Options from what was written, names in any case."""
-        known = [f.name for f in fields(cls)]
-        settings: dict[str, str] = {}
-        for written, value in given.items():
-            name = written.lower()
-            if name not in known:
-                near = get_close_matches(name, known, n=1)
-                meant = f"did you mean {near[0]}?" if near else f"the options are {', '.join(known)}"
-                raise OptionError(f"there is no option {written!r}", hint=meant)
-            settings[name] = value.lower() if name in _CHOICES else value
-        return cls(**settings)  # type: ignore[arg-type]
-
-    def changed(self) -> dict[str, str]:
-        """The options that differ from their defaults."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if self.has(f.name)}
-
-    def require_runnable(self) -> None:
-        """Refuse settings whose operators are not there yet, rather than quietly run something else."""
-        for name, values in _RUNNABLE.items():
-            value = getattr(self, name)
-            if value not in values:
-                raise UnsupportedError(
-                    f"option {name} = {value!r} is understood but cannot run yet",
-                    hint=f"leave it out, or write {name} = {values[0]!r}",
-                )
+    each: Mapping[str, int] = field(default_factory=dict)
+    total: int | None = None
 
 
-def bucket_budget(text: str) -> int | None:
-    """`total 36`: so many buckets for all inputs together, to be shared out by cost; None if it says no total."""
+# ---- how texts are read -------------------------------------------------------------------------------------------
+
+
+def _one_of(name: str, words: tuple[str, ...]) -> Parser:
+    def parse(text: str) -> str:
+        word = text.lower()
+        if word not in words:
+            raise OptionError(f"option {name} = {word!r} is unknown; it may be {_listing(words)}", option=name)
+        return word
+
+    return parse
+
+
+def _interval(name: str, usual: str, *others: str) -> Parser:
+    """Microseconds. The usual word stands for None, others for themselves."""
+
+    def parse(text: str) -> int | str | None:
+        if text == usual:
+            return None
+        if text in others:
+            return text
+        try:
+            us = parse_interval(text)
+        except ValueError as error:
+            raise OptionError(
+                f"option {name} = {text!r}: it may be {usual!r} or an interval; {error}", option=name
+            ) from None
+        if us <= 0:
+            raise OptionError(
+                f"option {name} = {format_interval(us)}: the interval must be longer than zero", option=name
+            )
+        return us
+
+    return parse
+
+
+def _unless(usual: str, parse: Parser) -> Parser:
+    """The usual word stands for None."""
+    return lambda text: None if text == usual else parse(text)
+
+
+def _buckets(text: str) -> Buckets:
+    """`100`, `a:5, b:33` by alias, or `total 36`."""
     word, _, count = text.strip().partition(" ")
-    return _bucket_count(text, count.strip()) if word.lower() == "total" else None
-
-
-def parse_buckets(text: str) -> dict[str, int]:
-    """`100` or `a:5, b:33` by alias; what is said for all stands under ''. Nothing if it says a total."""
-    if bucket_budget(text) is not None:
-        return {}
-    return {alias: _bucket_count(text, count) for alias, count in _by_alias("buckets", text).items()}
+    if word.lower() == "total":
+        return Buckets(total=_bucket_count(text, count.strip()))
+    return Buckets({alias: _bucket_count(text, count) for alias, count in _by_alias("buckets", text).items()})
 
 
 def _bucket_count(text: str, count: str) -> int:
@@ -125,7 +92,7 @@ def _bucket_count(text: str, count: str) -> int:
     return int(count)
 
 
-def parse_invalidation(text: str) -> dict[str, str]:
+def _invalidation(text: str) -> dict[str, str]:
     """`probe` or `a:probe, b:all` by alias; what is said for all stands under ''."""
     said = {alias: word.lower() for alias, word in _by_alias("invalidate", text).items()}
     for word in said.values():
@@ -138,7 +105,7 @@ def parse_invalidation(text: str) -> dict[str, str]:
     return said
 
 
-def parse_orders(text: str) -> dict[str, tuple[str, ...]]:
+def _orders(text: str) -> dict[str, tuple[str, ...]]:
     """`b,a,c` for every stream, under '', or `a: a,c,b; b: …` by the stream whose new rows go that way."""
     orders: dict[str, tuple[str, ...]] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
@@ -154,14 +121,32 @@ def parse_orders(text: str) -> dict[str, tuple[str, ...]]:
     return orders
 
 
-def parse_seed(text: str) -> int:
+def _seed(text: str) -> int:
     """A whole number that chance begins with."""
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise OptionError(f"option shed_seed = {text!r} is not a whole number from 0", option="shed_seed")
     return int(text)
 
 
-def parse_zone(text: str) -> str:
+def _folder(text: str) -> str:
+    """A folder of this machine, or one that all machines of a cluster see under the same name."""
+    path = text.removeprefix("file://")
+    if not path.strip() or "\0" in path:
+        raise OptionError(
+            f"option archive = {text!r} is not the name of a folder",
+            hint="write archive = 'archive/orders'",
+            option="archive",
+        )
+    if "://" in path:
+        raise OptionError(
+            f"option archive = {text!r} is an address, not a folder",
+            hint="write a path that is mounted: archive = '/mnt/archive'",
+            option="archive",
+        )
+    return path
+
+
+def _zone(text: str) -> str:
     """The zone in which a query reads instants."""
     try:
         return check_zone(text)
@@ -188,21 +173,128 @@ def _listing(values: tuple[str, ...]) -> str:
     return " or ".join(", ".join(map(repr, values)).rsplit(", ", 1))
 
 
-def _check_interval(name: str, value: str, word: str) -> None:
-    try:
-        us = parse_interval(value)
-    except ValueError as error:
-        raise OptionError(f"option {name} = {value!r}: it may be {word!r} or an interval; {error}") from None
-    if us <= 0:
-        raise OptionError(f"option {name} = {format_interval(us)}: the interval must be longer than zero")
+# ---- the table ----------------------------------------------------------------------------------------------------
 
 
-_PARSED: dict[str, Callable[[str], object]] = {
-    "buckets": parse_buckets,
-    "invalidate": parse_invalidation,
-    "order": parse_orders,
-    "memory": Memory.parse,
-    "shed_seed": parse_seed,
-    "timezone": parse_zone,
+@dataclass(frozen=True)
+class Option:
+    """One option: its name, the field of Options that has its value, how its text is read, and what it is for. `words`
+    are those that may be written, all of them or beside numbers and names of one's own."""
+
+    name: str
+    field: str
+    purpose: Purpose
+    parse: Parser
+    words: tuple[str, ...] = ()
+    only_words: bool = False
+
+
+def _choice(name: str, purpose: Purpose, *words: str) -> Option:
+    return Option(name, name, purpose, _one_of(name, words), words, only_words=True)
+
+
+OPTIONS: dict[str, Option] = {
+    one.name: one
+    for one in (
+        _choice("boundary", "meaning", "closed", "half_open"),
+        _choice("join", "joining", *ALGORITHMS),
+        Option("buckets", "buckets", "joining", _unless("auto", _buckets), ("auto", "total")),
+        Option("invalidate", "invalidate", "joining", _unless("auto", _invalidation), ("auto", *INVALIDATIONS)),
+        Option("refresh", "refresh_us", "joining", _interval("refresh", "eager"), ("eager",)),
+        Option("expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto")),
+        Option("order", "order", "joining", _unless("auto", _orders), ("auto",)),
+        _choice("windows", "joining", "closure", "gca", "lca"),
+        _choice("pipeline", "expiry", "auto", "ita", "tpa", "nta"),
+        Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
+        _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
+        _choice("allocation", "forgetting", "fixed", "variable"),
+        Option("shed_seed", "shed_seed", "forgetting", _seed),
+        _choice("recall", "forgetting", "exact", "panes", "none"),
+        Option("max_lag", "max_lag_us", "forgetting", _interval("max_lag", "unlimited"), ("unlimited",)),
+        _choice("queue", "forgetting", "integrated", "modular"),
+        Option("archive", "archive", "forgetting", _unless("none", _folder), ("none",)),
+        Option("timezone", "timezone", "meaning", _zone),
+    )
 }
-_DEFAULTS = {f.name: f.default for f in fields(Options)}
+
+
+def names_for(purpose: Purpose) -> tuple[str, ...]:
+    return tuple(one.name for one in OPTIONS.values() if one.purpose == purpose)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every setting of a query with its default, as values. No option ever changes the answer, except what sheds rows
+    (a sub-bag of it), and `boundary` and `timezone`, which are part of what windows and times mean.
+
+    `written` has the texts that were given, for EXPLAIN and errors; nothing is read from it again."""
+
+    boundary: Boundary = "closed"
+    join: str = "auto"
+    buckets: Buckets | None = None
+    invalidate: Mapping[str, str] | None = None
+    refresh_us: int | None = None
+    expire_us: int | Literal["auto"] | None = None
+    order: Mapping[str, tuple[str, ...]] | None = None
+    windows: str = "closure"
+    pipeline: str = "auto"
+    memory: Memory | None = None
+    shed: str = "auto"
+    allocation: str = "fixed"
+    shed_seed: int = 1
+    recall: str = "exact"
+    max_lag_us: int | None = None
+    queue: str = "integrated"
+    archive: str | None = None
+    timezone: str = "UTC"
+    written: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for one in OPTIONS.values():
+            if one.only_words:
+                one.parse(getattr(self, one.field))
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Options from what was written, names in any case; an OptionError carries the name of the option at fault."""
+        values: dict[str, Any] = {}
+        written: dict[str, str] = {}
+        for name, text in given.items():
+            option = _named(name)
+            values[option.field] = option.parse(text)
+            written[option.name] = values[option.field] if option.only_words else text
+        return cls(**values, written=written)
+
+    def has(self, name: str) -> bool:
+        """Whether an option differs from its default."""
+        one = OPTIONS[name].field
+        return bool(getattr(self, one) != _DEFAULTS[one])
+
+    def text(self, name: str) -> str:
+        """An option as it was written, or its value as text."""
+        return self.written.get(name, str(getattr(self, OPTIONS[name].field)))
+
+    def changed(self) -> dict[str, str]:
+        """The options that differ from their defaults, as they were written."""
+        return {name: self.text(name) for name in OPTIONS if self.has(name)}
+
+    def but(self, **values: Any) -> Options:
+        """The same with other values of some fields, whose texts are then no longer those written."""
+        kept = {name: text for name, text in self.written.items() if OPTIONS[name].field not in values}
+        return replace(self, **values, written=kept)
+
+    def wrong(self, name: str, why: str, hint: str) -> OptionError:
+        """What to raise for an option that does not fit the query or the other options."""
+        return OptionError(f"option {name} = {self.text(name)!r} {why}", hint=hint, option=name)
+
+
+_DEFAULTS = {one.name: one.default for one in fields(Options)}
+
+
+def _named(written: str) -> Option:
+    found = OPTIONS.get(written.lower())
+    if found is None:
+        near = get_close_matches(written.lower(), OPTIONS, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"the options are {', '.join(OPTIONS)}"
+        raise OptionError(f"there is no option {written!r}", hint=meant, option=written.lower())
+    return found

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from watersmeet.errors import OptionError
-from watersmeet.model.time import parse_interval
 from watersmeet.plan.memory import Memory
-from watersmeet.plan.options import Options
+from watersmeet.plan.options import Options, names_for
 
-SHEDDING_OPTIONS = ("memory", "shed", "allocation", "shed_seed", "recall", "max_lag", "queue", "archive")
 DEFAULT_POLICY = "prob"
 _WITHOUT_MEMORY = {
     "archive": "is for what is forgotten",
@@ -38,100 +35,74 @@ class Shedding:
     @classmethod
     def of(cls, options: Options, streams: Sequence[str]) -> Shedding | None:
         """What to shed in a join of these streams, or None; raises OptionError naming the option at fault."""
-        given = [name for name in SHEDDING_OPTIONS if options.has(name)]
-        if not options.has("memory"):
+        given = [name for name in names_for("forgetting") if options.has(name)]
+        memory = options.memory
+        if memory is None:
             for name in given:
-                if (name, getattr(options, name)) != ("shed", "none"):
+                if (name, options.shed) != ("shed", "none"):
                     does = _WITHOUT_MEMORY.get(name, "says what to forget")
-                    raise _wrong(
-                        options, name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'"
-                    )
+                    raise options.wrong(name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'")
             return None
-        memory = Memory.parse(options.memory)
         if options.shed == "none":
-            raise _wrong(
-                options, "memory", "bounds the memory, but shed = 'none' forbids to forget", "write shed = 'prob'"
+            raise options.wrong(
+                "memory", "bounds the memory, but shed = 'none' forbids to forget", "write shed = 'prob'"
             )
-        for name in ("join", "buckets", "invalidate", "refresh", "expire", "windows"):
-            if options.has(name):
-                raise _wrong(
-                    options,
+        for name in names_for("joining"):
+            if name != "order" and options.has(name):
+                raise options.wrong(
                     name,
                     "runs an algorithm as published, which keeps every row of its windows; memory bounds the engine's "
                     "own join only",
                     f"leave {name} out, or memory",
                 )
         if len(streams) < 2:
-            raise _wrong(
-                options, "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
+            raise options.wrong(
+                "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
             )
         least = len(streams)
         if (memory.rows if memory.rows is not None else memory.size or 0) < least:
-            raise _wrong(
-                options,
+            raise options.wrong(
                 "memory",
                 f"is less than one row for each of {least} streams",
                 f"write memory = '{least} rows' or more",
             )
         if options.has("queue") and not options.has("max_lag"):
-            raise _wrong(
-                options,
+            raise options.wrong(
                 "queue",
                 "says by what rows are shed when processing is behind, but there is no bound on that",
                 "add max_lag = '5 seconds'",
             )
         if options.has("max_lag") and options.has("archive"):
-            raise _wrong(
-                options,
+            raise options.wrong(
                 "archive",
                 "needs every row to be joined when it comes, but with max_lag some never are",
                 "leave archive out, or max_lag",
             )
-        archive = _archive(options) if options.has("archive") else None
         policy = DEFAULT_POLICY if options.shed == "auto" else options.shed
         if policy == "arm" and options.recall != "exact":
-            raise _wrong(
-                options,
+            raise options.wrong(
                 "recall",
                 "keeps no records of rows that are gone, by which shed = 'arm' knows incomplete rows",
                 "write recall = 'exact', or another policy",
             )
-        max_lag_us = parse_interval(options.max_lag) if options.has("max_lag") else None
         return cls(
             memory,
             policy,
             options.allocation,
-            int(options.shed_seed),
+            options.shed_seed,
             options.recall,
-            archive,
-            max_lag_us,
+            options.archive,
+            options.max_lag_us,
             options.queue,
         )
 
     @classmethod
     def of_no_join(cls, options: Options, why: str) -> None:
         """For an answer that is no plain join: a row forgotten early would make it wrong, not only smaller."""
-        for name in SHEDDING_OPTIONS:
-            if options.has(name) and getattr(options, name) != "none":
-                raise _wrong(
-                    options,
+        for name in names_for("forgetting"):
+            if options.has(name) and (name, options.shed) != ("shed", "none"):
+                raise options.wrong(
                     name,
                     f"cannot be used here: {why}",
                     "shed rows only in a plain join: SELECT … FROM … WHERE",
                 )
-
-
-def _archive(options: Options) -> str:
-    """A folder of this machine, or one that all machines of a cluster see under the same name."""
-    path = options.archive.removeprefix("file://")
-    if not path.strip() or "\0" in path:
-        raise _wrong(options, "archive", "is not the name of a folder", "write archive = 'archive/orders'")
-    if "://" in path:
-        raise _wrong(
-            options, "archive", "is an address, not a folder", "write a path that is mounted: archive = '/mnt/archive'"
-        )
-    return path
-
-
-def _wrong(options: Options, name: str, why: str, hint: str) -> OptionError:
-    return OptionError(f"option {name} = {getattr(options, name)!r} {why}", hint=hint, option=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -16,8 +17,8 @@ from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
-from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.plan.algorithms import CLASSIC_JOIN, load
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
@@ -45,7 +46,6 @@ def is_plain_join(plan: Plan) -> bool:
 
 def runnable_join(plan: Plan) -> tuple[Join, Project]:
     """The join and the select list of a plan that is a plain join."""
-    plan.options.require_runnable()
     assert is_plain_join(plan)
     assert isinstance(plan.root, Project)
     assert isinstance(plan.root.child, Join)
@@ -59,7 +59,6 @@ def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | Non
     if is_plain_join(plan):
         join, _ = runnable_join(plan)
         return built_join(join, build(plan, refresh_at_push=refresh_at_push))
-    plan.options.require_runnable()
     builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
     return Built(continuous, builder.inputs.streams, builder.inputs.tables)
@@ -98,7 +97,7 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     if len(join.inputs) > 1:
         strategy = optimize(join, method)
         if method.is_classic:
-            return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
+            return InTimeOrder(load(CLASSIC_JOIN)(strategy, project.columns), aliases)
         joining = _window_join(strategy, project, plan.shedding)
         return InTimeOrder(joining, aliases) if counts_rows else joining
     window = join.inputs[0].window
@@ -121,7 +120,14 @@ def join_inside(operator: Operator) -> Operator:
     return operator.inner if isinstance(operator, InTimeOrder) else operator
 
 
-def table_join_of(operator: Operator) -> WindowJoin | ClassicJoin | None:
+@runtime_checkable
+class TakesTables(Protocol):
+    """A join that static tables are loaded into, before any rows are pushed."""
+
+    def load_table(self, alias: str, data: pa.RecordBatch) -> None: ...
+
+
+def table_join_of(operator: Operator) -> TakesTables | None:
     """The join inside an operator, which static tables are loaded into."""
     inner = join_inside(operator)
-    return inner if isinstance(inner, WindowJoin | ClassicJoin) else None
+    return inner if isinstance(inner, TakesTables) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from sqlglot import exp
@@ -30,7 +31,8 @@ def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
 def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
     """The plan of a query that was parsed as part of `text`; errors point into `text`."""
     where = Text(text)
-    options = _options(query.settings, where, timezone)
+    with _pointing_at(query.settings, where):
+        options = Options.of({"timezone": timezone} | {setting.name: setting.value for setting in query.settings})
     context = Context(where, catalog, options.boundary, options.timezone)
     try:
         root = _bind_whole(query, context)
@@ -38,7 +40,9 @@ def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
-    _check_method(root, options, query.settings, where)
+    with _pointing_at(query.settings, where):
+        method_of(root, options)
+        shedding_of(root, options)
     plan = Plan(root, options, text[query.span[0] : query.span[1]])
     _check_output_names(plan, query, where)
     return plan
@@ -54,23 +58,14 @@ def _check_output_names(plan: Plan, query: Query, text: Text) -> None:
             )
 
 
-def _check_method(root: Node, options: Options, settings: tuple[Setting, ...], text: Text) -> None:
-    """Whether the options that say how to join, and what to forget, fit the query."""
+@contextmanager
+def _pointing_at(settings: tuple[Setting, ...], text: Text) -> Iterator[None]:
+    """An error of an option points at where that option is written."""
     try:
-        method_of(root, options)
-        shedding_of(root, options)
+        yield
     except OptionError as error:
-        spans = [setting.span for setting in settings if setting.name.lower() == error.option]
-        raise text.error(error.message, spans[0], hint=error.hint, kind=OptionError) from None
-
-
-def _options(settings: tuple[Setting, ...], text: Text, timezone: str) -> Options:
-    for setting in settings:
-        try:
-            Options.of({setting.name: setting.value})
-        except OptionError as error:
-            raise text.error(error.message, setting.span, hint=error.hint, kind=OptionError) from None
-    return Options.of({"timezone": timezone} | {setting.name.lower(): setting.value for setting in settings})
+        span = next((setting.span for setting in settings if setting.name.lower() == error.option), None)
+        raise error.at(text.sql, span) from None
 
 
 def _bind_whole(query: Query, context: Context) -> Node:

@@ -88,7 +88,7 @@ def with_archive_path(plan: Plan) -> Plan:
     if shedding is None or shedding.archive is None:
         return plan
     path = Path(shedding.archive).expanduser().absolute()
-    return replace(plan, options=replace(plan.options, archive=str(path)))
+    return replace(plan, options=plan.options.but(archive=str(path)))
 
 
 @contextmanager

@@ -18,15 +18,16 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.archive import with_archive_path
 from watersmeet.hosts.spark.dataframe import in_stages, is_stateless
 from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
 from watersmeet.hosts.spark.state import read_guard
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
 NOTE = "watersmeet.json"
 METADATA = "metadata"  # of Spark's own, there once a query has started
-GO_BACK = "start the changed query with a new checkpoint, or go back to the query that wrote this one"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Owner:
     buckets: int
     inputs: dict[str, str]
     states: list[str]
+    version: str = ""
 
     @classmethod
     def of(cls, plan: Plan, buckets: int) -> Owner:
@@ -45,10 +47,19 @@ class Owner:
             one.name: ", ".join(f"{field.name} {field.type}" for field in one.schema)
             for one in relations_below(plan.root)
         }
-        return cls(plan.sql.strip(), buckets, inputs, list(_states(plan, buckets)))
+        return cls(plan.sql.strip(), buckets, inputs, list(_states(plan, buckets)), VERSION)
+
+    @property
+    def of_another_format(self) -> str | None:
+        """A state that this version cannot read, if there is one."""
+        return next((state for state in self.states if not is_of_this_format(state)), None)
 
     def differs_from(self, held: Owner) -> str:
         """What another owner had that this one has not, in words."""
+        stranger = held.of_another_format
+        if stranger is not None:
+            by = f", written by watersmeet {held.version}" if held.version else ""
+            return f"{refusal(stranger)[0]}{by}"
         if held.buckets != self.buckets:
             return f"was made with {held.buckets} buckets, and this run has {self.buckets}"
         for name, columns in held.inputs.items():
@@ -111,11 +122,8 @@ class Checkpoint:
         if guard is None:
             return False
         if guard not in owner.states:
-            raise SetupError(
-                f"{self.folder} belongs to another query, or to the same one with other columns, buckets, or rates "
-                "that spread its rows differently",
-                hint=GO_BACK,
-            )
+            why, hint = refusal(guard)
+            raise SetupError(f"{self.folder} {why}", hint=hint)
         return True
 
     def _read(self, name: str) -> str | None:
@@ -161,6 +169,8 @@ def _owner_in(text: str | None) -> Owner | None:
 
 
 def _way_out(held: Owner, owner: Owner) -> str:
+    if held.of_another_format is not None:
+        return OTHER_VERSION
     if held.buckets != owner.buckets:
         return f"go on with --buckets {held.buckets} or Session(spark, buckets={held.buckets}), or use a new checkpoint"
     return GO_BACK

@@ -14,7 +14,6 @@ from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.identity import meaning_of
 from watersmeet.plan.nodes import Input, Plan, windows_below
 from watersmeet.runtime.build import Built, build_query
 
@@ -66,7 +65,7 @@ class ContinuousJob(SparkJob):
         """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
         if self.plan.options.pipeline != "ita":
             return self.plan
-        return replace(self.plan, options=replace(self.plan.options, pipeline="tpa"))
+        return replace(self.plan, options=self.plan.options.but(pipeline="tpa"))
 
     def columns_needed(self, one: Input) -> list[str]:
         needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
@@ -78,14 +77,3 @@ class ContinuousJob(SparkJob):
 
     def retention_us(self, alias: str) -> int:
         return min(FOREVER_US, self._pipeline.leaves[alias].reach_us)
-
-    def grid(self) -> list[str]:
-        """By place, not by alias, which may be written in any case."""
-        columns = [code.expression for one in self.streams for code in self.keys_of(one)]
-        return [
-            f"{d.size} {[column.name for column in columns if isinstance(column, Column)]}"
-            for d in self.partitioning.dimensions
-        ]
-
-    def meaning(self) -> list[str]:
-        return [meaning_of(self.plan.root), self.plan.options.boundary]

@@ -132,7 +132,6 @@ Source = DataFrame | FileStream | Following
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
-    plan.options.require_runnable()
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     job = SparkJob.of(plan, tables, buckets)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,18 +10,18 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.hosts.spark.buckets import balanced_ids
+from watersmeet.hosts.spark.fingerprint import fingerprint_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.sharing import Sharing
-from watersmeet.physical.partitioning import Partitioning
+from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
+from watersmeet.plan.identity import expression_text
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.build import build_query, is_plain_join
-
-STATE_FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -155,18 +154,21 @@ class SparkJob(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
-        if self.plan.options.has("timezone"):
-            parts.append(f"timezone {self.plan.options.timezone}")
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        return fingerprint_of(self.plan, [f"buckets {self.partitioning.buckets}", *self.grid(), *self.keeping()])
 
     def grid(self) -> list[str]:
         """Where rows lie in the state."""
-        return [f"{d.size} {d.fragment} {sorted(map(str, d.keys.values()))}" for d in self.partitioning.dimensions]
+        return [_dimension(dimension) for dimension in self.partitioning.dimensions]
 
-    @abstractmethod
-    def meaning(self) -> list[str]:
-        """What the query asks, in words that two ways to write it share where that is easy."""
+    def keeping(self) -> list[str]:
+        """What besides time decides which rows the state holds."""
+        return []
+
+
+def _dimension(one: Dimension) -> str:
+    if one.fragment is not None:
+        return f"{one.size} fragments of {one.fragment.lower()}"
+    return f"{one.size} by {', '.join(sorted(expression_text(code.expression) for code in one.keys.values()))}"
 
 
 def without_sources(plan: Plan) -> Plan:

@@ -20,10 +20,9 @@ from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Column, EventTime, columns_of, to_text
+from watersmeet.plan.expressions import Column, EventTime, columns_of
 from watersmeet.plan.nodes import Input, Join, Plan, Project
 from watersmeet.plan.options import Options
-from watersmeet.plan.window_words import window_text
 from watersmeet.runtime.build import build, runnable_join
 
 # Of an announced row: whether it belongs to this bucket.
@@ -171,18 +170,18 @@ class JoinJob(SparkJob):
         if shedding is None:
             return options
         share = shedding.memory.shared(self.partitioning.buckets, len(self.join.streams))
-        return replace(options, memory=str(share))
+        return options.but(memory=share)
 
-    def meaning(self) -> list[str]:
-        join = self.join
-        parts = [f"boundary {join.boundary}"]
-        if self.plan.shedding is not None:
-            parts.append(str(self.plan.shedding))
-        for one in join.inputs:
-            parts.append(f"{one.alias} {one.relation.name} {window_text(one.window)} {one.time} {one.schema}")
-        parts += sorted(to_text(predicate) for predicate in join.predicates)
-        parts += sorted(map(str, join.bounds)) + [str(choice) for choice in join.choices]
-        return parts + [f"{name} {to_text(expression)}" for name, expression in self.project.columns]
+    def keeping(self) -> list[str]:
+        one = self.plan.shedding
+        if one is None:
+            return []
+        return [
+            f"memory {one.memory}",
+            f"shed {one.policy}, allocation {one.allocation}, seed {one.seed}, recall {one.recall}",
+            f"max_lag {one.max_lag_us}, queue {one.queue}",
+            f"archive {one.archive}",
+        ]
 
 
 def _with_own(one: Input) -> Input:

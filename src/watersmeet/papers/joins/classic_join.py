@@ -22,9 +22,9 @@ from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.papers.joins.contract import Algorithm, Arrivals, Int64s, Lazy
 from watersmeet.papers.joins.probe import Probe
-from watersmeet.papers.joins.registry import make_algorithm
 from watersmeet.papers.joins.shelf import Shelf, shelf_codes
 from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.plan.algorithms import load
 from watersmeet.plan.expressions import Expression
 
 
@@ -58,7 +58,7 @@ class ClassicJoin:
             for alias in self.inputs
         }
         self.shelf = Shelf({alias: self._make_store(alias) for alias in self.inputs})
-        self.algorithm = make_algorithm(strategy) if algorithm is None else algorithm
+        self.algorithm = algorithm or load(strategy.method.kind.made_by)(strategy)
         self.probe = None if probe_every is None else Probe(probe_every, list(self.inputs))
         self.counters = Counters()
         # one that lets rows wait, which must be told of time

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.papers.joins.contract import Algorithm
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.description import Description, describe
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.periods import Windows
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
 from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
+from watersmeet.physical.strategy import JoinStrategy
 
 Name = Literal["w_join", "nlw", "hw", "merge", "ripple", "xjoin"]
 Class = type[WJoin] | type[PipelineJoin] | type[HashPipelineJoin] | type[MergeJoin]
@@ -25,6 +26,19 @@ CLASSES: dict[Name, Class] = {
     "ripple": RippleJoin,
     "xjoin": XJoin,
 }
+
+
+def make(strategy: JoinStrategy) -> Algorithm:
+    """A fresh algorithm for a join, by its method."""
+    method = strategy.method
+    place = {one.alias: i for i, one in enumerate(strategy.join.inputs)}
+    return make_h02(
+        cast(Name, method.algorithm),
+        describe(strategy),
+        windows=cast(Windows, method.windows),
+        order=None if method.chain is None else [place[alias] for alias in method.chain],
+        buckets=next(iter(method.buckets.values()), None),
+    )
 
 
 def make_h02(

@@ -16,7 +16,6 @@ from watersmeet.papers.joins.kernels import classic_buffers as buffers
 from watersmeet.papers.joins.kernels import classic_loops as kernel
 from watersmeet.papers.joins.shelf import shelf_codes
 from watersmeet.physical.strategy import Code, JoinStrategy, Route, Step
-from watersmeet.plan.method import HASHED
 
 INVALIDATIONS = {
     "probe": buffers.PROBE,
@@ -66,7 +65,7 @@ class LoopPlan:
     def _access(self, route: Route, d: int) -> int:
         """How the loop at a depth finds its rows."""
         step = None if d == 0 else route.steps[d - 1]
-        hashed = step is not None and bool(step.equalities) and self.method.algorithm in HASHED
+        hashed = step is not None and bool(step.equalities) and self.method.kind.hashes
         if route.visits[d] == route.origin:
             return kernel.NEW_IN_BUCKET if hashed and self.method.is_lazy else kernel.NEW_ROWS
         return kernel.BUCKET if hashed else kernel.LIST

@@ -1,0 +1,134 @@
+"""The algorithms that can run a join, by the names that the option `join` gives them: the one table of them.
+
+The engine's own join is one. The others are of the papers, here for comparison: they live in `papers/`, behind a wall.
+Nothing imports them; whoever is asked for one finds in this table where it is made, and loads it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+# K05 finds this one best: hardly dearer than the minimum, and few expired rows are held.
+DEFAULT_INVALIDATION = "probe_insert"
+_LOOPS, _H02 = "watersmeet.papers.joins.loops:Loops", "watersmeet.papers.joins.h02:make"
+
+
+@dataclass(frozen=True)
+class JoinAlgorithm:
+    """An algorithm and what it can be told. `made_by` names what makes it of a JoinStrategy, as `module:name`; None for
+    the engine's own join. `words` and `forgets` are for people: what it does, and when rows that have expired leave.
+
+    `loops`: follows routes, over windows that can be cleaned and refreshed in several ways (GO03, K05).
+    `hashes`: each input has as many buckets as it is given. `tables`: all hash tables have the same number.
+    `needs_keys`: every input must be found by an equality. `chains`: two-way joins in one order for all rows.
+    `keeps_places`: in an order, new rows stay in their place rather than to come first.
+    `merges`: sweeps over windows that may be made equal in several ways.
+    """
+
+    name: str
+    words: str = ""
+    made_by: str | None = None
+    forgets: str | None = None
+    loops: bool = False
+    hashes: bool = False
+    tables: bool = False
+    needs_keys: bool = False
+    chains: bool = False
+    keeps_places: bool = False
+    merges: bool = False
+    invalidation: str = DEFAULT_INVALIDATION
+
+    @property
+    def is_published(self) -> bool:
+        return self.made_by is not None
+
+    @property
+    def has_buckets(self) -> bool:
+        return self.hashes or self.tables
+
+
+ALGORITHMS: dict[str, JoinAlgorithm] = {
+    one.name: one
+    for one in (
+        JoinAlgorithm("auto"),
+        JoinAlgorithm("nested_loop", "nested loops over whole windows", _LOOPS, loops=True),
+        JoinAlgorithm("hash", "loops over one bucket of each window", _LOOPS, loops=True, hashes=True, needs_keys=True),
+        JoinAlgorithm(
+            "hybrid",
+            "loops over a bucket where there is a key, else over the whole window",
+            _LOOPS,
+            loops=True,
+            hashes=True,
+        ),
+        JoinAlgorithm(
+            "merge",
+            "streams merged by time: sweep to rows that can meet, then join those",
+            _H02,
+            "when the sweep has gone past them",
+            merges=True,
+        ),
+        JoinAlgorithm(
+            "w_join",
+            "one window after the other, the period shrinking with each row",
+            _H02,
+            "when all other streams have gone past them",
+        ),
+        JoinAlgorithm(
+            "nlw",
+            "a chain of two-way nested loops that keep what they have joined",
+            _H02,
+            "when they are met in a scan",
+            chains=True,
+            keeps_places=True,
+        ),
+        JoinAlgorithm(
+            "hw",
+            "a chain of two-way hash joins that keep what they have joined",
+            _H02,
+            "when they are met in a bucket; buckets that are never probed are swept",
+            tables=True,
+            chains=True,
+            keeps_places=True,
+        ),
+        JoinAlgorithm(
+            "ripple",
+            "nested loops over all that is held, cleaned now and then",
+            _H02,
+            "every 10,000 arrivals",
+        ),
+        JoinAlgorithm(
+            "xjoin",
+            "a chain of hash joins, cleaned now and then",
+            _H02,
+            "every 10,000 arrivals",
+            tables=True,
+            chains=True,
+            keeps_places=True,
+        ),
+        JoinAlgorithm(
+            "naive",
+            "nested loops in one order, new rows in their place",
+            _LOOPS,
+            loops=True,
+            keeps_places=True,
+            invalidation="all",
+        ),
+    )
+}
+# The operator that any algorithm of the papers runs in.
+CLASSIC_JOIN = "watersmeet.papers.joins.classic_join:ClassicJoin"
+
+
+def load(where: str | None) -> Any:
+    """What `module:name` names."""
+    assert where is not None, "the engine's own join is not loaded from anywhere"
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+def names_of(can: Callable[[JoinAlgorithm], bool]) -> tuple[str, ...]:
+    """Those that can do something."""
+    return tuple(filter(lambda name: can(ALGORITHMS[name]), ALGORITHMS))

@@ -1,0 +1,1 @@
+SELECT COUNT(DISTINCT a.s) AS texts, AVG(a.d) AS mean FROM a [ROWS 100]

@@ -1,0 +1,2 @@
+SELECT d.k, COUNT(*) AS n FROM (SELECT ISTREAM a.k, b.x FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS) [RANGE 1 HOUR] d
+GROUP BY d.k

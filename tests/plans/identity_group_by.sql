@@ -1,0 +1,1 @@
+SELECT a.k, COUNT(*) AS n, SUM(a.x) AS total FROM a [RANGE 3 SECONDS] GROUP BY a.k HAVING COUNT(*) > 1 AND MAX(a.x) < 9
