@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -46,11 +47,14 @@ DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25
 @dataclass(frozen=True)
 class Shape:
     """What may be drawn. `counts`: ROWS windows and FIRST, LAST, whose answer depends on the order of arrival.
-    `exact`: only aggregates that any two ways to compute them agree on to the last digit."""
+    `exact`: only aggregates that any two ways to compute them agree on to the last digit. `inputs`: how many entries
+    FROM may have; `joined_by`: what may stand between their columns."""
 
     half_open: bool = False
     counts: bool = True
     exact: bool = False
+    inputs: tuple[int, ...] = (1, 1, 2, 2)
+    joined_by: tuple[str, ...] = ("=",)
 
 
 @dataclass(frozen=True)
@@ -147,14 +151,16 @@ class Sources:
 
 @st.composite
 def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
-    """One or two entries and sometimes a table, joined on a column or not at all."""
-    number = draw(st.sampled_from([1, 1, 2, 2]))
-    found = [draw(entries(alias, depth, shape)) for alias in "ab"[:number]]
+    """A few entries and sometimes a table, joined on a column or not at all."""
+    number = draw(st.sampled_from(shape.inputs))
+    aliases = "abc"[:number]
+    found = [draw(entries(alias, depth, shape)) for alias in aliases]
     conditions: list[str] = []
-    partners = [f"{alias}.{one.partner}" for alias, one in zip("ab", found, strict=False) if one.partner]
-    if len(partners) == 2 and draw(one_in(4, False, True)):
-        conditions.append(" = ".join(partners))
-    times = [f"{alias}.{one.time}" for alias, one in zip("ab", found, strict=False) if one.time]
+    partners = [f"{alias}.{one.partner}" for alias, one in zip(aliases, found, strict=True) if one.partner]
+    for left, right in pairwise(partners):
+        if draw(one_in(4, False, True)):
+            conditions.append(f"{left} {draw(st.sampled_from(shape.joined_by))} {right}")
+    times = [f"{alias}.{one.time}" for alias, one in zip(aliases, found, strict=True) if one.time]
     if len(times) == 2 and draw(one_in(4, True, False)):
         a, b = times
         bounds = [f"{a} <= {b}", f"{b} - {a} <= INTERVAL 1 SECOND", f"ABS({a} - {b}) < 2 SECONDS", "WINDOW = 2 SECONDS"]
@@ -166,7 +172,7 @@ def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
     if partners and draw(one_in(3, True, False)):
         conditions.append(f"{partners[0]} {draw(st.sampled_from(['> 0', 'IS NOT NULL', '<> 2']))}")
     columns = tuple(
-        (f"{alias}.{name}", kind) for alias, one in zip("ab", found, strict=False) for name, kind in one.columns
+        (f"{alias}.{name}", kind) for alias, one in zip(aliases, found, strict=True) for name, kind in one.columns
     )
     if any(not one.is_view for one in found):
         columns += (("EPOCH_US(event_time()) % 5000000", "int"),)
@@ -289,9 +295,12 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
 
 
 @st.composite
-def cases(draw: st.DrawFn, counts: bool = True, exact: bool = False, words: bool = True) -> Case:
-    """A whole query with its data; `words` allows ISTREAM, DSTREAM and RSTREAM around it."""
+def cases(draw: st.DrawFn, counts: bool = True, exact: bool = False, words: bool = True, wide: bool = False) -> Case:
+    """A whole query with its data; `words` allows ISTREAM, DSTREAM and RSTREAM around it; `wide` joins are of three, or
+    by more than equality: those that have several ways to run."""
     shape = Shape(draw(one_in(4, True, False)), counts, exact)
+    if wide:
+        shape = replace(shape, inputs=(2, 3, 3, 3), joined_by=("=", "=", "<=", ">"))
     columns = columns_of(draw(KINDS))
     form = draw(st.sampled_from([None, None, None, None, group_over_except_over_join, every_aggregate]))
     depth = draw(st.sampled_from([1, 2, 3, 3, DEPTH, DEPTH]))

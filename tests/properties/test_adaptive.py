@@ -1,18 +1,27 @@
-"""A join whose routes change at random between batches answers as if they never had."""
+"""Joins whose routes change at random between batches answer as if they never had, alone and inside other queries."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.continuous_strategies import Case
+from tests.properties.continuous_strategies import cases as continuous_cases
 from tests.properties.strategies import cases
-from tests.properties.test_joins import few, refuse_contradictions
+from tests.properties.test_continuous import PIPELINES, assert_same, by_engine, reference_sent, sent
+from tests.properties.test_joins import EFFORT, few, refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
+from watersmeet.checking.recompute import rows_of
 from watersmeet.operators.join import window_join
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import Switch
+from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.method import Method
@@ -39,6 +48,21 @@ class Restless:
         return JoinStrategy(**{**vars(self.strategy), "routes": other.routes}), Switch(at_us, (), (), 1.0, 1.0)
 
 
+@contextmanager
+def restless(seed: int) -> Iterator[list[Restless]]:
+    """Every join that may change its routes does, after every batch in which rows came."""
+    made: list[Restless] = []
+
+    def make(strategy: JoinStrategy) -> Restless:
+        made.append(Restless(strategy, seed))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "Replanner", make)
+        patch.setattr(window_join, "RECONSIDER_AFTER_ROWS", 1)
+        yield made
+
+
 @few
 @given(cases(), st.sampled_from([1, 2, 5]), st.integers(0, 10**6))
 def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
@@ -46,16 +70,21 @@ def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
     plan = bound_plan(case.sql, case.sources)
     if len(plan.root.child.inputs) < 3:
         return
-    planner, after = building.Replanner, window_join.RECONSIDER_AFTER_ROWS
-    made: list[Restless] = []
-
-    def restless(strategy: JoinStrategy) -> Restless:
-        made.append(Restless(strategy, seed))
-        return made[-1]
-
-    building.Replanner, window_join.RECONSIDER_AFTER_ROWS = restless, 1
-    try:
+    with restless(seed):
         answer = answered(local_query(case.sql, case.sources), batch_rows=rows_per_batch)
-    finally:
-        building.Replanner, window_join.RECONSIDER_AFTER_ROWS = planner, after
     assert answer.bag == by_reference(case.sql, answer.in_time(case.sources))
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@settings(few, max_examples=30 * EFFORT)
+@given(case=continuous_cases(wide=True), rows_per_batch=st.sampled_from([1, 2, 5]), seed=st.integers(0, 10**6))
+def test_routes_of_joins_inside_a_changing_answer_may_change_at_any_batch(
+    pipeline: str, case: Case, rows_per_batch: int, seed: int
+) -> None:
+    plan = bound_plan(case.sql(pipeline=pipeline), case.sources)
+    with restless(seed) as planners:
+        given = by_engine(case, rows_per_batch, pipeline=pipeline)
+    flexible = [one for one in plan_query(plan).joins if isinstance(one, WindowJoinNode) and one.replans]
+    assert len(planners) == len(flexible)
+    assert given.metrics["plan_switches"] == sum(planner.switches for planner in planners)
+    assert_same(sent(plan, rows_of(given.table)), reference_sent(case, given))

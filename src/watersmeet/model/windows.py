@@ -53,6 +53,17 @@ class Until:
 Window = Range | Rows | Unbounded | Until
 
 
+def is_counted(window: Window | None) -> bool:
+    """Whether rows leave because others come, so that nobody can say beforehand when."""
+    return isinstance(window, Rows)
+
+
+def dies_in_turn(window: Window | None) -> bool:
+    """Whether rows leave in the order in which they came."""
+    apart = isinstance(window, Rows) and bool(window.partition_by)
+    return not apart and not isinstance(window, Until)
+
+
 @dataclass(frozen=True)
 class Bound:
     """`t_later - t_earlier <= at_most_us`, with the words it came from."""

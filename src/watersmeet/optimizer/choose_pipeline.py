@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Range
@@ -13,17 +12,9 @@ from watersmeet.optimizer.close_equalities import close_equalities
 from watersmeet.optimizer.cost.h04 import nta_expiry_cost, tpa_expiry_cost
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
-from watersmeet.physical.pipeline import Pipeline, pipeline_of
+from watersmeet.physical.pipeline import PipelineChoice, pipeline_of
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Join, Node, Plan, Project, SetOperation, TopK
-
-
-@dataclass(frozen=True)
-class PipelineChoice:
-    """The strategy, and where it was chosen by cost, what each would compare a second to find expired rows."""
-
-    pipeline: Pipeline
-    costs: dict[str, float] = field(default_factory=dict)
 
 
 def choose_pipeline(plan: Plan) -> PipelineChoice:

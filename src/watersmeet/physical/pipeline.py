@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 from watersmeet.plan.nodes import Plan, inputs_below
@@ -12,6 +13,14 @@ WORDS: dict[Pipeline, str] = {
     "tpa": "time probing: operators hold rows with their ends and follow the time",
     "nta": "negative tuples: windows send each row once more when it leaves",
 }
+
+
+@dataclass(frozen=True)
+class PipelineChoice:
+    """The strategy, and where it was chosen by cost, what each would compare a second to find expired rows."""
+
+    pipeline: Pipeline
+    costs: dict[str, float] = field(default_factory=dict)
 
 
 def pipeline_of(plan: Plan) -> Pipeline:

@@ -306,7 +306,10 @@ def method_of(root: Node, options: Options) -> Method:
     match root:
         case Project(child=Join(inputs=inputs)):
             tables = [one.alias for one in inputs if one.is_table]
-            return Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
+            method = Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
+            # The papers' joins read streams and tables; with a query in FROM the engine's own runs, in any order.
+            plain = all(isinstance(one.relation, Stream | Table) for one in inputs)
+            return Method.of_no_join(options) if method.is_classic and not plain else method
     return Method.of_no_join(options)
 
 

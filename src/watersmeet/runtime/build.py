@@ -1,9 +1,9 @@
-"""A plan as operators."""
+"""A physical plan as operators: for every kind of node, what it becomes. Nothing is chosen here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -11,20 +11,62 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.continuous.distinct import Distinct
+from watersmeet.operators.continuous.from_many import FromMany
+from watersmeet.operators.continuous.from_one import FromOne
+from watersmeet.operators.continuous.group_by import GroupBy
+from watersmeet.operators.continuous.negative_join import NegativeJoin
+from watersmeet.operators.continuous.net import Net
+from watersmeet.operators.continuous.network import Fifo, Network
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
+from watersmeet.operators.continuous.set_operation import SetOperation
+from watersmeet.operators.continuous.snapshots import Snapshots
+from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
+from watersmeet.operators.continuous.top_k import TopK
+from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.select import CountedSelect, Select
-from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.operators.time_order import Counting, InTimeOrder
+from watersmeet.operators.waiting import Waiting
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
-from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.nodes import (
+    AnswerNode,
+    ChangesSourceNode,
+    ClassicJoinNode,
+    ContinuousNode,
+    DistinctNode,
+    FromManyNode,
+    FromOneNode,
+    GroupByNode,
+    InTimeOrderNode,
+    JoinNode,
+    JoinSourceNode,
+    LeafNode,
+    NegativeJoinNode,
+    NetNode,
+    NetworkNode,
+    Noticing,
+    QueueNode,
+    RowsNode,
+    SelectNode,
+    SetOperationNode,
+    SnapshotsNode,
+    SourceNode,
+    StreamSourceNode,
+    TopKNode,
+    ViewSourceNode,
+    WindowJoinNode,
+    leaves_below,
+)
+from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
-from watersmeet.plan.options import Options
-from watersmeet.plan.shedding import Shedding
-from watersmeet.runtime.continuous import Builder
 
 LoadTable = Callable[[pa.RecordBatch], None]
+TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
 
 
 @dataclass
@@ -53,66 +95,144 @@ def runnable_join(plan: Plan) -> tuple[Join, Project]:
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
-    """The operator that answers a plan, and what it reads. With `refresh_at_push` a lazy join is refreshed whenever
-    rows are pushed and time advances, not at moments of event time: for a host that has moments of its own. With a
-    `quantum` the operators of a continuous query run in turns, with queues between them."""
-    if is_plain_join(plan):
-        join, _ = runnable_join(plan)
-        return built_join(join, build(plan, refresh_at_push=refresh_at_push))
-    builder = Builder(plan, _inner_join, quantum)
-    continuous = builder.build()
-    return Built(continuous, builder.inputs.streams, builder.inputs.tables)
+    """The operator that answers a plan, and what it reads; see `plan_query`."""
+    return build_plan(plan_query(plan, refresh_at_push=refresh_at_push, quantum=quantum))
+
+
+def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
+    """The operator alone."""
+    return build_query(plan, refresh_at_push=refresh_at_push).operator
+
+
+def build_plan(plan: PhysicalPlan) -> Built:
+    builder = Builder()
+    return Built(builder.operator(plan.root), plan.streams, builder.tables)
 
 
 def built_join(join: Join, operator: Operator) -> Built:
-    """An operator for a plain join, with what it reads."""
+    """An operator made elsewhere for a plain join, with what it reads."""
     streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
-    return Built(operator, streams, _tables(join, operator))
+    return Built(operator, streams, _tables(join, join_inside(operator)))
 
 
-def _inner_join(project: Project) -> tuple[Operator, list[tuple[Table, LoadTable]]]:
-    """A plain join inside another query."""
-    operator = build(Plan(project, Options()))
-    assert isinstance(project.child, Join)
-    return operator, _tables(project.child, operator)
+class Builder:
+    """Turns nodes into operators, and collects what takes tables, where rows enter, and what is run in turns."""
+
+    def __init__(self) -> None:
+        self.tables: list[tuple[Table, LoadTable]] = []
+        self._leaves: dict[str, Leaf] = {}
+        self._joins: list[Operator] = []
+        self._queues: list[Fifo] = []
+
+    def operator(self, node: RowsNode) -> Operator:
+        match node:
+            case SelectNode():
+                return Select(node.strategy.join.predicates, node.columns)
+            case WindowJoinNode():
+                return self._window_join(node)
+            case InTimeOrderNode():
+                return InTimeOrder(self._counting(node.inner), list(node.aliases))
+            case ContinuousNode():
+                root = self._node(node.child)
+                return Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._joins)
+        raise TypeError(f"{type(node).__name__} takes its rows in time order only")
+
+    def _counting(self, node: JoinNode) -> Counting:
+        match node:
+            case SelectNode(only=only):
+                assert isinstance(only.window, RowsWindow)
+                return CountedSelect(only.alias, only.window, node.strategy.join.predicates, node.columns)
+            case ClassicJoinNode():
+                classic: Counting = load(CLASSIC_JOIN)(node.strategy, node.columns)
+                self.tables += _tables(node.strategy.join, classic)
+                return classic
+            case WindowJoinNode():
+                return self._window_join(node)
+
+    def _window_join(self, node: WindowJoinNode) -> WindowJoin:
+        joining = _window_join(node)
+        self._joins.append(joining)
+        self.tables += _tables(node.strategy.join, joining)
+        return joining
+
+    def _node(self, node: AnswerNode) -> Node:
+        match node:
+            case FromOneNode(read=read, predicates=predicates, columns=columns, negative=negative):
+                trigger = TRIGGERS[node.noticing]()
+                return FromOne(self._source(node.source), read, predicates, columns, trigger, negative=negative)
+            case NegativeJoinNode():
+                return NegativeJoin(*self._joined(node), ranged=node.ranged, held=dict(node.held))
+            case FromManyNode():
+                return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
+            case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
+                return GroupBy(self._node(node.child), keys, aggregates, having, columns, fifo=fifo)
+            case DistinctNode():
+                return Distinct(self._node(node.child))
+            case SetOperationNode(left=left, right=right):
+                return SetOperation(node.kind, self._node(left), self._node(right), all=node.all)
+            case TopKNode():
+                return TopK(self._node(node.child), node.keys, node.limit)
+            case NetNode():
+                return Net(self._node(node.child))
+            case SnapshotsNode():
+                child = self._node(node.child)
+                waiting = [self._leaves[leaf.name].waiting for leaf in leaves_below(node)]
+                return Snapshots(child, node.every_us, waiting, node.order)
+            case QueueNode():
+                return self._queue(node)
+            case NetworkNode():
+                return Network(self._queue(node.child), self._queues)
+
+    def _queue(self, node: QueueNode) -> Fifo:
+        queue = Fifo(self._node(node.child), node.quantum)
+        self._queues.append(queue)  # after those below it
+        return queue
+
+    def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, Source], pa.Schema, Trigger]:
+        sources = {source.alias: self._source(source) for source in node.sources}
+        schema = pa.schema([pa.field(name, e.type) for name, e in node.columns])
+        return self._window_join(node.joining), sources, schema, TRIGGERS[node.noticing]()
+
+    def _source(self, node: SourceNode) -> Source:
+        match node:
+            case StreamSourceNode(leaf=leaf):
+                source = StreamSource(node.window, node.boundary)
+                self._leaves[leaf.name] = _entered(leaf, source.waiting, source)
+                return source
+            case ViewSourceNode():
+                return ViewSource(self._node(node.child))
+            case ChangesSourceNode(kind=kind, time=time):
+                return ChangesSource(self._node(node.child), kind, time, node.window, node.boundary)
+            case JoinSourceNode():
+                return self._join_source(node)
+
+    def _join_source(self, node: JoinSourceNode) -> JoinSource:
+        streams = dict(zip(node.aliases, node.leaves, strict=True))
+        source = JoinSource(self.operator(node.inner), list(streams), node.time, node.window, node.boundary)
+        for alias, leaf in streams.items():
+            self._leaves[leaf.name] = _entered(leaf, source.streams[alias], source)
+        return source
 
 
-def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
-    joining = table_join_of(operator)
-    if joining is None:
+def _entered(leaf: LeafNode, waiting: Waiting, source: Expiring) -> Leaf:
+    return Leaf(waiting, source, leaf.reach_us, leaf.window)
+
+
+def _window_join(node: WindowJoinNode) -> WindowJoin:
+    if node.shedding is not None:
+        from watersmeet.operators.keeping.join import SheddingJoin
+
+        return SheddingJoin(node.strategy, node.columns, node.shedding)
+    planner = Replanner(node.strategy) if node.replans else None
+    return WindowJoin(node.strategy, node.columns, announced=node.announced, timeless=node.timeless, planner=planner)
+
+
+def _tables(join: Join, joining: object) -> list[tuple[Table, LoadTable]]:
+    if not isinstance(joining, TakesTables):
         return []
     return [
         (one.relation, partial(joining.load_table, one.alias)) for one in join.inputs if isinstance(one.relation, Table)
     ]
-
-
-def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
-    """The operator of a plain join."""
-    join, project = runnable_join(plan)
-    method = plan.method
-    if refresh_at_push and method.is_lazy:
-        method = replace(method, at_every_push=True)
-    aliases = [one.alias for one in join.streams]
-    counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
-    if len(join.inputs) > 1:
-        strategy = optimize(join, method)
-        if method.is_classic:
-            return InTimeOrder(load(CLASSIC_JOIN)(strategy, project.columns), aliases)
-        joining = _window_join(strategy, project, plan.shedding)
-        return InTimeOrder(joining, aliases) if counts_rows else joining
-    window = join.inputs[0].window
-    if isinstance(window, RowsWindow):
-        return InTimeOrder(CountedSelect(aliases[0], window, join.predicates, project.columns), aliases)
-    return Select(join.predicates, project.columns)
-
-
-def _window_join(strategy: JoinStrategy, project: Project, shedding: Shedding | None) -> WindowJoin:
-    if shedding is None:
-        planner = Replanner(strategy) if strategy.is_flexible else None
-        return WindowJoin(strategy, project.columns, planner=planner)
-    from watersmeet.operators.keeping.join import SheddingJoin
-
-    return SheddingJoin(strategy, project.columns, shedding)
 
 
 def join_inside(operator: Operator) -> Operator:

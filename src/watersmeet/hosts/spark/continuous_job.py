@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Until
-from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.join.admission import Admission
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input, Plan, windows_below
-from watersmeet.runtime.build import Built, build_query
 
 
 @dataclass(frozen=True)
@@ -26,18 +23,8 @@ class ContinuousJob(SparkJob):
     nulls_count = True
 
     @cached_property
-    def _built(self) -> Built:
-        return build_query(self.plan)
-
-    @cached_property
-    def _pipeline(self) -> Continuous:
-        operator = self._built.operator
-        assert isinstance(operator, Continuous)
-        return operator
-
-    @cached_property
     def streams(self) -> tuple[Input, ...]:
-        return tuple(Input(name, stream) for name, stream in self._built.streams.items())
+        return tuple(Input(leaf.name, leaf.stream) for leaf in self.physical.leaves)
 
     @cached_property
     def follows(self) -> bool:
@@ -45,7 +32,7 @@ class ContinuousJob(SparkJob):
 
     @cached_property
     def counts_rows(self) -> bool:
-        return any(leaf.window is not None for leaf in self._pipeline.leaves.values())
+        return any(leaf.window is not None for leaf in self.physical.leaves)
 
     @cached_property
     def partitioning(self) -> Partitioning:
@@ -68,7 +55,8 @@ class ContinuousJob(SparkJob):
         return replace(self.plan, options=self.plan.options.but(pipeline="tpa"))
 
     def columns_needed(self, one: Input) -> list[str]:
-        needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
+        keys = {code.expression.name for code in self.keys_of(one) if isinstance(code.expression, Column)}
+        needed = self.physical.leaf(one.alias).columns | keys
         return [name for name in one.schema.names if name in needed]
 
     def admission(self, one: Input) -> Admission:
@@ -76,4 +64,4 @@ class ContinuousJob(SparkJob):
         return Admission((), ())
 
     def retention_us(self, alias: str) -> int:
-        return min(FOREVER_US, self._pipeline.leaves[alias].reach_us)
+        return self.physical.leaf(alias).reach_us

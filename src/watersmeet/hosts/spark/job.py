@@ -16,12 +16,14 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.sharing import Sharing
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.partitioning import Dimension, Partitioning
+from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.identity import expression_text
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.runtime.build import build_query, is_plain_join
+from watersmeet.runtime.build import build_plan, is_plain_join
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,16 @@ class SparkJob(ABC):
 
         bare = without_sources(plan)
         return (JoinJob if is_plain_join(plan) else ContinuousJob)(bare, tables, buckets)
+
+    @cached_property
+    def physical(self) -> PhysicalPlan:
+        """How the whole query would run in one place: what it reads, and how long rows of it matter."""
+        return plan_query(self.plan)
+
+    @cached_property
+    def _bucket_physical(self) -> PhysicalPlan:
+        """How a bucket runs it. Spark's trigger is what refreshes it."""
+        return plan_query(self.bucket_plan, refresh_at_push=True)
 
     @property
     @abstractmethod
@@ -144,8 +156,8 @@ class SparkJob(ABC):
         return
 
     def make_operator(self) -> Operator:
-        """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""
-        built = build_query(self.bucket_plan, refresh_at_push=True)
+        """A fresh operator tree for one bucket, static tables loaded."""
+        built = build_plan(self._bucket_physical)
         for table, load in built.tables:
             for batch in from_packet(self.tables[table.name]):
                 load(batch)

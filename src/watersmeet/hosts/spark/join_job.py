@@ -17,10 +17,9 @@ from watersmeet.operators.keeping.durable import shedding_join_of
 from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
 from watersmeet.operators.keeping.sharing import Needs, Sharing
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
-from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Column, EventTime, columns_of
+from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Input, Join, Plan, Project
 from watersmeet.plan.options import Options
 from watersmeet.runtime.build import build, runnable_join
@@ -44,7 +43,7 @@ class JoinJob(SparkJob):
 
     @cached_property
     def strategy(self) -> JoinStrategy:
-        return optimize(self.join, self.plan.method)
+        return self.physical.strategy
 
     @property
     def streams(self) -> tuple[Input, ...]:
@@ -78,11 +77,8 @@ class JoinJob(SparkJob):
         return next((name for name, e in self.project.columns if isinstance(e, EventTime)), None)
 
     def columns_needed(self, one: Input) -> list[str]:
-        expressions = [e for _, e in self.project.columns] + list(self.join.predicates)
-        used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
-        used.add(one.time or "")
-        window = getattr(one.window, "partition_by", ())
-        return [name for name in one.schema.names if name in used or name in window]
+        needed = self.physical.leaf(one.alias).columns
+        return [name for name in one.schema.names if name in needed]
 
     def admission(self, one: Input) -> Admission:
         """In a ROWS window every row counts, also one that can match nothing."""
@@ -93,7 +89,7 @@ class JoinJob(SparkJob):
         return Admission(self.strategy.filters.get(one.alias, ()), (*self.keys_of(one), *compared))
 
     def retention_us(self, alias: str) -> int:
-        return self.join.retention_us(alias)
+        return self.physical.leaf(alias).reach_us
 
     def packet_schema(self, one: Input) -> pa.Schema:
         """Of an announced input, also which rows belong to the bucket."""

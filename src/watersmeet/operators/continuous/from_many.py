@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import Unbounded
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
 from watersmeet.operators.continuous.expiry import (
     AnnouncedDeaths,
@@ -27,12 +25,8 @@ from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.row_windows import Deaths
-from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Column, Expression
-from watersmeet.plan.nodes import Input, Join
-
-SERIAL = "__serial"
-SINCE = "__since"  # the event time that a row of a changing answer has in the join
+from watersmeet.physical.hidden import SERIAL, SINCE, serial_column, time_column
+from watersmeet.plan.nodes import Input
 
 
 class FromMany:
@@ -43,53 +37,31 @@ class FromMany:
 
     def __init__(
         self,
-        join: Join,
+        join: WindowJoin,
         sources: Mapping[str, Source],
-        columns: Sequence[tuple[str, Expression]],
+        schema: pa.Schema,
         trigger: Trigger,
-        optimize: Callable[[Join], JoinStrategy],
         *,
-        ordered: bool = False,
+        ranged: Sequence[Input],
+        numbered: Sequence[str] = (),
     ) -> None:
-        """ordered: whether combinations of one instant must be told apart by the order of their members, as FIRST
-        and LAST do."""
+        """join: gives the columns of the schema, and besides them what the lives of combinations are told from
+        (physical/hidden.py). ranged: the inputs whose rows' deaths are known from the start. numbered: those whose rows
+        are told apart by their numbers, because their deaths are announced, or because FIRST and LAST go by the order
+        of members."""
+        self.join = join
         self.sources = sources
         self.trigger = trigger
-        self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
+        self.schema = schema
         self.announced = [alias for alias, source in sources.items() if source.announced]
-        self.numbered = list(sources) if ordered else self.announced
-        self.extra_us = 0 if join.boundary == "half_open" else 1
-        self.ranged = [one for one in join.streams if one.alias in sources and not sources[one.alias].announced]
-        inside = replace(join, inputs=tuple(self._inside(one) for one in join.inputs))
-        asked = (*columns, *self._hidden(inside))
-        views = [one.alias for one in join.views]
-        self.join = WindowJoin(optimize(inside), tuple(asked), announced=self.announced, timeless=views)
+        self.numbered = list(numbered)
+        self.extra_us = 0 if join.strategy.join.boundary == "half_open" else 1
+        self.ranged = list(ranged)
         self.expiry: Expiry = (
             AnnouncedDeaths(self.schema, self.announced) if self.announced else KnownDeaths(self.schema, in_turn=False)
         )
         self._next = 0
         self.complete = BEGINNING_US
-
-    def _inside(self, one: Input) -> Input:
-        """An input as the join sees it: with serial numbers where deaths are announced, and a time in any case."""
-        if one.alias not in self.numbered:
-            return one
-        schema = one.schema.append(pa.field(SERIAL, pa.int64()))
-        time = one.time
-        if one.alias not in self.announced:
-            assert time is not None
-            return replace(one, relation=Stream(one.alias, schema, time))
-        if time is None:
-            time = SINCE
-            schema = schema.append(pa.field(SINCE, pa.timestamp("us")))
-        return replace(one, relation=Stream(one.alias, schema, time), window=Unbounded())
-
-    def _hidden(self, join: Join) -> Iterator[tuple[str, Expression]]:
-        for one in join.streams:
-            assert one.time is not None
-            yield f"__time_{one.alias}", Column(one.alias, one.time, one.schema.field(one.time).type)
-        for alias in self.numbered:
-            yield f"__serial_{alias}", Column(alias, SERIAL, pa.int64())
 
     @property
     def held_rows(self) -> int:
@@ -150,11 +122,11 @@ class FromMany:
         return Rows(data, lives.rows.times)
 
     def _born(self, found: pa.RecordBatch, lives: Mapping[str, Lives]) -> Born:
-        births = np.maximum.reduce([_int64s(found.column(f"__time_{alias}")) for alias in self.sources])
+        births = np.maximum.reduce([_int64s(found.column(time_column(alias))) for alias in self.sources])
         deaths = np.full(births.size, FOREVER_US, np.int64)
         for place in range(len(self.ranged)):
             deaths = np.minimum(deaths, self._ends(found, place))
-        serials = {alias: _int64s(found.column(f"__serial_{alias}")) for alias in self.numbered}
+        serials = {alias: _int64s(found.column(serial_column(alias))) for alias in self.numbered}
         for alias in self.announced:
             if alias in lives:
                 deaths = np.minimum(deaths, _known_deaths(serials[alias], lives[alias]))
@@ -169,7 +141,7 @@ class FromMany:
     def _ends(self, found: pa.RecordBatch, place: int) -> Int64s:
         """When the members of one input leave their window."""
         one = self.ranged[place]
-        return death_times(_int64s(found.column(f"__time_{one.alias}")), one.window, self.extra_us)
+        return death_times(_int64s(found.column(time_column(one.alias))), one.window, self.extra_us)
 
 
 def _known_deaths(serials: Int64s, lives: Lives) -> Int64s:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
-from watersmeet.model.windows import Boundary, Range, Until, Window
+from watersmeet.model.windows import Boundary, Range, Until, Window, dies_in_turn
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.contract import Rows
@@ -48,8 +48,7 @@ class Lifetimes:
     @property
     def in_turn(self) -> bool:
         """Whether rows die in the order they were born."""
-        apart = isinstance(self.window, RowsWindow) and bool(self.window.partition_by)
-        return not apart and not isinstance(self.window, Until)
+        return dies_in_turn(self.window)
 
     def of(self, rows: Rows) -> Lives:
         if self._counting is not None:

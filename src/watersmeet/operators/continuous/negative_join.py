@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,8 @@ from watersmeet.operators.continuous.node import next_event_below
 from watersmeet.operators.continuous.sources import Source
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
-from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Expression, columns_of
-from watersmeet.plan.nodes import Join
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.plan.nodes import Input
 
 
 class NegativeJoin(FromMany):
@@ -26,20 +25,18 @@ class NegativeJoin(FromMany):
 
     def __init__(
         self,
-        join: Join,
+        join: WindowJoin,
         sources: Mapping[str, Source],
-        columns: Sequence[tuple[str, Expression]],
+        schema: pa.Schema,
         trigger: Trigger,
-        optimize: Callable[[Join], JoinStrategy],
+        *,
+        ranged: Sequence[Input],
+        held: Mapping[str, pa.Schema],
     ) -> None:
-        super().__init__(join, sources, columns, trigger, optimize)
+        """held: by stream, the columns that joining a row once more takes."""
+        super().__init__(join, sources, schema, trigger, ranged=ranged)
         assert not self.announced
-        asked = [*(e for _, e in columns), *join.predicates]
-        self.held: dict[str, KnownDeaths] = {}
-        for one in self.ranged:
-            read = {c.name for e in asked for c in columns_of(e) if c.stream == one.alias} | {one.time}
-            fields = [field for field in one.schema if field.name in read]
-            self.held[one.alias] = KnownDeaths(pa.schema(fields), in_turn=True)
+        self.held = {alias: KnownDeaths(columns, in_turn=True) for alias, columns in held.items()}
 
     @property
     def held_rows(self) -> int:
@@ -62,6 +59,7 @@ class NegativeJoin(FromMany):
         self.complete = self.trigger.reach(until, entered)
         left = self._withdrawn(self.complete)
         self._forget(self.complete)
+        self.join.reconsider()
         return entered_and_left(entered, self.trigger.noticed(left, entered))
 
     def _forget(self, until: int) -> None:

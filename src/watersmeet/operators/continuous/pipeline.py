@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -14,7 +14,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
-from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.contract import Counters, Operator, Rows
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting
 from watersmeet.physical.pipeline import Pipeline
@@ -30,12 +30,11 @@ class Expiring(Protocol):
 
 @dataclass(frozen=True)
 class Leaf:
-    """Where the rows of one stream enter a pipeline, the columns it reads, and which rows it needs to be rebuilt:
-    those not older than `reach_us`, or those in a ROWS window."""
+    """Where the rows of one stream enter a pipeline, and which rows it needs to be rebuilt: those not older than
+    `reach_us`, or those in a ROWS window."""
 
     waiting: Waiting
     source: Expiring
-    columns: frozenset[str]
     reach_us: int
     window: RowsWindow | None = None
 
@@ -44,14 +43,22 @@ class Continuous:
     """Runs a tree of operators; nothing is said of an instant before all rows up to it are there."""
 
     def __init__(
-        self, root: Node, leaves: Mapping[str, Leaf], kind: Kind, schema: pa.Schema, strategy: Pipeline
+        self,
+        root: Node,
+        leaves: Mapping[str, Leaf],
+        kind: Kind,
+        schema: pa.Schema,
+        strategy: Pipeline,
+        joins: Sequence[Operator] = (),
     ) -> None:
-        """schema: the columns given out, the instant and the sign among them where the kind has them."""
+        """schema: the columns given out, the instant and the sign among them where the kind has them. joins: those
+        inside, which tell when they change their routes."""
         self.strategy = strategy
         self.root = root
         self.leaves = leaves
         self.kind = kind
         self.schema = schema
+        self.joins = joins
         self.counters = Counters()
         self.delays = Delays()
         self.answered_us = BEGINNING_US  # the latest instant that anything was given for
@@ -89,6 +96,7 @@ class Continuous:
         delta = self.root.take(min(watermarks.values()))
         self.counters.kernel_seconds += perf_counter() - started
         self.counters.expired_rows = self._expired_rows - self._expired_before
+        self.counters.switches = [switch for join in self.joins for switch in join.counters.switches]
         self.delays.add(delta)
         batch = self._given(delta)
         if batch.num_rows:
@@ -114,6 +122,8 @@ class Continuous:
             self.leaves[alias].waiting.replace(rows)
         self.root.take(complete_until)
         self._expired_before = self._expired_rows
+        for join in self.joins:
+            join.counters.switches.clear()
         self.counters = Counters()
         self.delays = Delays()
 

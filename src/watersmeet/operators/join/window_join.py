@@ -164,10 +164,10 @@ class WindowJoin:
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Forget rows that no future row of any other stream can reach."""
         self._forget(watermarks)
-        self._reconsider()
+        self.reconsider()
         yield from ()
 
-    def _reconsider(self) -> None:
+    def reconsider(self) -> None:
         """Between batches: whether the routes still suit the rows."""
         if self.planner is None or self.measures is None:
             return
@@ -201,8 +201,9 @@ class WindowJoin:
                 self.counters.expired_rows += self.stores[alias].expire(self.cutoff_us(alias, watermarks))
 
     def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """The combinations of some rows with what is stored, without storing them."""
-        rows, codes, _ = self._admit(alias, rows)
+        """The combinations of some rows with what is stored, without storing them. They are not new, so they are not
+        measured: a rate would count them twice."""
+        rows, codes, _ = self.admissions[alias].admit(rows)
         if len(rows):
             yield from self._found(alias, rows, codes, None)
 

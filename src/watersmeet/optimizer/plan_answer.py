@@ -1,0 +1,123 @@
+"""An answer that changes: which operators give its changes, what they hold, and how its joins run."""
+
+from __future__ import annotations
+
+from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
+from watersmeet.physical.nodes import (
+    AnswerNode,
+    Columns,
+    DistinctNode,
+    FromOneNode,
+    GroupByNode,
+    NetNode,
+    NetworkNode,
+    QueueNode,
+    SetOperationNode,
+    SnapshotsNode,
+    TopKNode,
+)
+from watersmeet.physical.pipeline import Pipeline
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
+from watersmeet.plan.nodes import (
+    Changes,
+    Distinct,
+    GroupBy,
+    Join,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    SortKey,
+    TopK,
+    order_of,
+)
+
+
+class AnswerPlanner:
+    """Plans one query. FROM, in which subqueries stand, is planned by `FromPlanner`, and the two call each other."""
+
+    def __init__(self, plan: Plan, pipeline: Pipeline, quantum: int | None = None) -> None:
+        self.plan = plan
+        self.froms = FromPlanner(self, pipeline)
+        self.outermost = Surroundings("at_next_input" if pipeline == "ita" else "in_time", quantum=quantum)
+
+    def answer(self) -> AnswerNode:
+        root, quantum = self._root(self.plan.root), self.outermost.quantum
+        return root if quantum is None else NetworkNode(QueueNode(root, quantum))
+
+    def _root(self, node: Node) -> AnswerNode:
+        match node:
+            case Changes(kind="rstream", child=child, every_us=every_us):
+                return self._snapshots(child, every_us, self.outermost, order_of(child))
+            case Changes(child=child):
+                return NetNode(self._below(child, self.outermost))
+            case Project(child=Join() as join, columns=columns):
+                # Only here may options say in which order to join.
+                inside = self.froms.rows(join, columns, self.outermost, method=self.plan.method)
+            case _:
+                inside = self.node(node, self.outermost)
+        return inside if self.plan.kind == "rows" else NetNode(_edge(inside, self.outermost))
+
+    def _below(self, node: Node, around: Surroundings) -> AnswerNode:
+        return _edge(self.node(node, around), around)
+
+    def node(self, node: Node, around: Surroundings) -> AnswerNode:
+        match node:
+            case Project(child=Join() as join, columns=columns):
+                return self.froms.rows(join, columns, around)
+            case Project(child=GroupBy() as grouped, columns=columns):
+                return self._grouped(grouped, columns, around)
+            case Distinct(child=child):
+                return DistinctNode(self._below(child, around))
+            case SetOperation(kind=kind, all=keep_all, left=left, right=right):
+                return SetOperationNode(kind, keep_all, self._below(left, around), self._below(right, around))
+            case TopK(child=child, keys=keys, limit=limit):
+                return TopKNode(self._below(child, around), keys, limit)
+        raise TypeError(f"{type(node).__name__} cannot stand inside an answer")
+
+    def changes(self, changes: Changes, around: Surroundings) -> AnswerNode:
+        """ISTREAM, DSTREAM or RSTREAM in FROM."""
+        if changes.kind == "rstream":
+            return self._snapshots(changes.child, changes.every_us, around)
+        return NetNode(self.node(changes.child, around))
+
+    def _snapshots(
+        self, child: Node, every_us: int | None, around: Surroundings, order: tuple[SortKey, ...] = ()
+    ) -> AnswerNode:
+        assert every_us is not None
+        return SnapshotsNode(self.node(child, around), every_us, order)
+
+    def _grouped(self, grouped: GroupBy, columns: Columns, around: Surroundings) -> AnswerNode:
+        """Below stands FROM, which gives the keys and the arguments of the aggregates."""
+        assert isinstance(grouped.child, Join)
+        expressions = [e for _, e in columns] + ([grouped.having] if grouped.having is not None else [])
+        aggregates = list(dict.fromkeys(a for e in expressions for a in walk(e) if isinstance(a, Aggregate)))
+        keys = list(grouped.keys)
+        outputs = [(f"key_{i}", key) for i, key in enumerate(keys)]
+        outputs += [(f"arg_{i}", a.args[0]) for i, a in enumerate(aggregates) if a.args]
+        ordered = any(a.function in ("first", "last") for a in aggregates)
+        child = self.froms.rows(grouped.child, tuple(outputs), around, ordered=ordered)
+        places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
+        places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
+        return GroupByNode(
+            _edge(child, around),
+            len(keys),
+            tuple((a, f"arg_{i}" if a.args else None) for i, a in enumerate(aggregates)),
+            None if grouped.having is None else _placed(grouped.having, places),
+            tuple((name, _placed(e, places)) for name, e in columns),
+            fifo=isinstance(child, FromOneNode) and child.source.in_turn,
+        )
+
+
+def _edge(node: AnswerNode, around: Surroundings) -> AnswerNode:
+    """What the next operator takes from: the operator below, or a queue at its output."""
+    return node if around.quantum is None else QueueNode(node, around.quantum)
+
+
+def _placed(expression: Expression, places: dict[Expression, Column]) -> Expression:
+    """The expression over a group's columns: keys and aggregates stand for themselves."""
+    if expression in places:
+        return places[expression]
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(_placed(a, places) for a in expression.args), expression.type)
+    return expression

@@ -1,0 +1,143 @@
+"""FROM below an answer that changes: its inputs with their lives, and how those of several are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.windows import Range
+from watersmeet.optimizer.plan_join import plan_join
+from watersmeet.optimizer.read_inputs import columns_read, joined_leaf, leaf_of, reach_us, unlike
+from watersmeet.optimizer.stages import optimize
+from watersmeet.physical.hidden import hidden_columns, with_lives
+from watersmeet.physical.nodes import (
+    AnswerNode,
+    ChangesSourceNode,
+    Columns,
+    FromManyNode,
+    FromOneNode,
+    JoinSourceNode,
+    LeafNode,
+    NegativeJoinNode,
+    Noticing,
+    SourceNode,
+    StreamSourceNode,
+    ViewSourceNode,
+    WindowJoinNode,
+)
+from watersmeet.physical.pipeline import Pipeline
+from watersmeet.plan.method import Method
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands around a part of a query: when it has to notice that rows have expired, for how long its past matters
+    to what is made of it, and how many changes are taken from it at a time if it runs in turns."""
+
+    noticing: Noticing
+    outer_us: int = 0
+    quantum: int | None = None
+
+    def in_from(self, outer_us: int) -> Surroundings:
+        """Of a subquery: what is joined or counted again must be there in time, and complete up to one instant."""
+        return Surroundings("in_time", outer_us)
+
+
+class Answers(Protocol):
+    """Plans what stands in FROM in parentheses."""
+
+    def node(self, node: Node, around: Surroundings) -> AnswerNode: ...
+
+    def changes(self, changes: Changes, around: Surroundings) -> AnswerNode: ...
+
+
+class FromPlanner:
+    """Plans every FROM of one query, and gives its streams names of their own."""
+
+    def __init__(self, answers: Answers, pipeline: Pipeline) -> None:
+        self.answers = answers
+        self.negative = pipeline == "nta"
+        self._names: set[str] = set()
+
+    def rows(
+        self,
+        join: Join,
+        columns: Columns,
+        around: Surroundings,
+        *,
+        ordered: bool = False,
+        numbered: bool = False,
+        method: Method | None = None,
+    ) -> AnswerNode:
+        """ordered: FIRST or LAST goes by the order of combinations. numbered: rows that leave must say which. method:
+        how the join was asked to run."""
+        inputs = [one for one in join.inputs if not isinstance(one.relation, Table)]
+        sources = tuple(self._source(one, join, columns, around) for one in inputs)
+        if len(join.inputs) == 1:
+            read = columns_read(inputs[0], join, columns)
+            schema = pa.schema([field for field in inputs[0].schema if field.name in read])
+            return FromOneNode(sources[0], schema, join.predicates, columns, around.noticing, self.negative)
+        announced = tuple(source.alias for source in sources if source.announced)
+        counted = tuple(source.alias for source in sources) if ordered else announced
+        joining = _joining(join, columns, counted, announced, method)
+        made = (join, sources, joining, columns, counted, around.noticing)
+        # What is found again when a row leaves has neither a number nor a place in an order, and a row that others push
+        # out is not there any more to look for it.
+        in_time = not join.views and all(isinstance(one.window, Range) for one in join.streams)
+        if self.negative and in_time and not ordered and not numbered:
+            return NegativeJoinNode(*made, held=_held(join, columns))
+        return FromManyNode(*made)
+
+    def _source(self, one: Input, join: Join, outputs: Columns, around: Surroundings) -> SourceNode:
+        reach = reach_us(one.window, around.outer_us)
+        match one.relation:
+            case Stream():
+                leaf = leaf_of(self._name(one.alias), one, join, outputs, around.outer_us)
+                return StreamSourceNode(one.alias, leaf, one.window, join.boundary)
+            case View(plan=Project(child=Join() as inside, columns=columns)):
+                inner = self.rows(inside, columns, around.in_from(around.outer_us), numbered=True)
+                return ViewSourceNode(one.alias, inner)
+            case View(plan=plan):
+                return ViewSourceNode(one.alias, self.answers.node(plan, around.in_from(around.outer_us)))
+            case Derived(plan=Changes() as changes, time=time):
+                answer = self.answers.changes(changes, around.in_from(reach))
+                return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
+            case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
+                if any(isinstance(each.relation, Derived | View) for each in inputs):
+                    rows = self.rows(inside, _without(project.columns, time), around.in_from(reach))
+                    return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
+                leaves = tuple(self._joined_leaf(each, inside, project.columns, reach) for each in inside.streams)
+                return JoinSourceNode(one.alias, plan_join(project), leaves, time, one.window, join.boundary)
+        raise TypeError(f"{one.relation} cannot stand in FROM")
+
+    def _joined_leaf(self, one: Input, join: Join, outputs: Columns, outer_us: int) -> LeafNode:
+        return joined_leaf(self._name(one.alias), one, join, outputs, outer_us)
+
+    def _name(self, alias: str) -> str:
+        name = unlike(self._names, alias)
+        self._names.add(name)
+        return name
+
+
+def _joining(
+    join: Join, columns: Columns, numbered: tuple[str, ...], announced: tuple[str, ...], method: Method | None
+) -> WindowJoinNode:
+    """The join that finds the combinations, with what their lives are told from."""
+    inside = with_lives(join, numbered, announced)
+    asked = (*columns, *hidden_columns(inside, numbered))
+    views = tuple(one.alias for one in join.views)
+    return WindowJoinNode(optimize(inside, method), asked, announced=announced, timeless=views)
+
+
+def _held(join: Join, columns: Columns) -> tuple[tuple[str, pa.Schema], ...]:
+    read = {one.alias: columns_read(one, join, columns) for one in join.streams}
+    return tuple((one.alias, pa.schema([f for f in one.schema if f.name in read[one.alias]])) for one in join.streams)
+
+
+def _without(columns: Columns, time: str) -> Columns:
+    """The select list without the event time, which the changes carry themselves."""
+    return tuple((name, e) for name, e in columns if name != time)

@@ -1,0 +1,31 @@
+"""A plain join, or one stream alone: rows that never leave the answer."""
+
+from __future__ import annotations
+
+from watersmeet.model.windows import Rows
+from watersmeet.optimizer.stages import optimize
+from watersmeet.physical.nodes import ClassicJoinNode, InTimeOrderNode, PlainNode, SelectNode, WindowJoinNode
+from watersmeet.physical.statistics import JoinStatistics
+from watersmeet.plan.method import Method
+from watersmeet.plan.nodes import Join, Project
+from watersmeet.plan.shedding import Shedding
+
+
+def plan_join(
+    project: Project,
+    method: Method | None = None,
+    shedding: Shedding | None = None,
+    measured: JoinStatistics | None = None,
+) -> PlainNode:
+    join = project.child
+    assert isinstance(join, Join)
+    strategy = optimize(join, method, measured)
+    node: SelectNode | ClassicJoinNode | WindowJoinNode
+    if len(join.inputs) == 1:
+        node = SelectNode(strategy, project.columns)
+    elif strategy.method.is_classic:
+        node = ClassicJoinNode(strategy, project.columns)
+    else:
+        node = WindowJoinNode(strategy, project.columns, shedding)
+    counts_rows = any(isinstance(one.window, Rows) for one in join.streams)
+    return InTimeOrderNode(node) if counts_rows or isinstance(node, ClassicJoinNode) else node

@@ -1,0 +1,62 @@
+"""What a query needs of its streams: which columns, and which rows if it has to begin anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Range, Rows, Unbounded, Until, Window
+from watersmeet.physical.nodes import Columns, LeafNode
+from watersmeet.plan.expressions import columns_of
+from watersmeet.plan.nodes import Input, Join
+
+
+def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
+    """The columns of an input that a join and the select list over it read."""
+    expressions = (*(e for _, e in outputs), *join.predicates)
+    used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
+    ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
+    keys = one.window.partition_by if isinstance(one.window, Rows) else ()
+    return frozenset({*used, one.time or "", *keys, *ends})
+
+
+def reach_us(window: Window | None, outer_us: int) -> int:
+    """For how long rows of a window matter, given how long what they make matters."""
+    match window:
+        case Range(size_us=size):
+            return min(FOREVER_US, size + 1 + outer_us)
+        case None:
+            return outer_us
+        case Until(ends=ends):
+            return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
+        case Rows() | Unbounded():
+            return FOREVER_US
+
+
+def leaf_of(name: str, one: Input, join: Join, outputs: Columns, outer_us: int) -> LeafNode:
+    """A stream whose rows live by its window alone, below an answer whose past matters for so long."""
+    assert isinstance(one.relation, Stream)
+    columns = columns_read(one, join, outputs)
+    if isinstance(one.window, Rows) and outer_us == 0:
+        return LeafNode(name, one.relation, columns, 0, one.window)
+    return LeafNode(name, one.relation, columns, reach_us(one.window, outer_us))
+
+
+def joined_leaf(name: str, one: Input, join: Join, outputs: Columns, outer_us: int = 0) -> LeafNode:
+    """A stream of a plain join, whose rows matter while others can meet them."""
+    assert isinstance(one.relation, Stream)
+    columns, rows = columns_read(one, join, outputs), one.window if isinstance(one.window, Rows) else None
+    kept_us = min(FOREVER_US, join.retention_us(one.alias) + outer_us)
+    if outer_us == 0:
+        return LeafNode(name, one.relation, columns, kept_us, rows)
+    return LeafNode(name, one.relation, columns, FOREVER_US if rows else kept_us)
+
+
+def unlike(names: Iterable[str], alias: str) -> str:
+    """An alias may stand for different inputs in different subqueries: later ones get a number."""
+    name, number = alias, 1
+    while name in names:
+        number += 1
+        name = f"{alias}#{number}"
+    return name

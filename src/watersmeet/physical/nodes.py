@@ -1,0 +1,323 @@
+"""A query as the operators that will run it: a frozen value for each, made by the optimizer for `runtime/build.py`.
+
+Three kinds stand in each other's places: what takes rows and gives rows (`RowsNode`), what gives the changes of an
+answer (`AnswerNode`), and the inputs of FROM below those (`SourceNode`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.windows import Boundary, Rows, Window, dies_in_turn, is_counted
+from watersmeet.physical.pipeline import Pipeline
+from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.plan.expressions import Aggregate, Expression
+from watersmeet.plan.nodes import Input, Join, Kind, SortKey
+from watersmeet.plan.shedding import Shedding
+
+Columns = tuple[tuple[str, Expression], ...]
+# When rows that have expired are noticed: as time passes, or not before the next row comes (pipeline = 'ita').
+Noticing = Literal["in_time", "at_next_input"]
+
+
+class PhysicalNode:
+    """Every field that is a node, or a tuple of nodes, stands below this one."""
+
+    @property
+    def children(self) -> tuple[PhysicalNode, ...]:
+        found: list[PhysicalNode] = []
+        for field in fields(self):  # type: ignore[arg-type]  # every kind below is a dataclass
+            value: Any = getattr(self, field.name)
+            found += [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, PhysicalNode)]
+        return tuple(found)
+
+
+def everything_below(node: PhysicalNode) -> Iterator[PhysicalNode]:
+    """The node itself, then what stands below it, in the order in which FROM names it."""
+    yield node
+    for child in node.children:
+        yield from everything_below(child)
+
+
+def leaves_below(node: PhysicalNode) -> tuple[LeafNode, ...]:
+    return tuple(one for one in everything_below(node) if isinstance(one, LeafNode))
+
+
+@dataclass(frozen=True)
+class LeafNode(PhysicalNode):
+    """Where the rows of one stream enter: the name they are pushed under, the columns that are read, and which rows a
+    restart needs again: those not older than `reach_us`, or those in a ROWS window."""
+
+    name: str
+    stream: Stream
+    columns: frozenset[str]
+    reach_us: int
+    window: Rows | None = None
+
+
+# ---- rows in, rows out ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SelectNode(PhysicalNode):
+    """A stream alone: a strategy of one input, with nothing to visit. With a ROWS window its rows are counted too."""
+
+    strategy: JoinStrategy
+    columns: Columns
+
+    @property
+    def only(self) -> Input:
+        return self.strategy.join.inputs[0]
+
+
+@dataclass(frozen=True)
+class WindowJoinNode(PhysicalNode):
+    """The engine's own join. Below a changing answer it is told when rows of the `announced` inputs die, and the times
+    of the `timeless` ones, which are views, are not event times."""
+
+    strategy: JoinStrategy
+    columns: Columns
+    shedding: Shedding | None = None
+    announced: tuple[str, ...] | None = None
+    timeless: tuple[str, ...] = ()
+
+    @property
+    def replans(self) -> bool:
+        """Whether its routes follow what it measures while it runs."""
+        return self.strategy.is_flexible
+
+
+@dataclass(frozen=True)
+class ClassicJoinNode(PhysicalNode):
+    """A join by one of the papers' algorithms."""
+
+    strategy: JoinStrategy
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class InTimeOrderNode(PhysicalNode):
+    """What counts rows, or takes them one by one as they happened, is given them once the watermark has passed."""
+
+    inner: SelectNode | WindowJoinNode | ClassicJoinNode
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(one.alias for one in self.inner.strategy.join.streams)
+
+
+@dataclass(frozen=True)
+class ContinuousNode(PhysicalNode):
+    """An answer that changes, as rows with instants and signs."""
+
+    child: AnswerNode
+    kind: Kind
+    schema: pa.Schema
+    pipeline: Pipeline
+
+
+JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
+PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode
+RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | ContinuousNode
+
+
+# ---- the inputs of FROM below a changing answer ---------------------------------------------------------------------
+
+
+class _Windowed:
+    """Rows that live as long as a window says."""
+
+    window: Window | None
+
+    @property
+    def announced(self) -> bool:
+        """Whether the death of a row becomes known only later."""
+        return is_counted(self.window)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rows die in the order they were born."""
+        return dies_in_turn(self.window)
+
+
+@dataclass(frozen=True)
+class StreamSourceNode(_Windowed, PhysicalNode):
+    alias: str
+    leaf: LeafNode
+    window: Window | None
+    boundary: Boundary
+
+
+@dataclass(frozen=True)
+class JoinSourceNode(_Windowed, PhysicalNode):
+    """A plain join or selection as a stream; `time` names the column that is its event time."""
+
+    alias: str
+    inner: PlainNode
+    leaves: tuple[LeafNode, ...]
+    time: str
+    window: Window | None
+    boundary: Boundary
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """What the inner join calls its streams, in the order of the leaves."""
+        inner = self.inner.inner if isinstance(self.inner, InTimeOrderNode) else self.inner
+        return tuple(one.alias for one in inner.strategy.join.streams)
+
+
+@dataclass(frozen=True)
+class ChangesSourceNode(_Windowed, PhysicalNode):
+    """What enters or leaves an answer, as a stream."""
+
+    alias: str
+    child: AnswerNode
+    kind: Literal["istream", "dstream", "rstream"]
+    time: str
+    window: Window | None
+    boundary: Boundary
+
+
+@dataclass(frozen=True)
+class ViewSourceNode(PhysicalNode):
+    """An answer whose rows live while they are in it."""
+
+    alias: str
+    child: AnswerNode
+
+    announced = True
+    in_turn = False
+
+
+SourceNode = StreamSourceNode | JoinSourceNode | ChangesSourceNode | ViewSourceNode
+
+
+# ---- changes of an answer -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FromOneNode(PhysicalNode):
+    """One input: rows chosen, as the columns asked for. `read` are the columns of the input; with `negative` its rows
+    are held as they came, and chosen once more when they leave."""
+
+    source: SourceNode
+    read: pa.Schema
+    predicates: tuple[Expression, ...]
+    columns: Columns
+    noticing: Noticing
+    negative: bool
+
+
+@dataclass(frozen=True)
+class FromManyNode(PhysicalNode):
+    """Several inputs: combinations, held until the first member leaves. `join` is as it was written. `joining` finds
+    the combinations with, besides the `columns` asked for, what their lives are told from (`physical/hidden.py`):
+    times, and the serial numbers of the `numbered` inputs."""
+
+    join: Join
+    sources: tuple[SourceNode, ...]
+    joining: WindowJoinNode
+    columns: Columns
+    numbered: tuple[str, ...]
+    noticing: Noticing
+
+    @property
+    def ranged(self) -> tuple[Input, ...]:
+        """The inputs whose rows' deaths are known from the start."""
+        announced = {source.alias for source in self.sources if source.announced}
+        return tuple(one for one in self.join.streams if one.alias not in announced)
+
+    @property
+    def tables(self) -> tuple[tuple[str, Table], ...]:
+        return tuple((one.alias, one.relation) for one in self.join.inputs if isinstance(one.relation, Table))
+
+
+@dataclass(frozen=True)
+class NegativeJoinNode(FromManyNode):
+    """The same without holding combinations: when a row leaves, what it was joined with is found again. `held` are the
+    columns of each stream that this takes."""
+
+    held: tuple[tuple[str, pa.Schema], ...]
+
+
+@dataclass(frozen=True)
+class GroupByNode(PhysicalNode):
+    """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
+    in the order in which they came."""
+
+    child: AnswerNode
+    keys: int
+    aggregates: tuple[tuple[Aggregate, str | None], ...]
+    having: Expression | None
+    columns: Columns
+    fifo: bool
+
+
+@dataclass(frozen=True)
+class DistinctNode(PhysicalNode):
+    child: AnswerNode
+
+
+@dataclass(frozen=True)
+class SetOperationNode(PhysicalNode):
+    kind: Literal["union", "except", "intersect"]
+    all: bool
+    left: AnswerNode
+    right: AnswerNode
+
+
+@dataclass(frozen=True)
+class TopKNode(PhysicalNode):
+    child: AnswerNode
+    keys: tuple[SortKey, ...]
+    limit: int
+
+
+@dataclass(frozen=True)
+class NetNode(PhysicalNode):
+    """What an instant changes in the end: a row that leaves and enters at once says nothing."""
+
+    child: AnswerNode
+
+
+@dataclass(frozen=True)
+class SnapshotsNode(PhysicalNode):
+    """The whole answer, again and again, in an order if one was asked for."""
+
+    child: AnswerNode
+    every_us: int
+    order: tuple[SortKey, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueueNode(PhysicalNode):
+    """What an operator has made and the next takes so many changes of at a time."""
+
+    child: AnswerNode
+    quantum: int
+
+
+@dataclass(frozen=True)
+class NetworkNode(PhysicalNode):
+    """Operators with queues between them, run in turns."""
+
+    child: QueueNode
+
+
+AnswerNode = (
+    FromOneNode
+    | FromManyNode
+    | GroupByNode
+    | DistinctNode
+    | SetOperationNode
+    | TopKNode
+    | NetNode
+    | SnapshotsNode
+    | QueueNode
+    | NetworkNode
+)
