@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
-from watersmeet.physical.estimate import Switch
+from watersmeet.operators.counters import Counters as Counters
 
 Positions = npt.NDArray[np.int64]
 
@@ -28,34 +28,6 @@ class Rows:
 
     def take(self, positions: Positions) -> Rows:
         return Rows(self.data.take(pa.array(positions)), self.times[positions])
-
-
-@dataclass
-class Counters:
-    """What an operator has done so far. Whole numbers, except the seconds spent inside kernels.
-
-    `shed_rows` are those that lost their memory early, by stream, and `lost_results` what was not found because of it,
-    None if that is not known; `lost_between` are its bounds where it is estimated, and `incomplete_rows` the members of
-    such results. `queue_shed_rows` are those of the shed rows that were never joined; what they themselves would have
-    found is estimated. `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
-    `switches` are the changes of a join's routes.
-    """
-
-    stored_rows: int = 0
-    expired_rows: int = 0
-    results: int = 0
-    lost_results: int | None = 0
-    lost_between: tuple[int, int] | None = None
-    incomplete_rows: int | None = 0
-    shed_rows: dict[str, int] = field(default_factory=dict)
-    queue_shed_rows: int = 0
-    kernel_seconds: float = 0.0
-    work: dict[str, int] = field(default_factory=dict)
-    switches: list[Switch] = field(default_factory=list)
-
-    @property
-    def losses_are_estimated(self) -> bool:
-        return self.lost_between is not None or (self.queue_shed_rows > 0 and self.lost_results is not None)
 
 
 class Operator(Protocol):

@@ -1,18 +1,29 @@
-"""What a run has done so far, in numbers."""
+"""What a run has done so far, in numbers: with `operators/counters.py` the table that all metrics are declared in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from copy import copy
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from watersmeet.model.metric import (
+    BY_NAME,
+    BY_NAME_NOW,
+    COUNT,
+    FLAG,
+    GAUGE,
+    LATEST,
+    LIST,
+    MOST_BY_NAME,
+    TEXT,
+    Kind,
+    Where,
+    metric,
+    metrics_of,
+)
 from watersmeet.model.time import BEGINNING_US
-
-_OPTIONAL = (
-    "shed_by_stream", "queue_shed_rows", "archived_rows", "archived_bytes", "lost_between", "recall_is_estimate",
-    "switches", "work", "delays", "buckets", "cold_because", "late_by_stream", "late_by_us", "future_rows",
-    "waiting_by_stream", "waiting_until_us", "final_rows",
-)  # fmt: skip
+from watersmeet.operators.counters import Counted, Counters
 
 
 class Recall:
@@ -23,21 +34,132 @@ class Recall:
 
     @property
     def exact_results(self) -> int | None:
+        """What the answer would be if no rows were shed; None if the losses are not known"""
         return None if self.lost_results is None else self.results + self.lost_results
 
     @property
     def recall(self) -> float | None:
+        """The share of `exact_results` that was given; None if the losses are not known"""
         exact = self.exact_results
         return None if exact is None else 1.0 if exact == 0 else self.results / exact
 
 
+def _each_goes_on(total: dict[int, BucketMetrics], now: Mapping[int, BucketMetrics]) -> dict[int, BucketMetrics]:
+    for number, bucket in now.items():
+        total.setdefault(number, BucketMetrics()).add(bucket)
+    return total
+
+
+BUCKETS = Kind("each adds up", dict, lambda one, other: one | other, _each_goes_on, lambda before, now: now)
+
+
+@dataclass
+class Metrics(Counted, Recall):
+    """Totals of a run: what its operators counted, and what the host knows of its inputs, clocks and state."""
+
+    rows_in: int = metric("rows that came in, late ones among them", stage="first")
+    late_rows: int = metric("rows that came too late and were left out")
+    late_by_stream: dict[str, int] = metric("`late_rows` by stream", BY_NAME, if_any=True)
+    late_by_us: dict[str, int] = metric(
+        "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
+    )
+    future_rows: dict[str, int] = metric(
+        "rows by stream that lie further ahead of the clock than `max_future`: they are in, but moved no watermark",
+        BY_NAME,
+        if_any=True,
+    )
+    held_back_by: str | None = metric(
+        "the stream whose watermark is the smallest now, which is the query's", LATEST, where="in-process"
+    )
+    still_for_s: float = metric("seconds since that watermark moved", LATEST, where="in-process", default=0.0)
+    waiting_by_stream: dict[str, int] = metric(
+        "rows that wait for the watermark to pass them", BY_NAME_NOW, if_any=True, where="spark"
+    )
+    waiting_until_us: int | None = metric(
+        "the time that the watermark must pass until none of them waits", LATEST, if_any=True, where="spark"
+    )
+    shed_rows: int = metric("rows that bounded memory let go of early")
+    shed_by_stream: dict[str, int] = metric("`shed_rows` by stream", BY_NAME, if_any=True)
+    archived_rows: int = metric(
+        "rows that were written to the archive, so that the answer can be completed", if_any=True
+    )
+    archived_bytes: int = metric("bytes that the archive grew by", if_any=True)
+    final_rows: int | None = metric(
+        "rows of a final answer, of which `results` are then the changes", LATEST, if_any=True, where="in-process"
+    )
+    recall_is_estimate: bool = metric(
+        "the losses, and so `recall`, are estimated", FLAG, if_any=True, columns=("estimated_losses",)
+    )
+    cache_hits: int = metric("turns of buckets that found their operator warm", where="spark")
+    cache_misses: int = metric("turns of buckets that rebuilt their operator from durable state", where="spark")
+    cold_because: str = metric(
+        "why operators are not kept warm between batches, if something is wrong with the folder for that",
+        TEXT,
+        if_any=True,
+        where="spark",
+    )
+    state_bytes: int = metric(
+        "bytes of state: in-process of all that operators keep, on Spark of what a restart would read", GAUGE
+    )
+    window_rows: int = metric("rows that windows keep", GAUGE)
+    watermark_us: int = metric(
+        "the time before which no row is expected any more, in microseconds since 1970", LATEST, default=BEGINNING_US
+    )
+    delays: dict[str, float] = metric(
+        "seconds of event time by which changes of the answer were noticed late, mean and longest, if that could be "
+        "late (pipeline = 'ita')",
+        LATEST,
+        if_any=True,
+        where="in-process",
+        default={},
+    )
+    plan_switches: int = metric("changes of the join order", COUNT)
+    switches: list[dict[str, Any]] = metric("those changes one by one", LIST, if_any=True, where="in-process")
+    buckets: dict[int, BucketMetrics] = metric(
+        "the buckets that share a memory, by their number in the state", BUCKETS, if_any=True, where="spark"
+    )
+
+    @property
+    def recall_between(self) -> tuple[float, float] | None:
+        """The bounds of `recall`, where `lost_between` are known"""
+        if self.lost_between is None:
+            return None
+        low, high = (self.results / (self.results + lost) if lost else 1.0 for lost in reversed(self.lost_between))
+        return low, high
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Take over values as they are now, by the names of their metrics."""
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Go on with what happened next, by the names of the metrics that it tells of."""
+        for name, value in values.items():
+            setattr(self, name, METRICS[name].kind.after(getattr(self, name), value))
+        if self.lost_results is None:  # what is not known is not estimated either
+            self.recall_is_estimate = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it; what is not about every query only if there is any."""
+        told = {name: value for name, value in asdict(self).items() if value or not METRICS[name].if_any}
+        told |= {"exact_results": self.exact_results, "recall": self.recall}
+        if self.buckets:
+            told["buckets"] = {number: bucket.as_dict() for number, bucket in sorted(self.buckets.items())}
+        return told if self.lost_between is None else {**told, "recall_between": self.recall_between}
+
+
+METRICS = metrics_of(Metrics)
+# Told beside them, and by which hosts; the words are those of the properties.
+DERIVED: dict[str, Where] = {"exact_results": "both", "recall": "both", "recall_between": "in-process"}
+
+
 @dataclass
 class BucketMetrics(Recall):
-    """One of the buckets that share the memory of a query. What it may keep now is in rows or in bytes; the other
-    numbers mean what they mean for the query."""
+    """One of the buckets that share the memory of a query. Of its own is what it may keep now, in rows or in bytes; the
+    other numbers are those of the table, and mean and add up as they do for the query."""
 
-    memory_rows: int | None = None
-    memory_bytes: int | None = None
+    memory_rows: int | None = metric("rows that the bucket may keep now", LATEST)
+    memory_bytes: int | None = metric("bytes that the bucket may keep now", LATEST)
     window_rows: int = 0
     results: int = 0
     lost_results: int | None = 0
@@ -50,12 +172,8 @@ class BucketMetrics(Recall):
 
     def add(self, later: BucketMetrics) -> None:
         """Go on with what the bucket did next."""
-        self.memory_rows, self.memory_bytes = later.memory_rows, later.memory_bytes
-        self.window_rows = later.window_rows
-        self.results += later.results
-        self.lost_results = sum_if_known(self.lost_results, later.lost_results)
-        self.incomplete_rows = sum_if_known(self.incomplete_rows, later.incomplete_rows)
-        self.shed_by_stream = sum_by_name(self.shed_by_stream, later.shed_by_stream)
+        for name, one in BUCKET_METRICS.items():
+            setattr(self, name, one.kind.after(getattr(self, name), getattr(later, name)))
 
     def as_dict(self) -> dict[str, Any]:
         bound = "memory_rows" if self.memory_bytes is None else "memory_bytes"
@@ -63,94 +181,16 @@ class BucketMetrics(Recall):
         return {**told, "shed_rows": self.shed_rows, "exact_results": self.exact_results, "recall": self.recall}
 
 
-def sum_if_known(*numbers: int | None) -> int | None:
-    """
-    >>> sum_if_known(1, 2), sum_if_known(1, None), sum_if_known()
-    (3, None, 0)
-    """
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+BUCKET_METRICS = {one.name: (METRICS | metrics_of(BucketMetrics))[one.name] for one in fields(BucketMetrics)}
 
 
-def sum_by_name(*amounts: Mapping[str, int]) -> dict[str, int]:
-    """
-    >>> sum_by_name({"a": 1, "b": 2}, {"b": 3})
-    {'a': 1, 'b': 5}
-    """
-    names = dict.fromkeys(name for one in amounts for name in one)
-    return {name: sum(one.get(name, 0) for one in amounts) for name in names}
-
-
-@dataclass
-class Metrics(Recall):
-    """Totals of a run. `window_rows`, `state_bytes` and `watermark_us` are as of now; the rest add up.
-
-    `late_rows` came too late and were left out, also by stream; `future_rows`, by stream, lie further ahead of the
-    clock than `max_future`: they are in, but moved no watermark. `held_back_by` is the stream whose watermark is the
-    smallest now, which is the query's; it has not moved for `still_for_s` seconds.
-    `shed_rows` are rows that bounded memory let go of early, also by stream; `lost_results` is what was not found
-    because of it. `exact_results` is what the answer would be without shedding, and `recall` the share of it that was
-    given; all three are None if the losses are not known. `queue_shed_rows` are the rows among them that were shed
-    before they were joined, as processing was too far behind; the losses are estimated then, as `recall_is_estimate`
-    tells. `incomplete_rows` are rows that did not meet all their partners (DGR03's ArM): what completion would have to
-    read again; `archived_rows` were written down for that.
-    `work` is what one of the papers' join algorithms has counted, if one ran. `delays` says how late, in seconds of
-    event time, the changes of an answer were noticed, if that could be late (pipeline = 'ita'). `plan_switches`
-    counts changes of the join order, which `switches` tells of one by one where the query runs in-process. `buckets`
-    are those that share a memory on Spark, by their number in the state. `cold_because` says why operators were not
-    kept warm between batches, if something was wrong with the folder for that.
-    `late_by_us` says on Spark how far each stream's latest row came behind the watermark. `waiting_by_stream` are rows
-    that wait for the watermark to pass them, which it has once it is beyond `waiting_until_us`. `final_rows` are those
-    of an answer at the end of the input, of which `results` are then the changes.
-    """
-
-    rows_in: int = 0
-    late_rows: int = 0
-    late_by_stream: dict[str, int] = field(default_factory=dict)
-    future_rows: dict[str, int] = field(default_factory=dict)
-    held_back_by: str | None = None
-    still_for_s: float = 0.0
-    late_by_us: dict[str, int] = field(default_factory=dict)
-    waiting_by_stream: dict[str, int] = field(default_factory=dict)
-    waiting_until_us: int | None = None
-    stored_rows: int = 0
-    expired_rows: int = 0
-    shed_rows: int = 0
-    shed_by_stream: dict[str, int] = field(default_factory=dict)
-    queue_shed_rows: int = 0
-    archived_rows: int = 0
-    archived_bytes: int = 0
-    results: int = 0
-    final_rows: int | None = None
-    lost_results: int | None = 0
-    lost_between: tuple[int, int] | None = None
-    recall_is_estimate: bool = False
-    incomplete_rows: int | None = 0
-    kernel_seconds: float = 0.0
-    cache_hits: int = 0
-    cache_misses: int = 0
-    cold_because: str = ""
-    state_bytes: int = 0
-    window_rows: int = 0
-    watermark_us: int = BEGINNING_US
-    work: dict[str, int] = field(default_factory=dict)
-    delays: dict[str, float] = field(default_factory=dict)
-    plan_switches: int = 0
-    switches: list[dict[str, Any]] = field(default_factory=list)
-    buckets: dict[int, BucketMetrics] = field(default_factory=dict)
-
-    @property
-    def recall_between(self) -> tuple[float, float] | None:
-        """The bounds of the recall, where it is estimated."""
-        if self.lost_between is None:
-            return None
-        low, high = (self.results / (self.results + lost) if lost else 1.0 for lost in reversed(self.lost_between))
-        return low, high
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it; what is not about every query only if there is any."""
-        told = {name: value for name, value in asdict(self).items() if value or name not in _OPTIONAL}
-        told |= {"exact_results": self.exact_results, "recall": self.recall}
-        if self.buckets:
-            told["buckets"] = {number: bucket.as_dict() for number, bucket in sorted(self.buckets.items())}
-        return told if self.lost_between is None else {**told, "recall_between": self.recall_between}
+def counted(counters: Counters) -> dict[str, Any]:
+    """What an operator has counted so far, by the names of the metrics; nothing of it changes when it counts on."""
+    same = {one.name: copy(getattr(counters, one.name)) for one in fields(Counted)}
+    return same | {
+        "shed_rows": sum(counters.shed_rows.values()),
+        "shed_by_stream": dict(counters.shed_rows),
+        "recall_is_estimate": counters.losses_are_estimated,
+        "plan_switches": len(counters.switches),
+        "switches": [switch.as_dict() for switch in counters.switches],
+    }

@@ -19,7 +19,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
-from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.metrics import Metrics, counted
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
 LOGGER = logging.getLogger("watersmeet")
@@ -195,23 +195,13 @@ class LocalRun:
     def _report(self) -> None:
         """Bring the metrics up to date and show them."""
         self._reported = perf_counter()
-        counters, metrics = self.operator.counters, self.metrics
+        metrics = self.metrics
         metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds.all)
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds.all)
         metrics.late_by_stream = {feed.name: feed.clock.late_rows for feed in self._feeds.all}
         metrics.future_rows = {feed.name: feed.clock.future_rows for feed in self._feeds.all if feed.clock.future_rows}
         metrics.held_back_by, metrics.still_for_s = self._clock.held_back_by, self._clock.still_for_s
-        metrics.stored_rows, metrics.expired_rows = counters.stored_rows, counters.expired_rows
-        metrics.results, metrics.kernel_seconds = counters.results, counters.kernel_seconds
-        metrics.lost_results, metrics.shed_by_stream = counters.lost_results, dict(counters.shed_rows)
-        metrics.lost_between = counters.lost_between
-        metrics.incomplete_rows = counters.incomplete_rows
-        metrics.lost_between, metrics.queue_shed_rows = counters.lost_between, counters.queue_shed_rows
-        metrics.recall_is_estimate = counters.losses_are_estimated
-        metrics.shed_rows = sum(counters.shed_rows.values())
-        metrics.work = dict(counters.work)
-        metrics.plan_switches = len(counters.switches)
-        metrics.switches = [switch.as_dict() for switch in counters.switches]
+        metrics.set(counted(self.operator.counters))
         if isinstance(self.operator, Continuous) and self.operator.strategy == "ita":
             metrics.delays = self.operator.delays.as_seconds()
         metrics.window_rows, metrics.state_bytes = self.operator.window_rows, self.operator.state_bytes

@@ -1,33 +1,39 @@
-"""What a bucket did in one turn: numbers that add up over buckets, and in words what does not."""
+"""What a bucket did in one turn: numbers that add up over buckets, and in words what does not. Which metric goes which
+way is said by its kind in the table of metrics."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from watersmeet.operators.contract import Counters, Operator
+from watersmeet.model.metric import Metric
+from watersmeet.operators.contract import Operator
 from watersmeet.plan.memory import Memory
+from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, counted
 
-NOW = "_held"  # how names of work end that is not done but there
+BY_COLUMN = tuple(one for one in METRICS.values() if one.on_spark and one.columns)
+BY_TEXT = tuple(one for one in METRICS.values() if one.on_spark and not one.columns)
+# Where the time of a turn went: for whoever looks at what Spark observes, not for a query's metrics.
+TURN = ("unpack_ns", "state_ns")
+NUMBERS = (*(column for one in BY_COLUMN for column in one.columns), *TURN)
 
 
 class Account:
     """Opened before an operator is given rows; what it did is the difference to what was then."""
 
     def __init__(self, operator: Operator) -> None:
-        counters = operator.counters
-        self._numbers = _numbers(counters)
-        self._shed = dict(counters.shed_rows)
-        self._incomplete = counters.incomplete_rows or 0
-        self._work = dict(counters.work)
+        self._before = counted(operator.counters)
+
+    def _done(self, operator: Operator) -> dict[str, Any]:
+        now = counted(operator.counters)
+        return {name: METRICS[name].kind.since(self._before[name], value) for name, value in now.items()}
 
     def numbers(self, operator: Operator) -> dict[str, int]:
-        counters = operator.counters
-        done = {name: now - self._numbers[name] for name, now in _numbers(counters).items()}
-        done["unknown_losses"] = int(counters.lost_results is None)
-        done["estimated_losses"] = int(counters.losses_are_estimated)
-        return done
+        numbers: dict[str, int] = {}
+        for name, value in self._done(operator).items():
+            if METRICS[name] in BY_COLUMN:
+                numbers |= in_columns(METRICS[name], value)
+        return numbers
 
     def told(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
         """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted,
@@ -35,32 +41,15 @@ class Account:
 
         `memory` is what the bucket may keep.
         """
-        counters, told = operator.counters, dict[str, Any](more)
+        done, told = self._done(operator), dict[str, Any](more)
+        told |= {one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()}
         if memory is not None:
-            lost, incomplete = counters.lost_results, counters.incomplete_rows
-            told |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
-            told["results"] = counters.results - self._numbers["results"]
-            told["lost_results"] = None if lost is None else lost - self._numbers["lost_results"]
-            told["incomplete_rows"] = None if incomplete is None else incomplete - self._incomplete
-            told["shed_by_stream"] = _since(self._shed, counters.shed_rows)
-        if counters.work:
-            done = _since(self._work, counters.work)
-            told["work"] = done | {name: now for name, now in counters.work.items() if name.endswith(NOW)}
+            held = {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
+            told |= {name: (done | held)[name] for name in BUCKET_METRICS}
         return json.dumps({"bucket": bucket, **told}) if told else None
 
 
-def _since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    return {name: value - before.get(name, 0) for name, value in now.items()}
-
-
-def _numbers(counters: Counters) -> dict[str, int]:
-    return {
-        "stored_rows": counters.stored_rows,
-        "expired_rows": counters.expired_rows,
-        "results": counters.results,
-        "plan_switches": len(counters.switches),
-        "shed_rows": sum(counters.shed_rows.values()),
-        "queue_shed_rows": counters.queue_shed_rows,
-        "lost_results": counters.lost_results or 0,
-        "kernel_ns": int(counters.kernel_seconds * 1e9),
-    }
+def in_columns(one: Metric, value: Any) -> dict[str, int]:
+    """The numbers that a value travels as, by the names of their columns."""
+    assert one.kind.to_columns is not None
+    return dict(zip(one.columns, one.kind.to_columns(value), strict=True))

@@ -15,19 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
+from watersmeet.hosts.spark.account import NUMBERS
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
 from watersmeet.hosts.spark.unpack import unpacker
 from watersmeet.io.conform import conform
 
-COUNTED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results",
-    "lost_results", "unknown_losses", "estimated_losses", "archived_rows", "archived_bytes", "cache_hits",
-    "cache_misses", "plan_switches", "unpack_ns", "kernel_ns", "state_ns",
-)  # fmt: skip
-GAUGES = ("window_rows", "state_bytes")
-NUMBERS = (*COUNTED, *GAUGES)
 TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
 END = "__end"  # the column of a first stage that names the run in which it has ended, in a row without results

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property, reduce
 from typing import Any
 
-from watersmeet.hosts.spark.account import NOW
+from watersmeet.hosts.spark.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
 from watersmeet.hosts.spark.lateness import Told, most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.output import TOLD
-from watersmeet.runtime.metrics import BucketMetrics, Metrics, sum_by_name, sum_if_known
+from watersmeet.model.metric import GAUGE, Metric, sum_by_name
+from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
 from watersmeet.runtime.progress import clock_time, losses, short
 
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
-ADDED = (
-    "rows_in", "late_rows", "stored_rows", "expired_rows", "shed_rows", "queue_shed_rows", "results",
-    "cache_hits", "cache_misses", "plan_switches", "archived_rows", "archived_bytes",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch, in numbers; `metrics` holds what this batch did and how things stood after it."""
+    """One micro-batch, in numbers; `told` holds what this batch did and how things stood after it, by metric."""
 
     number: int
     seconds: float
-    metrics: Metrics
+    told: Mapping[str, Any]
     waiting: Mapping[tuple[str, int], Told] = field(default_factory=dict)  # by stage and bucket
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return Metrics(**self.told)
 
     def __str__(self) -> str:
         m = self.metrics
@@ -75,32 +77,12 @@ class Tally:
 
     def _add(self, batch: Batch) -> None:
         now, total = batch.metrics, self.total
-        for name in ADDED:
-            setattr(total, name, getattr(total, name) + getattr(now, name))
-        total.future_rows = sum_by_name(total.future_rows, now.future_rows)
-        total.late_by_stream = sum_by_name(total.late_by_stream, now.late_by_stream)
-        for stream, by_us in now.late_by_us.items():
-            total.late_by_us[stream] = max(by_us, total.late_by_us.get(stream, 0))
+        total.add(batch.told)
         self._waiting |= batch.waiting
         total.waiting_by_stream = rows_by_stream(self._waiting.values())
         total.waiting_until_us = max(most_by_stream(self._waiting.values(), "until_us").values(), default=None)
-        total.lost_results = sum_if_known(total.lost_results, now.lost_results)
-        total.incomplete_rows = sum_if_known(total.incomplete_rows, now.incomplete_rows)
-        total.recall_is_estimate = total.lost_results is not None and (
-            total.recall_is_estimate or now.recall_is_estimate
-        )
-        total.kernel_seconds += now.kernel_seconds
-        if now.cache_hits + now.cache_misses:  # a bucket that did not take part tells nothing
-            total.window_rows, total.state_bytes = now.window_rows, now.state_bytes
-        total.shed_by_stream = sum_by_name(total.shed_by_stream, now.shed_by_stream)
-        held = {name: value for name, value in now.work.items() if name.endswith(NOW)}
-        total.work = sum_by_name(total.work, now.work) | held
-        for number, bucket in now.buckets.items():
-            total.buckets.setdefault(number, BucketMetrics()).add(bucket)
-        if now.buckets:
+        if now.buckets:  # those that share a memory tell it one by one, so that one that took no part is not missed
             total.window_rows = sum(bucket.window_rows for bucket in total.buckets.values())
-        total.cold_because = now.cold_because or total.cold_because
-        total.watermark_us = now.watermark_us
         self.batches += 1
         self.seconds += batch.seconds
         self.peak_rows = max(self.peak_rows, now.window_rows)
@@ -125,71 +107,68 @@ def sharing_text(metrics: Metrics) -> str:
 
 def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batch:
     rows = progress.observedMetrics or {}
-    counts = _with_first_stages(rows, observed)
-    answer = _counts(rows.get(ANSWER))
-    told = _told(rows, observed)
-    late = [one.pop("late", {}) for one in told]
-    future = [one.pop("future", {}) for one in told]
-    waiting = {(one["stage"], one["bucket"]): one.pop("waiting") for one in told if "waiting" in one}
-    for one in told:
-        one.pop("stage")
-    work = sum_by_name(*(one.pop("work", {}) for one in told))
-    reasons = dict.fromkeys(one.pop("cold_because") for one in told if "cold_because" in one)
-    bounded = {one.pop("bucket"): BucketMetrics(**one) for one in told if "results" in one}
-    metrics = Metrics(
-        rows_in=counts.get("rows_in", 0) if counts else int(progress.numInputRows),
-        results=answer.get("results", counts.get("results", 0)),
-        shed_rows=counts.get("shed_rows", 0),
-        shed_by_stream=sum_by_name(*(bucket.shed_by_stream for bucket in bounded.values())),
-        incomplete_rows=sum_if_known(*(bucket.incomplete_rows for bucket in bounded.values())),
-        buckets=bounded,
-        work=work,
-        archived_rows=counts.get("archived_rows", 0),
-        archived_bytes=counts.get("archived_bytes", 0),
-        queue_shed_rows=counts.get("queue_shed_rows", 0),
-        recall_is_estimate=counts.get("estimated_losses", 0) > 0,
-        lost_results=None if counts.get("unknown_losses", 0) else counts.get("lost_results", 0),
-        kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
-        watermark_us=_watermark_us(progress, watermark_us),
-        late_rows=counts.get("late_rows", 0),
-        future_rows=sum_by_name(*future),
-        late_by_stream=rows_by_stream(late),
-        late_by_us=most_by_stream(late, "by_us"),
-        stored_rows=counts.get("stored_rows", 0),
-        expired_rows=counts.get("expired_rows", 0),
-        cache_hits=counts.get("cache_hits", 0),
-        cache_misses=counts.get("cache_misses", 0),
-        cold_because="; ".join(reasons),
-        plan_switches=counts.get("plan_switches", 0),
-        window_rows=counts.get("window_rows", 0),
-        state_bytes=counts.get("state_bytes", 0),
-    )
-    seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
-    return Batch(int(progress.batchId), seconds, metrics, waiting)
-
-
-def _told(rows: Any, observed: str) -> list[dict[str, Any]]:
-    """What buckets told, of all stages of a query."""
     stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
-    return [
-        {**json.loads(text), "stage": name} for name, row in stages.items() for text in _by_name(row).get(TOLD) or ()
-    ]
+    reports = [one for name, row in stages.items() for one in _reports(name, row)]
+    told = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _told(reports)
+    told["watermark_us"] = _watermark_us(progress, watermark_us)
+    if not stages:
+        told["rows_in"] = int(progress.numInputRows)
+    if ANSWER in rows:
+        told["results"] = _counts(rows[ANSWER])["results"]
+    seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
+    waiting = {(one["stage"], one["bucket"]): one["waiting"] for one in reports if "waiting" in one}
+    return Batch(int(progress.batchId), seconds, told, waiting)
 
 
-def _with_first_stages(rows: Any, observed: str) -> dict[str, int]:
-    """The numbers of a query. Where joins run in stages of their own, rows come in there."""
-    counts = _counts(rows.get(observed))
-    firsts = [_counts(row) for name, row in rows.items() if name.startswith(observed + FIRST)]
-    if not firsts:
-        return counts
-    rows_in = sum(first.get("rows_in", 0) for first in firsts)
-    added = {name: counts.get(name, 0) + sum(first.get(name, 0) for first in firsts) for name in firsts[0]}
-    return {**added, "rows_in": rows_in, "results": counts.get("results", 0)}
+def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[str, Any]:
+    """The metrics that Spark added up over buckets, of the stages in which they count."""
+    told = {}
+    for one in BY_COLUMN:
+        sums = [stages[name] for name in _counting(one, list(stages), observed)]
+        values = [one.kind.from_columns(*(stage.get(column, 0) for column in one.columns)) for stage in sums]
+        told[one.name] = reduce(one.kind.beside, values, one.kind.empty())
+    if told["cache_hits"] + told["cache_misses"]:
+        return told
+    # No bucket took part, so none told what it keeps.
+    return {name: value for name, value in told.items() if METRICS[name].kind is not GAUGE}
+
+
+def _counting(one: Metric, stages: list[str], observed: str) -> list[str]:
+    """The stages whose numbers count. Where joins run in stages of their own, rows come in there."""
+    first = [name for name in stages if name != observed] or stages
+    last = [name for name in stages if name == observed]
+    return {"all": stages, "first": first, "last": last}[one.stage]
+
+
+def _told(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The metrics that buckets told, each for itself: under the names of the table, or by alias."""
+    told: dict[str, Any] = {}
+    for one in BY_TEXT:
+        found = [report[one.name] for report in reports if one.name in report]
+        if found:
+            told[one.name] = reduce(one.kind.beside, found)
+    late = [report["late"] for report in reports if "late" in report]
+    if late:
+        told |= {"late_by_stream": rows_by_stream(late), "late_by_us": most_by_stream(late, "by_us")}
+    future = [report["future"] for report in reports if "future" in report]
+    if future:
+        told["future_rows"] = reduce(sum_by_name, future)
+    told["buckets"] = {report["bucket"]: _bucket(report) for report in reports if "results" in report}
+    return told
+
+
+def _bucket(report: Mapping[str, Any]) -> BucketMetrics:
+    return BucketMetrics(**{name: report[name] for name in BUCKET_METRICS if name in report})
+
+
+def _reports(stage: str, row: Any) -> list[dict[str, Any]]:
+    """What the buckets of a stage told."""
+    return [{**json.loads(text), "stage": stage} for text in _by_name(row).get(TOLD) or ()]
 
 
 def _counts(row: Any) -> dict[str, int]:
     """The values of an observed row; a batch without rows has no sums."""
-    return {} if row is None else {name: int(value or 0) for name, value in _by_name(row).items() if name != TOLD}
+    return {name: int(value or 0) for name, value in _by_name(row).items() if name != TOLD}
 
 
 def _by_name(row: Any) -> dict[str, Any]:

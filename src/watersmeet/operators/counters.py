@@ -1,0 +1,54 @@
+"""What operators count. A line of `Counted` is all it takes to have a counter of that name told by both hosts, in
+`query.metrics()`, in the progress of every batch and in the documentation; what is left is to count it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from watersmeet.model.metric import KNOWN, LATEST, SECONDS, WORK, metric
+from watersmeet.physical.estimate import Switch
+
+
+@dataclass
+class Counted:
+    """The metrics that operators count under the same names."""
+
+    stored_rows: int = metric("rows that were put into windows")
+    expired_rows: int = metric("rows that left their windows")
+    results: int = metric("rows of the answer that were given; of one that changes, its changes", stage="last")
+    lost_results: int | None = metric(
+        "results that were not found because bounded memory let go of rows early; None if that is not known",
+        KNOWN,
+        columns=("lost_results", "unknown_losses"),
+    )
+    lost_between: tuple[int, int] | None = metric(
+        "the bounds of `lost_results`, where it is estimated", LATEST, if_any=True, where="in-process"
+    )
+    # incomplete rows: DGR03's ArM
+    incomplete_rows: int | None = metric(
+        "rows that did not meet all their partners: what completion would have to read again; None if not known",
+        KNOWN,
+        columns=(),
+    )
+    queue_shed_rows: int = metric(
+        "rows among `shed_rows` that were shed before they were joined, as processing was too far behind; the losses "
+        "are estimated then",
+        if_any=True,
+    )
+    kernel_seconds: float = metric("seconds that operators spent inside kernels", SECONDS, columns=("kernel_ns",))
+    work: dict[str, int] = metric(
+        "what one of the papers' join algorithms has counted, if one ran, by the name of the count", WORK, if_any=True
+    )
+
+
+@dataclass
+class Counters(Counted):
+    """What an operator has done so far. `shed_rows` are those that lost their memory early, by stream; `switches` the
+    changes of a join's routes."""
+
+    shed_rows: dict[str, int] = field(default_factory=dict)
+    switches: list[Switch] = field(default_factory=list)
+
+    @property
+    def losses_are_estimated(self) -> bool:
+        return self.lost_between is not None or (self.queue_shed_rows > 0 and self.lost_results is not None)

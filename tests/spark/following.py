@@ -1,0 +1,40 @@
+"""A simulated query's numbers as Spark tells them: added up over the frames of a batch, and batch after batch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import Row
+
+from tests.spark.simulation import Pieces, Simulation
+from watersmeet.hosts.spark.account import NUMBERS
+from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.output import PREFIX, TOLD
+from watersmeet.hosts.spark.progress import Tally
+
+
+def followed(run: Simulation, pieces: Pieces) -> Tally:
+    """Run it, one piece of every stream per batch and one batch more, and add up what its batches tell."""
+    tally = Tally()
+    for number in range(max(map(len, pieces.values())) + 1):
+        before = len(run.frames)
+        run.batch({name: parts[number] for name, parts in pieces.items() if number < len(parts)})
+        tally.add(progress(number, run.watermark_ms, {OBSERVED: observed(run.frames[before:])}))
+    return tally
+
+
+def observed(frames: list[pd.DataFrame]) -> Row:
+    """What Spark observes of the frames of a batch; a sum over none is NULL."""
+    sums = {name: int(sum(one[PREFIX + name].sum() for one in frames)) if frames else None for name in NUMBERS}
+    return Row(**sums, **{TOLD: [text for one in frames for text in one[PREFIX + TOLD] if text is not None]})
+
+
+def progress(number: int, watermark_ms: int, rows: dict[str, Row]) -> Any:
+    at = datetime.fromtimestamp(watermark_ms / 1000, UTC).isoformat()
+    return SimpleNamespace(
+        batchId=number, timestamp=str(number), durationMs={"addBatch": 1, "triggerExecution": 1},
+        eventTime={"watermark": at}, numInputRows=0, observedMetrics=rows,
+    )  # fmt: skip
