@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.continuous.pipeline import Leaf
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.select import CountedSelect, Select
@@ -28,11 +29,13 @@ LoadTable = Callable[[pa.RecordBatch], None]
 
 @dataclass
 class Built:
-    """An operator, the streams it reads by the names their rows are pushed under, and what takes its tables."""
+    """An operator, the streams it reads by the names their rows are pushed under, and what takes its tables. `leaves`
+    says how a continuous query reads its streams."""
 
     operator: Operator
     streams: dict[str, Stream]
     tables: list[tuple[Table, LoadTable]]
+    leaves: Mapping[str, Leaf] = field(default_factory=dict)
 
 
 def is_plain_join(plan: Plan) -> bool:
@@ -62,7 +65,7 @@ def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | Non
     plan.options.require_runnable()
     builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
-    return Built(continuous, builder.inputs.streams, builder.inputs.tables)
+    return Built(continuous, builder.inputs.streams, builder.inputs.tables, builder.inputs.leaves)
 
 
 def built_join(join: Join, operator: Operator) -> Built:
@@ -79,11 +82,10 @@ def _inner_join(project: Project) -> tuple[Operator, list[tuple[Table, LoadTable
 
 
 def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
-    joining = table_join_of(operator)
-    if joining is None:
-        return []
     return [
-        (one.relation, partial(joining.load_table, one.alias)) for one in join.inputs if isinstance(one.relation, Table)
+        (one.relation, partial(operator.load_table, one.alias))
+        for one in join.inputs
+        if isinstance(one.relation, Table)
     ]
 
 
@@ -119,9 +121,3 @@ def _window_join(strategy: JoinStrategy, project: Project, shedding: Shedding | 
 def join_inside(operator: Operator) -> Operator:
     """The operator itself, without what only sorts its rows."""
     return operator.inner if isinstance(operator, InTimeOrder) else operator
-
-
-def table_join_of(operator: Operator) -> WindowJoin | ClassicJoin | None:
-    """The join inside an operator, which static tables are loaded into."""
-    inner = join_inside(operator)
-    return inner if isinstance(inner, WindowJoin | ClassicJoin) else None

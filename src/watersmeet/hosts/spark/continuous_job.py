@@ -8,7 +8,6 @@ from functools import cached_property
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Until
-from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.join.admission import Admission
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.physical.partitioning import Dimension, Partitioning
@@ -31,12 +30,6 @@ class ContinuousJob(SparkJob):
         return build_query(self.plan)
 
     @cached_property
-    def _pipeline(self) -> Continuous:
-        operator = self._built.operator
-        assert isinstance(operator, Continuous)
-        return operator
-
-    @cached_property
     def streams(self) -> tuple[Input, ...]:
         return tuple(Input(name, stream) for name, stream in self._built.streams.items())
 
@@ -46,7 +39,7 @@ class ContinuousJob(SparkJob):
 
     @cached_property
     def counts_rows(self) -> bool:
-        return any(leaf.window is not None for leaf in self._pipeline.leaves.values())
+        return any(leaf.window is not None for leaf in self._built.leaves.values())
 
     @cached_property
     def partitioning(self) -> Partitioning:
@@ -69,7 +62,7 @@ class ContinuousJob(SparkJob):
         return replace(self.plan, options=replace(self.plan.options, pipeline="tpa"))
 
     def columns_needed(self, one: Input) -> list[str]:
-        needed = self._pipeline.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
+        needed = self._built.leaves[one.alias].columns | {code.expression.name for code in self.keys_of(one)}  # type: ignore[union-attr]
         return [name for name in one.schema.names if name in needed]
 
     def admission(self, one: Input) -> Admission:
@@ -77,7 +70,7 @@ class ContinuousJob(SparkJob):
         return Admission((), ())
 
     def retention_us(self, alias: str) -> int:
-        return min(FOREVER_US, self._pipeline.leaves[alias].reach_us)
+        return min(FOREVER_US, self._built.leaves[alias].reach_us)
 
     def grid(self) -> list[str]:
         """By place, not by alias, which may be written in any case."""
