@@ -30,7 +30,7 @@ from watersmeet.archive.targets import FolderTarget
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
+from watersmeet.operators.keeping.durable import resume, saved
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
@@ -109,7 +109,7 @@ class Host:
 
     def batch(self, size: int, *, crash: bool) -> None:
         operator = operator_of(self.sql, self.streams)
-        joining = shedding_join_of(operator)
+        joining = operator.bounded
         assert joining is not None
         if self.state is None:
             joining.start_recording()

@@ -10,7 +10,6 @@ import watersmeet as wm
 from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, MEMORY, drive, operator_of, random_tables, run, steps, table, two_way
 from watersmeet.errors import OptionError
-from watersmeet.operators.keeping.durable import shedding_join_of
 
 
 def ids(form: str, options: str = "") -> str:
@@ -69,7 +68,7 @@ def test_arm_leaves_fewer_rows_incomplete_than_prob_and_rand(correlated, allocat
 def test_arm_stays_within_its_memory():
     for allocation in ("fixed", "variable"):
         operator = operator_of(two_way(200, f"memory = '32 rows', shed = 'arm', allocation = '{allocation}'"), 2)
-        joining = shedding_join_of(operator)
+        joining = operator.bounded
         kept: list[int] = []
         drive(operator, steps(random_tables(2), 50), lambda join=joining, seen=kept: seen.append(join.window_rows))
         assert 32 <= max(kept) <= 32 + 2

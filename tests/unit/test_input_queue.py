@@ -16,7 +16,7 @@ from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, TICK_US, exactly, random_tables, selected, steps, table, two_way
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
+from watersmeet.operators.keeping.durable import resume, saved
 from watersmeet.operators.keeping.join import SheddingJoin
 from watersmeet.papers.shedding.arrivals import one_per_tick
 from watersmeet.runtime.build import build
@@ -84,7 +84,7 @@ def operator_of(sql: str, streams: int) -> Operator:
 
 def made(sql: str, streams: int, seconds_per_row: float) -> Live:
     operator = operator_of(sql, streams)
-    join = shedding_join_of(operator)
+    join = operator.bounded
     assert join is not None
     machine = Machine(seconds_per_row, join)
     join.clock = machine

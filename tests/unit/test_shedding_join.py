@@ -16,8 +16,7 @@ from watersmeet.errors import OptionError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.batches import push_in_steps
-from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
+from watersmeet.operators.keeping.durable import resume, saved
 from watersmeet.papers.shedding.arrivals import one_per_tick
 from watersmeet.papers.shedding.optimum import optimum
 from watersmeet.plan.memory import Memory
@@ -201,7 +200,7 @@ def test_memory_stays_within_its_bound_whatever_the_batches(policy, allocation):
     for size, recall in ((5, "exact"), (50, "none"), (150, "exact")):
         options = f"memory = '32 rows', shed = '{policy}', allocation = '{allocation}', recall = '{recall}'"
         operator = operator_of(two_way(200, options, "a.s, b.s"), 2)
-        joining = shedding_join_of(operator)
+        joining = operator.bounded
         kept: list[int] = []
         drive(operator, steps(random_tables(2), size), lambda join=joining, seen=kept: seen.append(join.window_rows))
         assert 32 <= max(kept) <= 32 + 2
@@ -219,9 +218,9 @@ def test_any_number_of_rows_of_one_time_or_stream_stays_within_the_bound(windows
     for tables in ([same_time, same_time], [same_time, alone], [alone, same_time]):
         operator = operator_of(sql, 2)
         batch = dict(steps(tables, 100))
-        for _ in push_in_steps(operator, batch, 100 * TICK_US):
+        for _ in operator.take(batch, dict.fromkeys("ab", 100 * TICK_US)):
             pass
-        joining = shedding_join_of(operator)
+        joining = operator.bounded
         assert 10 <= joining.window_rows <= 12
         assert all(store.kept <= (6 if allocation == "fixed" else 12) for store in joining.shed.values())
 
@@ -230,14 +229,15 @@ def test_a_batch_in_steps_may_lack_a_stream():
     operator = operator_of(two_way(20, "memory = '10 rows'"), 2)
     results = []
     for name in "ab":
-        results += push_in_steps(operator, {name: steps([table(np.arange(5))] * 2, 5)["ab".index(name)][1]}, 0)
+        rows = steps([table(np.arange(5))] * 2, 5)["ab".index(name)][1]
+        results += operator.take({name: rows}, dict.fromkeys("ab", 0))
     assert sum(batch.num_rows for batch in results) == 5
 
 
 def test_many_rows_at_once_take_little_time_in_a_tiny_memory():
     """Stored one by one they would take seconds."""
     operator = operator_of(two_way(20_000, "memory = '2 rows'"), 2)
-    joining = shedding_join_of(operator)
+    joining = operator.bounded
     competed: list[int] = []
     compete = joining._compete
     joining._compete = lambda: (competed.append(1), compete())
@@ -252,7 +252,7 @@ def test_memory_in_bytes_holds_the_rows_that_fit():
     rng = np.random.default_rng(3)
     tables = [table(zipf(rng, 20_000, 500)) for _ in range(2)]
     operator = operator_of(two_way(20_000, "memory = '256 KB', recall = 'none'", "a.id, a.s, b.s"), 2)
-    joining = shedding_join_of(operator)
+    joining = operator.bounded
     costs: list[float] = []
     drive(
         operator,
@@ -272,7 +272,7 @@ def lengths(count: int, length: int, first_s: int, *, words: bool = False) -> pa
 def test_texts_that_grow_longer_take_no_more_memory():
     sql = two_way(100_000, "memory = '2 MB', recall = 'none'", "a.s, b.s").replace("a.k = b.k", "a.k < b.k")
     operator = operator_of(sql, 2)
-    joining = shedding_join_of(operator)
+    joining = operator.bounded
     sizes = []
     for first, length in ((0, 1), (20_000, 5000), (40_000, 1), (60_000, 5000)):
         for name, rows in steps([lengths(2000, length, first)] * 2, 2000):
@@ -288,7 +288,7 @@ def test_words_with_dictionaries_take_no_more_memory_than_the_words_that_stay():
     for name in "ab":
         catalog.add(Stream(name, lengths(1, 9, 0, words=True).schema, "ts"))
     operator = build(bind(two_way(100_000, "memory = '100 KB', recall = 'none'", "a.s, b.s"), catalog))
-    joining = shedding_join_of(operator)
+    joining = operator.bounded
     for first in range(0, 20_000, 2000):
         for name, rows in steps([lengths(500, 90, first, words=True)] * 2, 500):
             for batch in operator.push(name, rows):

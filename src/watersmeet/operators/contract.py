@@ -1,18 +1,29 @@
-"""What the engine asks of an operator: take batches and time, give batches. Nothing about hosts."""
+"""All that a host may know of an operator: it takes batches and time, gives batches, and can be remembered.
+
+A host never asks what an operator is. What only some operators have (rows that wait, memory that is bounded, static
+tables) every operator can be asked for, and the others have none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.model.time import Times
+from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.counters import Counters as Counters
+from watersmeet.plan.memory import Memory
 
+if TYPE_CHECKING:
+    from watersmeet.operators.keeping.recording import Recorder
+    from watersmeet.operators.keeping.sharing import Came, Sharing
+
+Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]
 
 
@@ -30,30 +41,140 @@ class Rows:
         return Rows(self.data.take(pa.array(positions)), self.times[positions])
 
 
-class Operator(Protocol):
-    """Inputs are named by their alias in the query."""
+@dataclass(frozen=True)
+class WaitingRows:
+    """The rows of one input that an operator has taken and not answered yet, and their first and last time."""
+
+    rows: int
+    oldest_us: int
+    newest_us: int
+
+
+class BoundedMemory(Protocol):
+    """What may be asked of an operator that keeps no more than it may."""
 
     @property
-    def counters(self) -> Counters: ...
+    def memory(self) -> Memory:
+        """The bound it keeps to now."""
+        ...
 
-    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+    @property
+    def least_size(self) -> int:
+        """The bytes that it cannot do with less than."""
+        ...
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """What it writes down of rows it lets go of, once that was asked for."""
+        ...
+
+    def start_recording(self) -> None: ...
+
+    def share_by(self, sharing: Sharing) -> None:
+        """It is one of several that share a memory; before the first row."""
+        ...
+
+    def told_needs(self, came: Sequence[Came], place: int) -> None:
+        """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
+        ...
+
+    def shed_to_bound(self) -> None:
+        """Keep no more than the bound says, although there may be more while rows come."""
+        ...
+
+
+class Operator(ABC):
+    """Inputs are named by their alias in the query.
+
+    The answers given here are those of an operator that holds nothing back and is rebuilt from its rows.
+    """
+
+    counters: Counters
+
+    # ---- what a host goes by ----------------------------------------------------------------------------------------
+
+    @property
+    def piece_rows(self) -> int | None:
+        """How many rows of a stream are best pushed at a time, if that matters."""
+        return None
+
+    @property
+    def lag_us(self) -> int:
+        """For how long rows that time has passed may still wait to be joined, in event time."""
+        return 0
+
+    @property
+    def wake_us(self) -> int | None:
+        """The instant from which on there is something to answer, although nothing comes in; None if there is none."""
+        return None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether rows may come after `finish`; if not, it has to be rebuilt for them."""
+        return True
+
+    @property
+    def is_kept_whole(self) -> bool:
+        """Whether its rows alone do not tell its state, so that a host keeps what `save` gives and not its rows."""
+        return False
+
+    @property
+    def bounded(self) -> BoundedMemory | None:
+        """The bound on its memory, if there is one."""
+        return None
+
+    @property
+    def delays(self) -> Mapping[str, float] | None:
+        """How late changes were noticed, mean and longest in seconds, where that may be later than they happened."""
+        return None
+
+    # ---- rows and time ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def push(self, alias: str, rows: Rows) -> Results:
         """Take new rows; results that are certain come at once."""
-        ...
 
-    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+    @abstractmethod
+    def advance(self, watermarks: Mapping[str, int]) -> Results:
         """No row before these times will come any more: emit what waited for that, forget what it makes useless."""
-        ...
 
+    def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Results:
+        """Rows of several inputs that came together, each in time order, then time: all that one batch of a host
+        brings."""
+        for alias, rows in batch.items():
+            yield from self.push(alias, rows)
+        yield from self.advance(watermarks)
+
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, int]:
+        """Nothing more will come, and nothing newer than this has: answer all that waits. Returns the latest instant
+        that was answered for; rows up to it would be late if any came after all."""
+        yield from ()
+        return BEGINNING_US
+
+    def waiting_rows(self) -> dict[str, WaitingRows]:
+        """The rows that wait for time to go on, by input."""
+        return {}
+
+    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
+        """Read part of a static table in, before the first push."""
+        raise AssertionError(f"there is no static table {alias} here")
+
+    # ---- what a restart would miss ----------------------------------------------------------------------------------
+
+    @abstractmethod
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         """Take back rows that were pushed before, and time that had come this far, without answering again."""
-        ...
 
+    @abstractmethod
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
         """Which of all the rows ever pushed for an input a restore would miss, now that time has come this far."""
-        ...
+
+    # ---- what it holds ----------------------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def window_rows(self) -> int: ...
 
     @property
+    @abstractmethod
     def state_bytes(self) -> int: ...

@@ -9,13 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.windows import Rows as RowsWindow
-from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.contract import Counters, Operator, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.row_windows import RowWindow
+from watersmeet.operators.time_order import Counting
 from watersmeet.plan.expressions import Column, Expression
 
 
-class Select:
+class Select(Operator):
     def __init__(self, predicates: Sequence[Expression], columns: Sequence[tuple[str, Expression]]) -> None:
         self.predicates = list(predicates)
         self.columns = list(columns)
@@ -53,7 +54,7 @@ def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
     return lambda column: data.column(column.name)
 
 
-class CountedSelect(Select):
+class CountedSelect(Select, Counting):
     """The same over `a [ROWS n]`: of rows with equal times only the last n are in the window at that time."""
 
     def __init__(

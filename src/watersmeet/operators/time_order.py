@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import Counters, Operator, Rows
+from watersmeet.operators.contract import BoundedMemory, Counters, Operator, Rows, WaitingRows
 from watersmeet.operators.row_windows import RowWindow
-from watersmeet.operators.waiting import Waiting
+from watersmeet.operators.waiting import Waiting, told_of
 
 
-class Counting(Operator, Protocol):
+class Counting(Operator):
     """An operator that wants the rows of all its inputs in time order and complete, as ROWS windows do."""
 
-    @property
-    def row_windows(self) -> Mapping[str, RowWindow]: ...
+    row_windows: dict[str, RowWindow]
 
+    @abstractmethod
     def push_together(self, batch: Mapping[str, Rows], *, quietly: bool = False) -> Iterator[pa.RecordBatch]: ...
 
+    def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
+        """Instants up to which it should be given the rows of a batch, one after the other, before the rest."""
+        return ()
 
-class InTimeOrder:
+
+class InTimeOrder(Operator):
     """Wraps an operator with ROWS windows: which rows are the latest N at T is known when none up to T is missing.
 
     Rows wait until the smallest watermark is beyond their time; rows of equal time keep their arrival order.
@@ -35,8 +39,31 @@ class InTimeOrder:
         self.waiting = {alias: Waiting() for alias in aliases}
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> Counters:  # type: ignore[override]
         return self.inner.counters
+
+    @property
+    def piece_rows(self) -> int | None:
+        """How many rows are pushed at a time is no matter: they wait here, and go on as time does."""
+        return None
+
+    @property
+    def lag_us(self) -> int:
+        return self.inner.lag_us
+
+    @property
+    def wake_us(self) -> int | None:
+        """The time of the first row that waits, or None."""
+        times = [waiting.oldest_us for waiting in self.waiting.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def is_kept_whole(self) -> bool:
+        return self.inner.is_kept_whole
+
+    @property
+    def bounded(self) -> BoundedMemory | None:
+        return self.inner.bounded
 
     @property
     def window_rows(self) -> int:
@@ -46,11 +73,11 @@ class InTimeOrder:
     def state_bytes(self) -> int:
         return self.inner.state_bytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
-    @property
-    def oldest_waiting_us(self) -> int | None:
-        """The time of the first row that waits, or None."""
-        times = [waiting.oldest_us for waiting in self.waiting.values()]
-        return min((time for time in times if time is not None), default=None)
+    def waiting_rows(self) -> dict[str, WaitingRows]:
+        return told_of(self.waiting)
+
+    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
+        self.inner.load_table(alias, data)
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.waiting[alias].add(rows)
@@ -60,6 +87,20 @@ class InTimeOrder:
         complete_until = min(watermarks.values())
         yield from self.inner.push_together(self._released(complete_until))
         yield from self.inner.advance(dict.fromkeys(watermarks, complete_until))
+
+    def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        """Rows go on as time does, in the steps that suit the operator inside."""
+        for alias, rows in batch.items():
+            self.waiting[alias].add(rows)
+        for until_us in self.inner.moments(batch):
+            yield from self.advance({alias: min(until_us, mark) for alias, mark in watermarks.items()})
+        yield from self.advance(watermarks)
+        if self.bounded is not None:
+            self.bounded.shed_to_bound()
+
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, int]:
+        yield from self.take({}, dict.fromkeys(self.waiting, newest_us + 1))
+        return newest_us
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         for alias, rows in log.items():
@@ -71,8 +112,7 @@ class InTimeOrder:
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         """Rows that wait, and of those that counted, the ones still in their ROWS window."""
         if alias in self.inner.row_windows:
-            lag_us = int(getattr(self.inner, "lag_us", 0))
-            needed = in_row_window(self.inner.row_windows[alias].window, rows, complete_until, lag_us)
+            needed = in_row_window(self.inner.row_windows[alias].window, rows, complete_until, self.lag_us)
         else:
             needed = self.inner.still_needed(alias, rows, complete_until)
         return needed | (rows.times >= complete_until)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.contract import Rows
+from watersmeet.operators.contract import Rows, WaitingRows
 
 
 class Waiting:
@@ -35,6 +37,12 @@ class Waiting:
     def newest_us(self) -> int | None:
         """The time of the last row that waits, or None."""
         return max((int(rows.times.max()) for rows in self._parts), default=None)
+
+    @property
+    def told(self) -> WaitingRows | None:
+        """What there is to tell of the rows that wait, if any do."""
+        oldest_us, newest_us = self.oldest_us, self.newest_us
+        return None if oldest_us is None or newest_us is None else WaitingRows(len(self), oldest_us, newest_us)
 
     def add(self, rows: Rows) -> None:
         if len(rows):
@@ -74,3 +82,9 @@ class Waiting:
 
 def _piece(rows: Rows, start: int, stop: int) -> Rows:
     return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
+
+
+def told_of(waiting: Mapping[str, Waiting]) -> dict[str, WaitingRows]:
+    """What there is to tell of the inputs of which rows wait."""
+    told = {alias: rows.told for alias, rows in waiting.items()}
+    return {alias: rows for alias, rows in told.items() if rows is not None}

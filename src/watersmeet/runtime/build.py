@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -112,7 +111,7 @@ def build_plan(plan: PhysicalPlan) -> Built:
 def built_join(join: Join, operator: Operator) -> Built:
     """An operator made elsewhere for a plain join, with what it reads."""
     streams = {one.alias: one.relation for one in join.streams if isinstance(one.relation, Stream)}
-    return Built(operator, streams, _tables(join, join_inside(operator)))
+    return Built(operator, streams, _tables(join, operator))
 
 
 class Builder:
@@ -227,27 +226,14 @@ def _window_join(node: WindowJoinNode) -> WindowJoin:
     return WindowJoin(node.strategy, node.columns, announced=node.announced, timeless=node.timeless, planner=planner)
 
 
-def _tables(join: Join, joining: object) -> list[tuple[Table, LoadTable]]:
-    if not isinstance(joining, TakesTables):
-        return []
+def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
     return [
-        (one.relation, partial(joining.load_table, one.alias)) for one in join.inputs if isinstance(one.relation, Table)
+        (one.relation, partial(operator.load_table, one.alias))
+        for one in join.inputs
+        if isinstance(one.relation, Table)
     ]
 
 
 def join_inside(operator: Operator) -> Operator:
     """The operator itself, without what only sorts its rows."""
     return operator.inner if isinstance(operator, InTimeOrder) else operator
-
-
-@runtime_checkable
-class TakesTables(Protocol):
-    """A join that static tables are loaded into, before any rows are pushed."""
-
-    def load_table(self, alias: str, data: pa.RecordBatch) -> None: ...
-
-
-def table_join_of(operator: Operator) -> TakesTables | None:
-    """The join inside an operator, which static tables are loaded into."""
-    inner = join_inside(operator)
-    return inner if isinstance(inner, TakesTables) else None

@@ -10,8 +10,8 @@ import pyarrow as pa
 from watersmeet.archive.folder import Archive, OpenRun
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
-from watersmeet.operators.keeping.join import SheddingJoin
-from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.keeping.recording import Recorder
 from watersmeet.plan.nodes import relations_below
 
 WAITING_BYTES = 8 << 20
@@ -24,12 +24,11 @@ def archiving(run: LocalRun) -> Iterator[None]:
     if shedding is None or shedding.archive is None:
         yield
         return
-    inner = run.operator.inner if isinstance(run.operator, InTimeOrder) else run.operator
-    assert isinstance(inner, SheddingJoin)
-    inner.start_recording()
+    assert run.operator.bounded is not None
+    run.operator.bounded.start_recording()
     folder = Archive.for_writing(shedding.archive, run.plan).begin()
     try:
-        writing = _Writing(run, inner, folder)
+        writing = _Writing(run, folder)
         yield
         writing.finish()
     except BaseException:
@@ -47,8 +46,9 @@ def archived_batches(run: LocalRun) -> Iterator[pa.RecordBatch]:
 class _Writing:
     """Takes records from the join before they need much memory."""
 
-    def __init__(self, run: LocalRun, joining: SheddingJoin, folder: OpenRun) -> None:
-        self.metrics, self.joining, self.folder = run.metrics, joining, folder
+    def __init__(self, run: LocalRun, folder: OpenRun) -> None:
+        self.metrics, self.folder = run.metrics, folder
+        self.operator: Operator = run.operator
         self.schemas = {one.name: one.schema for one in relations_below(run.plan.root) if isinstance(one, Table)}
         self.tables: dict[str, list[pa.RecordBatch]] = {name: [] for name in self.schemas}
         run.on_table, run.on_step = self.keep_table, self.step
@@ -58,9 +58,15 @@ class _Writing:
 
     def step(self) -> None:
         self._write_tables()
-        assert self.joining.recorder is not None
-        if self.joining.recorder.waiting_bytes > WAITING_BYTES:
+        if self._recorder.waiting_bytes > WAITING_BYTES:
             self._write()
+
+    @property
+    def _recorder(self) -> Recorder:
+        bounded = self.operator.bounded
+        assert bounded is not None
+        assert bounded.recorder is not None
+        return bounded.recorder
 
     def finish(self) -> None:
         self._write_tables()
@@ -72,7 +78,6 @@ class _Writing:
         self.tables = {}
 
     def _write(self) -> None:
-        recorder, counters = self.joining.recorder, self.joining.counters
-        assert recorder is not None
+        recorder, counters = self._recorder, self.operator.counters
         self.metrics.archived_bytes += self.folder.add(recorder.take(counters.results, counters.lost_results))
         self.metrics.archived_rows = recorder.recorded_rows

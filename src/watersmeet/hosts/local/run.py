@@ -14,7 +14,6 @@ from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
@@ -94,7 +93,7 @@ class LocalRun:
 
     def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
         """Push one batch of one stream, then tell the operators how far time has come."""
-        batch = feed.take(getattr(self.operator, "piece_rows", None))
+        batch = feed.take(self.operator.piece_rows)
         if batch is None:
             self._clock.end(feed.name)
         else:
@@ -116,11 +115,9 @@ class LocalRun:
 
     def _due_s(self) -> float | None:
         """When all streams are silent: in how many seconds something that waits in the operators will be certain."""
-        waiting_us = getattr(self.operator, "oldest_waiting_us", None)
-        if waiting_us is not None:
-            return self._clock.reached_in_s(waiting_us)
-        lazy = getattr(getattr(self.operator, "inner", None), "lag_us", 0)  # joins at moments of its own
-        return SHOWN_EVERY_S if lazy else None
+        if self.operator.wake_us is not None:
+            return self._clock.reached_in_s(self.operator.wake_us)
+        return SHOWN_EVERY_S if self.operator.lag_us else None  # it joins at moments of its own
 
     def _watermarks(self) -> dict[str, int]:
         """Before which time nothing comes of each stream any more."""
@@ -202,8 +199,8 @@ class LocalRun:
         metrics.future_rows = {feed.name: feed.clock.future_rows for feed in self._feeds.all if feed.clock.future_rows}
         metrics.held_back_by, metrics.still_for_s = self._clock.held_back_by, self._clock.still_for_s
         metrics.set(counted(self.operator.counters))
-        if isinstance(self.operator, Continuous) and self.operator.strategy == "ita":
-            metrics.delays = self.operator.delays.as_seconds()
+        if self.operator.delays is not None:
+            metrics.delays = dict(self.operator.delays)
         metrics.window_rows, metrics.state_bytes = self.operator.window_rows, self.operator.state_bytes
         metrics.watermark_us = self._clock.watermark_us
         if self.on_progress is not None:

@@ -18,7 +18,6 @@ from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.durable import shedding_join_of
 from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ BATCH_RUN = "batch"
 
 def write_page(job: SparkJob, operator: Operator, bucket: int, turn: int) -> dict[str, int]:
     """Write what a bucket recorded in this batch; what it counts. Outside Spark a turn is taken for a batch."""
-    shedding, joining = job.plan.shedding, shedding_join_of(operator)
-    if shedding is None or shedding.archive is None or joining is None or joining.recorder is None:
+    shedding = job.plan.shedding
+    if shedding is None or shedding.archive is None or operator.bounded is None or operator.bounded.recorder is None:
         return {}
     run = RunFolder.of(Path(shedding.archive), query_id())
     run.follow()
@@ -47,9 +46,8 @@ def write_page(job: SparkJob, operator: Operator, bucket: int, turn: int) -> dic
 
 
 def write_page_into(run: RunFolder, operator: Operator, bucket: int, batch: int) -> dict[str, int]:
-    joining = shedding_join_of(operator)
-    assert joining is not None
-    recorder, counters = joining.recorder, joining.counters
+    assert operator.bounded is not None
+    recorder, counters = operator.bounded.recorder, operator.counters
     assert recorder is not None
     rows = recorder.recorded_rows - recorder.taken_rows
     page = recorder.take(counters.results, counters.lost_results)

@@ -17,7 +17,6 @@ from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.conform import conform, enter
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.keeping.batches import push_in_steps
 
 
 def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Table], pa.Table]:
@@ -31,7 +30,6 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
         bucket = packets["bucket"][0].as_py()
         needs = packets.filter(pc.equal(packets["input"], NEEDS))["payload"]
         share_out(job, operator, bucket, needs.to_pylist())
-        results: list[pa.RecordBatch] = []
         arrived: dict[str, Rows] = {}
         for stream, one in enumerate(job.streams):
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
@@ -39,8 +37,7 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
             if parts:
                 rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
                 arrived[one.alias] = in_time_order(rows)
-        results += push_in_steps(operator, arrived, FOREVER_US)
-        results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
+        results = list(operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US)))
         if run is not None:
             write_page_into(run, operator, bucket, 0)
         return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)

@@ -93,11 +93,6 @@ class SparkJob(ABC):
         return self.plan
 
     @property
-    def sheds(self) -> bool:
-        """Whether memory is bounded, so that rows may go before they expire."""
-        return False
-
-    @property
     def sharing(self) -> Sharing | None:
         """How buckets share a memory, if they do."""
         return None

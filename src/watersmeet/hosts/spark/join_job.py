@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log
 
 import pyarrow as pa
 
@@ -13,9 +12,8 @@ from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.model.windows import Rows
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.keeping.durable import shedding_join_of
-from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
-from watersmeet.operators.keeping.sharing import Needs, Sharing
+from watersmeet.operators.keeping.policies import POLICIES
+from watersmeet.operators.keeping.sharing import Sharing
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.physical.partitioning import Partitioning
 from watersmeet.physical.strategy import JoinStrategy
@@ -109,10 +107,6 @@ class JoinJob(SparkJob):
         join = replace(self.join, inputs=inputs, predicates=(*self.join.predicates, *own))
         return replace(plan, root=replace(self.project, child=join))
 
-    @property
-    def sheds(self) -> bool:
-        return self.plan.shedding is not None
-
     @cached_property
     def sharing(self) -> Sharing | None:
         shedding, buckets = self.plan.shedding, self.partitioning.buckets
@@ -135,9 +129,9 @@ class JoinJob(SparkJob):
         shedding, buckets = self.plan.shedding, self.partitioning.buckets
         if shedding is None:
             return
-        joining = shedding_join_of(build(replace(self.bucket_plan, options=self.plan.options)))
-        assert joining is not None
-        size, each = shedding.memory.size, joining.least_size
+        bounded = build(replace(self.bucket_plan, options=self.plan.options)).bounded
+        assert bounded is not None
+        size, each = shedding.memory.size, bounded.least_size
         if size is not None and size < each * buckets:
             most = size // each
             raise OptionError(
@@ -150,14 +144,10 @@ class JoinJob(SparkJob):
 
     def make_operator(self) -> Operator:
         operator = super().make_operator()
-        joining = shedding_join_of(operator)
-        if joining is not None and joining.shedding.archive is not None:
-            joining.start_recording()
-        if joining is not None and self.sharing is not None:
-            stores = [joining.shed[alias] for alias in self.aliases]
-            lives = [joining.lives[alias] for alias in self.aliases]
-            recent = HALF_LIFE / log(2) if joining.policy.fades else 1.0
-            joining.needs = Needs(self.sharing, lives, [store.bytes_per_row for store in stores], recent)
+        if operator.bounded is not None and self.plan.shedding is not None and self.plan.shedding.archive is not None:
+            operator.bounded.start_recording()
+        if operator.bounded is not None and self.sharing is not None:
+            operator.bounded.share_by(self.sharing)
         return operator
 
     @property

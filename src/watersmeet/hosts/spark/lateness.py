@@ -10,9 +10,7 @@ from typing import Any
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.model.time import format_interval
-from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.plan.nodes import Input
 
 Told = dict[str, dict[str, Any]]  # by alias
@@ -42,17 +40,17 @@ class Late:
 
 def waiting_in(job: SparkJob, operator: Operator) -> Told:
     """The rows of a bucket that wait for the watermark, and up to which time."""
-    if not isinstance(operator, InTimeOrder | Continuous):
-        return {}
-    told: Told = {}
-    for one in job.streams:
-        waiting = operator.waiting[one.alias]
-        if len(waiting):
-            copies = job.copies(one.alias)
-            told[one.alias] = {
-                "stream": stream_of(one).name, "rows": len(waiting), "until_us": waiting.newest_us, "copies": copies,
-            }  # fmt: skip
-    return told
+    waiting = operator.waiting_rows()
+    return {
+        one.alias: {
+            "stream": stream_of(one).name,
+            "rows": waiting[one.alias].rows,
+            "until_us": waiting[one.alias].newest_us,
+            "copies": job.copies(one.alias),
+        }
+        for one in job.streams
+        if one.alias in waiting
+    }
 
 
 def rows_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, int]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.durable import shedding_join_of
 from watersmeet.operators.keeping.sharing import Came
 from watersmeet.plan.memory import Memory
 
@@ -34,10 +33,9 @@ def from_bytes(told: bytes) -> Came:
 def share_out(job: SparkJob, operator: Operator, bucket: int, told: Iterable[bytes]) -> Memory | None:
     """Let a bucket keep what it now needs, after what all tasks of a batch told, and say how much that is; None where
     memory is not bounded."""
-    joining = shedding_join_of(operator)
-    if joining is None:
+    bounded = operator.bounded
+    if bounded is None:
         return None
-    if joining.needs is not None and bucket in job.bucket_ids:
-        joining.needs.add([from_bytes(bytes(one)) for one in told])
-        joining.bound_by(joining.needs.share_of(job.bucket_ids.index(bucket)))
-    return joining.allocation.memory
+    if job.sharing is not None and bucket in job.bucket_ids:
+        bounded.told_needs([from_bytes(bytes(one)) for one in told], job.bucket_ids.index(bucket))
+    return bounded.memory

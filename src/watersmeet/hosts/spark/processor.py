@@ -29,11 +29,8 @@ from watersmeet.hosts.spark.output import Output
 from watersmeet.hosts.spark.pack import AHEAD, GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
-from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.batches import push_in_steps
-from watersmeet.operators.keeping.durable import resume, saved, shedding_join_of
-from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.operators.keeping.durable import resume, saved
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -108,19 +105,15 @@ class BucketProcessor(StatefulProcessor):
         account = Account(operator)
         late = Late()
         arrived: list[Rows] = []
-        for stream, alias in enumerate(self.job.aliases):
+        for stream in range(len(self.job.streams)):
             with spent.on("unpack_ns"):
                 rows = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log, late)
             arrived.append(rows)
-            if not self.job.sheds:
-                yield from self._frames(operator.push(alias, rows))
         manifest.complete_until = self._complete_until(manifest, arrived, watermark_us, _payloads(packets, NEWEST))
-        if self.job.sheds:
-            batch = dict(zip(self.job.aliases, arrived, strict=True))
-            yield from self._frames(push_in_steps(operator, batch, manifest.complete_until))
-        yield from self._frames(operator.advance(dict.fromkeys(self.job.aliases, manifest.complete_until)))
+        batch = dict(zip(self.job.aliases, arrived, strict=True))
+        yield from self._frames(operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until)))
         ended = manifest.note_ended(ends_told(_payloads(packets, ENDED)), len(self.job.streams))
-        if ended is not None and self.job.waits:
+        if ended is not None:
             yield from self._frames(self._close(operator, manifest))
         if ended is not None and self.output.marks_end:
             yield self.output.ended(ended, watermark_us)
@@ -130,7 +123,7 @@ class BucketProcessor(StatefulProcessor):
             self._set_timer(manifest, operator, watermark_us)
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
-            if ended is None or not isinstance(operator, Continuous):  # one that has ended cannot go on, its log can
+            if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
                 hot.keep(_query(), bucket, version + 1, nonce, operator)
         counts = account.numbers(operator)
         counts |= {
@@ -148,7 +141,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
-        if self.job.sheds:
+        if operator.is_kept_whole:
             log.save(saved(operator), operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
             return
         complete_until = log.manifest.complete_until
@@ -170,15 +163,7 @@ class BucketProcessor(StatefulProcessor):
     def _close(self, operator: Operator, manifest: Manifest) -> Iterator[pa.RecordBatch]:
         """Answer everything that waits, as no stream will bring more; if they do after all, what comes up to the
         latest time that was answered is late."""
-        if isinstance(operator, Continuous):
-            yield from operator.advance(dict.fromkeys(self.job.aliases, FOREVER_US))
-            last_us = max(operator.answered_us, *(waiting.last_us for waiting in operator.waiting.values()))
-        else:
-            last_us = max(manifest.newest_us.values(), default=BEGINNING_US)
-            yield from operator.advance(dict.fromkeys(self.job.aliases, last_us + 1))
-            joining = shedding_join_of(operator)
-            if joining is not None:
-                joining.shed_to_bound()
+        last_us = yield from operator.finish(max(manifest.newest_us.values(), default=BEGINNING_US))
         manifest.complete_until = max(manifest.complete_until, last_us + 1)
 
     def _complete_until(self, manifest: Manifest, arrived: list[Rows], watermark_us: int, told: Sequence[bytes]) -> int:
@@ -210,7 +195,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _rebuild(self, log: BucketLog) -> Operator:
         operator = self.job.make_operator()
-        if self.job.sheds:
+        if operator.is_kept_whole:
             state = log.saved()
             assert state is not None
             resume(operator, state)
@@ -242,8 +227,10 @@ class BucketProcessor(StatefulProcessor):
 
     def _set_timer(self, manifest: Manifest, operator: Operator, watermark_us: int) -> None:
         """Wake this bucket when rows that wait may be counted, or all its rows have expired, whatever comes in."""
-        due_us = self._due_us(manifest, operator)
-        if due_us is None or due_us >= FOREVER_US:
+        retention_us = [self.job.retention_us(alias) for alias in self.job.aliases]
+        dues = [due for due in (operator.wake_us, manifest.expires_us(retention_us)) if due is not None]
+        due_us = min(dues, default=FOREVER_US)
+        if due_us >= FOREVER_US:
             return
         due_ms = max(due_us, watermark_us) // 1000 + 1
         pending = manifest.timer_ms is not None and manifest.timer_ms * 1000 > watermark_us
@@ -251,19 +238,6 @@ class BucketProcessor(StatefulProcessor):
             return
         self.handle.registerTimer(due_ms)
         manifest.timer_ms = due_ms
-
-    def _due_us(self, manifest: Manifest, operator: Operator) -> int | None:
-        if isinstance(operator, InTimeOrder | Continuous):
-            return operator.oldest_waiting_us
-        if manifest.saved is not None:
-            longest = max(self.job.retention_us(alias) for alias in self.job.aliases)
-            return manifest.saved.newest_us + longest if manifest.saved.rows else None
-        dues = [
-            max(segment.newest_us for segment in log) + self.job.retention_us(self.job.aliases[stream])
-            for stream, log in manifest.segments.items()
-            if log
-        ]
-        return max(dues, default=None)
 
 
 class Spent:

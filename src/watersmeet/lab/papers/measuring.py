@@ -17,7 +17,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Int64s, Observable
 from watersmeet.papers.joins.loops import Loops, Slips
-from watersmeet.runtime.build import build_query, runnable_join, table_join_of
+from watersmeet.runtime.build import build_query, join_inside, runnable_join
 from watersmeet.session import Query, Session
 
 K = TypeVar("K")
@@ -74,7 +74,7 @@ class StagedRun:
 
     def held(self) -> dict[str, int]:
         """Rows in the buffers of each input, live and stale."""
-        join = table_join_of(self._operator)
+        join = join_inside(self._operator)
         assert isinstance(join, ClassicJoin)
         assert isinstance(join.algorithm, Observable)
         # what is live depends on the instant, what is held does not

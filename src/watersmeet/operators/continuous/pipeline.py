@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -14,9 +14,9 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Rows as RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
-from watersmeet.operators.contract import Counters, Operator, Rows
+from watersmeet.operators.contract import Counters, Operator, Rows, WaitingRows
 from watersmeet.operators.time_order import in_row_window
-from watersmeet.operators.waiting import Waiting
+from watersmeet.operators.waiting import Waiting, told_of
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.nodes import Kind
 
@@ -39,7 +39,7 @@ class Leaf:
     window: RowsWindow | None = None
 
 
-class Continuous:
+class Continuous(Operator):
     """Runs a tree of operators; nothing is said of an instant before all rows up to it are there."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Continuous:
         self.schema = schema
         self.joins = joins
         self.counters = Counters()
-        self.delays = Delays()
+        self._delays = Delays()
         self.answered_us = BEGINNING_US  # the latest instant that anything was given for
         self._expired_before = 0
 
@@ -69,10 +69,17 @@ class Continuous:
         sources = {id(leaf.source): leaf.source for leaf in self.leaves.values()}  # streams of one join share theirs
         return sum(source.expired_rows for source in sources.values())
 
+    def waiting_rows(self) -> dict[str, WaitingRows]:
+        return told_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
+
     @property
-    def waiting(self) -> dict[str, Waiting]:
-        """The rows that wait for the watermark, by stream."""
-        return {alias: leaf.waiting for alias, leaf in self.leaves.items()}
+    def delays(self) -> Mapping[str, float] | None:
+        return self._delays.as_seconds() if self.strategy == "ita" else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Its answers have come to their end with the last row; only its rows can begin anew."""
+        return False
 
     @property
     def window_rows(self) -> int:
@@ -97,11 +104,16 @@ class Continuous:
         self.counters.kernel_seconds += perf_counter() - started
         self.counters.expired_rows = self._expired_rows - self._expired_before
         self.counters.switches = [switch for join in self.joins for switch in join.counters.switches]
-        self.delays.add(delta)
+        self._delays.add(delta)
         batch = self._given(delta)
         if batch.num_rows:
             self.counters.results += batch.num_rows
             yield batch
+
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, int]:
+        """Rows leave their windows after the last one has come, so time goes on for ever."""
+        yield from self.advance(dict.fromkeys(self.leaves, FOREVER_US))
+        return max(self.answered_us, *(leaf.waiting.last_us for leaf in self.leaves.values()))
 
     def _given(self, delta: Delta) -> pa.RecordBatch:
         if self.kind in ("rows", "inserts", "snapshots"):
@@ -125,7 +137,7 @@ class Continuous:
         for join in self.joins:
             join.counters.switches.clear()
         self.counters = Counters()
-        self.delays = Delays()
+        self._delays = Delays()
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Bools:
         leaf = self.leaves[alias]
@@ -137,7 +149,7 @@ class Continuous:
         return waits | (rows.times + leaf.reach_us >= complete_until)
 
     @property
-    def oldest_waiting_us(self) -> int | None:
+    def wake_us(self) -> int | None:
         """When the answer changes next if nothing comes in: a row that waits, or one that expires."""
         waits = [leaf.waiting.oldest_us for leaf in self.leaves.values()]
         known = [time for time in (*waits, self.root.next_event()) if time is not None and time < FOREVER_US]

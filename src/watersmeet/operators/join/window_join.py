@@ -25,6 +25,7 @@ from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
+from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch
 from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.physical.strategy import Code, JoinStrategy
@@ -40,7 +41,7 @@ class Planner(Protocol):
     def consider(self, measured: JoinStatistics, at_us: int) -> tuple[JoinStrategy, Switch] | None: ...
 
 
-class WindowJoin:
+class WindowJoin(Counting):
     """Runs a JoinStrategy and computes the select list over its combinations.
 
     A join with ROWS windows must be given its rows in time order (see time_order.InTimeOrder).

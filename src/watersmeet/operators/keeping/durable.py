@@ -23,7 +23,7 @@ def saved(operator: Operator) -> bytes:
     joining = shedding_join_of(operator)
     assert joining is not None
     waiting = operator.waiting if isinstance(operator, InTimeOrder) else None
-    return pickle.dumps((joining.memory(), waiting), protocol=5)
+    return pickle.dumps((joining.remembered(), waiting), protocol=5)
 
 
 def resume(operator: Operator, state: bytes) -> None:

@@ -11,8 +11,8 @@ that what others lose with them is counted; what they would have found themselve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import inf, prod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf, log, prod
 from time import perf_counter
 from time import time as wall_time
 from typing import Any
@@ -23,24 +23,26 @@ import pyarrow as pa
 from watersmeet.errors import OptionError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.contract import BoundedMemory, Counters, Rows
 from watersmeet.operators.join.combinations import payload_columns
 from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.keeping.allocation import SLACK, Allocation
+from watersmeet.operators.keeping.batches import moments_of
 from watersmeet.operators.keeping.input_queue import InputQueue
 from watersmeet.operators.keeping.kernels.losses import look_up, note_flaws, take_apart
 from watersmeet.operators.keeping.online_statistics import KeyCounts
-from watersmeet.operators.keeping.pieces import only, rounds, slice_of
+from watersmeet.operators.keeping.pieces import only, parts_until, rounds, slice_of
 from watersmeet.operators.keeping.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.operators.keeping.recall import PaneCounts, pane_counts
 from watersmeet.operators.keeping.recording import Recorder, columns_to_record
-from watersmeet.operators.keeping.sharing import Needs, Share
+from watersmeet.operators.keeping.sharing import Came, Needs, Share, Sharing
 from watersmeet.operators.keeping.store import Marks, SheddingStore, Worth
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.strategy import Code, JoinStrategy
 from watersmeet.plan.expressions import Expression, columns_of
+from watersmeet.plan.memory import Memory
 from watersmeet.plan.shedding import Shedding
 
 # What rows and time change in a join.
@@ -129,6 +131,24 @@ class SheddingJoin(WindowJoin):
         self.allocation.bound_by(share.memory, share.streams)
 
     @property
+    def bounded(self) -> BoundedMemory:
+        return self
+
+    @property
+    def memory(self) -> Memory:
+        return self.allocation.memory
+
+    def share_by(self, sharing: Sharing) -> None:
+        lives = [self.lives[alias] for alias in sharing.streams]
+        sizes = [self.shed[alias].bytes_per_row for alias in sharing.streams]
+        self.needs = Needs(sharing, lives, sizes, HALF_LIFE / log(2) if self.policy.fades else 1.0)
+
+    def told_needs(self, came: Sequence[Came], place: int) -> None:
+        if self.needs is not None:
+            self.needs.add(came)
+            self.bound_by(self.needs.share_of(place))
+
+    @property
     def least_size(self) -> int:
         """The bytes that two rows of each stream take: one that is kept, and one that comes."""
         return 2 * sum(int(store.bytes_per_row) + 1 for store in self.shed.values())
@@ -205,7 +225,11 @@ class SheddingJoin(WindowJoin):
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 
-    def memory(self) -> dict[str, Any]:
+    @property
+    def is_kept_whole(self) -> bool:
+        return True
+
+    def remembered(self) -> dict[str, Any]:
         """All that rows and time have changed here, except the static tables."""
         return {name: getattr(self, name) for name in REMEMBERED}
 
@@ -288,6 +312,21 @@ class SheddingJoin(WindowJoin):
             self.settled_us = max(self.settled_us, until_us)
             if max(len(rows) for rows in part.values()) > self.piece_rows:  # all of one stream, or of one time
                 self._make_room({})
+
+    def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        """Rows meet before they compete for memory; afterwards no more of them are kept than the bound says."""
+        if self.queue is not None:  # to know how far behind it is, it must see all there is
+            yield from self.push_together(batch)
+        for part, until_us in parts_until(batch, self.moments(batch)):
+            yield from self.push_together(part)
+            yield from self.advance({alias: min(until_us, mark) for alias, mark in watermarks.items()})
+        yield from self.advance(watermarks)
+        self.shed_to_bound()
+
+    def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
+        if self.queue is not None:
+            return ()
+        return moments_of(batch, (life for life, in_rows in self.lives.values() if not in_rows))
 
     def _deaths(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
         deaths = {

@@ -20,6 +20,7 @@ from watersmeet.operators.join.reach import cutoff_us
 from watersmeet.operators.join.unmoved import Unmoved
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
+from watersmeet.operators.time_order import Counting
 from watersmeet.papers.joins.contract import Algorithm, Arrivals, Int64s, Lazy
 from watersmeet.papers.joins.probe import Probe
 from watersmeet.papers.joins.shelf import Shelf, shelf_codes
@@ -28,7 +29,7 @@ from watersmeet.plan.algorithms import load
 from watersmeet.plan.expressions import Expression
 
 
-class ClassicJoin:
+class ClassicJoin(Counting):
     """Runs a join by a given algorithm. Rows must come in time order and complete (see time_order.InTimeOrder).
 
     With `probe_every`, how long arrivals take and what is held is sampled every so many of them. `generation` counts
