@@ -15,7 +15,7 @@ from watersmeet.hosts.spark.pack import GUARD, in_time_order, timed
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.conform import conform, enter
-from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.keeping.batches import push_in_steps
 
@@ -37,8 +37,8 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
-                rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
-                arrived[one.alias] = in_time_order(rows)
+                layout = job.layout(one)
+                arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
         results += push_in_steps(operator, arrived, FOREVER_US)
         results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
         if run is not None:

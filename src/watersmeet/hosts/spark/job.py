@@ -11,6 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.hosts.spark.buckets import balanced_ids
+from watersmeet.hosts.spark.layout import Layout
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Operator
@@ -22,7 +23,7 @@ from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.build import build_query, is_plain_join
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ class SparkJob(ABC):
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
 
-    def packet_schema(self, one: Input) -> pa.Schema:
-        """The columns that reach a bucket."""
-        return self.row_schema(one)
+    def layout(self, one: Input) -> Layout:
+        """How the rows of a stream reach a bucket."""
+        return Layout(self.row_schema(one), one.time or "")
 
     def keys_of(self, one: Input) -> list[Code]:
         """The keys that place the rows of a stream."""
