@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from watersmeet.hosts.spark import log as log_module
+from watersmeet.hosts.spark.layout import Layout
 from watersmeet.hosts.spark.log import FANOUT, BucketLog, Manifest
 from watersmeet.operators.contract import Rows
 
@@ -61,7 +62,7 @@ def ids(rows: Rows) -> list[int]:
 
 
 def open_log(manifest: Manifest, shelf: Shelf, streams: int = 1) -> BucketLog:
-    return BucketLog(manifest, shelf, [SCHEMA] * streams, ["ts"] * streams)
+    return BucketLog(manifest, shelf, [Layout(SCHEMA, "ts")] * streams)
 
 
 def test_a_manifest_survives_its_bytes():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,11 @@ LARGEST_PIECE = 1 << 13
 class Encoded(Rows):
     """Rows that were admitted before, with their codes."""
 
-    codes: Mapping[Code, Codes]
+    codes: Mapping[Code, Codes] = field(default_factory=dict)
 
     def part(self, start: int, stop: int) -> Encoded:
         codes = {code: values[start:stop] for code, values in self.codes.items()}
-        return Encoded(self.data.slice(start, stop - start), self.times[start:stop], codes)
+        return Encoded(self.data.slice(start, stop - start), self.times[start:stop], codes=codes)
 
 
 class ReplayedJoin(SheddingJoin):
@@ -94,7 +94,7 @@ class Replay:
         if self.counts_rows:
             return rows
         admitted, codes, where = like.admissions[alias].admit(rows)
-        return Encoded(admitted.data, admitted.times, codes) if where is None else rows
+        return Encoded(admitted.data, admitted.times, codes=codes) if where is None else rows
 
     @property
     def rows(self) -> int:

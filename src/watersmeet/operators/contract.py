@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.counters import Counters as Counters
+from watersmeet.physical.strategy import Code
 from watersmeet.plan.memory import Memory
 
 if TYPE_CHECKING:
@@ -29,16 +30,32 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one input in arrival order, with their event times."""
+    """Rows of one input in arrival order, with their event times.
+
+    `coded`: the door of a join (join/admission) let these rows in before, elsewhere, and the codes it made of them lie
+    in these columns of `data`. Nobody needs to filter or encode them again; what only that needed may be missing.
+    """
 
     data: pa.RecordBatch
     times: Times
+    coded: Mapping[Code, str] | None = None
 
     def __len__(self) -> int:
         return int(self.times.size)
 
     def take(self, positions: Positions) -> Rows:
-        return Rows(self.data.take(pa.array(positions)), self.times[positions])
+        return Rows(self.data.take(pa.array(positions)), self.times[positions], self.coded)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        return Rows(self.data.slice(start, stop - start), self.times[start:stop], self.coded)
+
+    @staticmethod
+    def together(parts: Sequence[Rows]) -> Rows:
+        """Several pieces of one input, at least one, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        data = pa.concat_batches([part.data for part in parts])
+        return Rows(data, np.concatenate([part.times for part in parts]), parts[0].coded)
 
 
 @dataclass(frozen=True)

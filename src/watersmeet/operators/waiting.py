@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows, WaitingRows
@@ -62,26 +61,16 @@ class Waiting:
     def _released(self, until_us: int) -> Rows | None:
         if not any(bool((rows.times < until_us).any()) for rows in self._parts):
             return None
-        everything = self._as_one()
+        everything = Rows.together(self._parts)
         times = everything.times
         if bool((times[1:] >= times[:-1]).all()):
             ready = int(np.searchsorted(times, until_us))
-            self.replace(_piece(everything, ready, times.size))
-            return _piece(everything, 0, ready)
+            self.replace(everything.slice(ready, times.size))
+            return everything.slice(0, ready)
         order = np.argsort(times, kind="stable")
         ready = int(np.searchsorted(times[order], until_us))
         self.replace(everything.take(np.sort(order[ready:])))
         return everything.take(order[:ready])
-
-    def _as_one(self) -> Rows:
-        if len(self._parts) == 1:
-            return self._parts[0]
-        times = np.concatenate([rows.times for rows in self._parts])
-        return Rows(pa.concat_batches([rows.data for rows in self._parts]), times)
-
-
-def _piece(rows: Rows, start: int, stop: int) -> Rows:
-    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
 
 
 def told_of(waiting: Mapping[str, Waiting]) -> dict[str, WaitingRows]:

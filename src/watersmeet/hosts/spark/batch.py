@@ -15,7 +15,7 @@ from watersmeet.hosts.spark.pack import GUARD, in_time_order, timed
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.conform import conform, enter
-from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 
 
@@ -23,9 +23,9 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
     """The function for applyInArrow that answers one bucket from all its packets, and archives what it let go of."""
 
     def answer(packets: pa.Table) -> pa.Table:
-        layout = spark_layout(job.plan.output_schema)
+        answers = spark_layout(job.plan.output_schema)
         if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
-            return layout.empty_table()
+            return answers.empty_table()
         operator = job.make_operator()
         bucket = packets["bucket"][0].as_py()
         needs = packets.filter(pc.equal(packets["input"], NEEDS))["payload"]
@@ -35,12 +35,12 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
-                rows = [Rows(p, times_of(normalize_time_column(p.column(one.time)))) for p in parts]
-                arrived[one.alias] = in_time_order(rows)
+                layout = job.layout(one)
+                arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
         results = list(operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US)))
         if run is not None:
             write_page_into(run, operator, bucket, 0)
-        return pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
+        return pa.Table.from_batches([conform(batch, answers) for batch in results], schema=answers)
 
     return answer
 

@@ -9,15 +9,17 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
+from watersmeet.hosts.spark.layout import Layout, own_columns
 from watersmeet.model.windows import Rows
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.operators.keeping.sharing import Sharing
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
+from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning
-from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Column, EventTime
+from watersmeet.physical.strategy import Code, JoinStrategy
+from watersmeet.plan.expressions import Column, EventTime, columns_of
 from watersmeet.plan.nodes import Input, Join, Plan, Project
 from watersmeet.plan.options import Options
 from watersmeet.runtime.build import build, runnable_join
@@ -83,16 +85,45 @@ class JoinJob(SparkJob):
         announced = one.alias in self.partitioning.announced
         if announced or isinstance(one.window, Rows):
             return Admission((), () if announced else self.keys_of(one))
-        compared = (*self.strategy.probing_codes(one.alias), *self.strategy.stored_codes(one.alias))
-        return Admission(self.strategy.filters.get(one.alias, ()), (*self.keys_of(one), *compared))
+        strategy = self.bucket_strategy
+        compared = (*strategy.probing_codes(one.alias), *strategy.stored_codes(one.alias))
+        return Admission(strategy.filters.get(one.alias, ()), (*self.keys_of(one), *compared))
+
+    @cached_property
+    def bucket_strategy(self) -> JoinStrategy:
+        """How a bucket will join. What it compares there is encoded before; where routes may change, all codes are."""
+        if not self.partitioning.announced:
+            return self.strategy
+        return optimize(runnable_join(self.bucket_plan)[0], self.plan.method)
 
     def retention_us(self, alias: str) -> int:
         return self.physical.leaf(alias).reach_us
 
-    def packet_schema(self, one: Input) -> pa.Schema:
-        """Of an announced input, also which rows belong to the bucket."""
-        schema = self.row_schema(one)
-        return schema.append(OWN_FIELD) if one.alias in self.partitioning.announced else schema
+    def layout(self, one: Input) -> Layout:
+        """Of an announced input, also which rows belong to the bucket; of any but a ROWS window, whose rows all count,
+        the codes."""
+        schema, time = self.row_schema(one), one.time or ""
+        if one.alias in self.partitioning.announced:
+            return Layout(schema.append(OWN_FIELD), time)
+        if isinstance(one.window, Rows):
+            return Layout(schema, time)
+        codes = [code for code in self.admission(one).codes if self._is_compared(code)]
+        kept = {time, *own_columns(codes), *self._shown(one.alias)}
+        return Layout.with_codes(pa.schema([field for field in schema if field.name in kept]), time, codes)
+
+    def _is_compared(self, code: Code) -> bool:
+        """Not a key that only places rows."""
+        strategy = self.bucket_strategy
+        return code in strategy.probing_codes(code.stream) or code in strategy.stored_codes(code.stream)
+
+    def _shown(self, alias: str) -> set[str]:
+        """The columns of a stream that results are made of or tested by. A join that forgets early may have to write
+        down others, so that completion finds its rows again."""
+        strategy = self.bucket_strategy
+        shown = [*(e for _, e in self.project.columns), *strategy.residuals, *strategy.verified]
+        if self.plan.shedding is not None:
+            shown += self.join.predicates
+        return {c.name for e in shown for c in columns_of(e) if c.stream == alias}
 
     @cached_property
     def bucket_plan(self) -> Plan:

@@ -16,8 +16,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.hosts.spark.layout import Layout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
-from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 
 FANOUT = 8
@@ -94,30 +95,27 @@ class SegmentStore(Protocol):
 
 
 class BucketLog:
-    """The log of one bucket during one batch. `schemas` and `times` tell the columns and event times of streams."""
+    """The log of one bucket during one batch. The layouts tell the columns, event times and codes of streams: codes are
+    kept with the rows, so that a restore need not make them again, nor keep what they were made of."""
 
-    def __init__(self, manifest: Manifest, store: SegmentStore, schemas: list[pa.Schema], times: list[str]) -> None:
+    def __init__(self, manifest: Manifest, store: SegmentStore, layouts: Sequence[Layout]) -> None:
         self.manifest = manifest
         self.store = store
-        self.schemas = schemas
-        self.times = times
+        self.layouts = layouts
 
     def rows(self, stream: int) -> Rows:
         """All live rows of a stream, in the order they came."""
         return self._read(stream, self._log(stream))
 
-    def no_rows(self, stream: int) -> Rows:
-        return self._read(stream, [])
-
     def _read(self, stream: int, segments: list[Segment]) -> Rows:
         batches = [b for s in segments for b in from_packet(self.store.read(stream, s.number))]
-        data = pa.concat_batches(batches) if batches else _empty(self.schemas[stream])
-        return Rows(data, times_of(normalize_time_column(data.column(self.times[stream]))))
+        layout = self.layouts[stream]
+        return layout.rows(pa.concat_batches(batches)) if batches else layout.no_rows()
 
     def append(self, stream: int, rows: Rows, level: int = 0, at: int | None = None) -> None:
         if len(rows) == 0:
             return
-        packet = to_packet([rows.data], self.schemas[stream])
+        packet = to_packet([rows.data], self.layouts[stream].schema)
         segment = Segment(self.manifest.next_number, len(rows), int(rows.times.max()), len(packet), level)
         self.manifest.next_number += 1
         log = self._log(stream)
@@ -156,7 +154,7 @@ class BucketLog:
 
     def _drop_expired(self, stream: int, alias: str, operator: Operator, complete_until: int) -> None:
         log = self._log(stream)
-        newest = Rows(_empty(self.schemas[stream]), np.array([segment.newest_us for segment in log], np.int64))
+        newest = Rows(self.layouts[stream].no_rows().data, np.array([segment.newest_us for segment in log], np.int64))
         needed = operator.still_needed(alias, newest, complete_until)
         for segment in [s for s, kept in zip(log, needed, strict=True) if not kept]:
             self.store.remove(stream, segment.number)
@@ -184,7 +182,3 @@ class BucketLog:
             if not alike or sum(segment.size for segment in run) > MERGED_BYTES:
                 return
             yield len(log) - FANOUT, FANOUT
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

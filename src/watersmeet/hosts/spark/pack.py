@@ -154,7 +154,7 @@ def _as_batch(made: Sequence[Packet]) -> pa.RecordBatch:
 
 def in_time_order(parts: Sequence[Rows]) -> Rows:
     """Several pieces as one. Pieces from different partitions overlap in time; stores like order."""
-    rows = Rows(pa.concat_batches([part.data for part in parts]), np.concatenate([part.times for part in parts]))
+    rows = Rows.together(parts)
     if bool((np.diff(rows.times) < 0).any()):
         rows = rows.take(np.argsort(rows.times, kind="stable"))
     return rows

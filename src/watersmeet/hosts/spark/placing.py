@@ -51,6 +51,7 @@ class Placing:
         self.dimensions = job.partitioning.dimensions
         self.announced = one.alias in job.partitioning.announced
         self.admission = job.admission(one)
+        self.layout = job.layout(one)
         self.keys = Admission((), job.keys_of(one))
         self.nulls_count = job.nulls_count
 
@@ -72,7 +73,8 @@ class Placing:
             yield from self._announced(placed)
             return
         order, starts = grouped(cells, self.buckets)
-        data = rows.data if bool((starts[1:] == len(rows)).all()) else rows.data.take(pa.array(order))
+        data = self.layout.batch(rows, placed.codes)
+        data = data if bool((starts[1:] == len(rows)).all()) else data.take(pa.array(order))
         for cell in np.flatnonzero(np.diff(starts)).tolist():
             start, end = int(starts[cell]), int(starts[cell + 1])
             for k, offset in enumerate(copies):

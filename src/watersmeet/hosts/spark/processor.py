@@ -28,7 +28,7 @@ from watersmeet.hosts.spark.needs import NEEDS, share_out
 from watersmeet.hosts.spark.output import Output
 from watersmeet.hosts.spark.pack import AHEAD, GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.hosts.spark.packets import from_packet
-from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.keeping.durable import resume, saved
 
@@ -97,7 +97,8 @@ class BucketProcessor(StatefulProcessor):
         spent = Spent()
         with spent.on("state_ns"):
             version, nonce, manifest = self._manifest()
-            log = BucketLog(manifest, _SparkSegments(self.segments), *_layouts(self.job))
+            layouts = [self.job.layout(one) for one in self.job.streams]
+            log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
             operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
@@ -214,7 +215,7 @@ class BucketProcessor(StatefulProcessor):
         oldest_us = watermark_us
         for packet in mine:
             for data in from_packet(packet.payload):
-                rows = Rows(data, times_of(normalize_time_column(data.column(log.times[stream]))))
+                rows = log.layouts[stream].rows(data)
                 in_time = np.flatnonzero(rows.times >= watermark_us)
                 if in_time.size < len(rows):
                     oldest_us = min(oldest_us, int(rows.times.min()))
@@ -223,7 +224,7 @@ class BucketProcessor(StatefulProcessor):
                     rows = rows.take(in_time)
                 parts.append(rows)
         late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
-        return in_time_order(parts) if parts else log.no_rows(stream)
+        return in_time_order(parts) if parts else log.layouts[stream].no_rows()
 
     def _set_timer(self, manifest: Manifest, operator: Operator, watermark_us: int) -> None:
         """Wake this bucket when rows that wait may be counted, or all its rows have expired, whatever comes in."""
@@ -293,7 +294,3 @@ def _query() -> str:
 def _payloads(packets: pd.DataFrame | None, kind: int) -> list[bytes]:
     """What the packets of a batch tell that hold no rows."""
     return [] if packets is None else [bytes(told) for told in packets[packets["input"] == kind]["payload"]]
-
-
-def _layouts(job: SparkJob) -> tuple[list[pa.Schema], list[str]]:
-    return [job.packet_schema(one) for one in job.streams], [one.time or "" for one in job.streams]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.operators.codes import Codes, Mask, codes_of
+from watersmeet.operators.codes import Codes, Mask, codes_of, encode
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.evaluate import evaluate_predicate
 from watersmeet.physical.strategy import Code
@@ -22,7 +22,10 @@ class Admission:
         self.codes = tuple(dict.fromkeys(codes))
 
     def admit(self, rows: Rows) -> tuple[Rows, dict[Code, Codes], Positions | None]:
-        """The rows let through, their codes, and where they stood (None: all were let through)."""
+        """The rows let through, their codes, and where they stood (None: all were let through). Rows that passed this
+        door elsewhere are not looked at again."""
+        if rows.coded is not None:
+            return rows, self._codes_in(rows, rows.coded), None
         kept: Positions | None = None
         for predicate in self.filters:
             rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
@@ -42,6 +45,10 @@ class Admission:
                 values = np.where(valid, values, at_null)
             codes[code] = np.ascontiguousarray(values)
         return codes
+
+    def _codes_in(self, rows: Rows, coded: Mapping[Code, str]) -> dict[Code, Codes]:
+        """The codes that came with rows, as views of their columns: each holds int64s that are not NULL."""
+        return {code: encode(rows.data.column(coded[code])) for code in self.codes}
 
     def _encode(self, rows: Rows) -> tuple[dict[Code, Codes], Mask | None]:
         codes: dict[Code, Codes] = {}

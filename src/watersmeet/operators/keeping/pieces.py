@@ -14,9 +14,7 @@ from watersmeet.physical.strategy import Code
 
 
 def slice_of(rows: Rows, start: int, stop: int) -> Rows:
-    if start == 0 and stop >= len(rows):
-        return rows
-    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
+    return rows if start == 0 and stop >= len(rows) else rows.slice(start, stop)
 
 
 def only(
