@@ -7,7 +7,6 @@ from functools import cached_property
 
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Until
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.join.admission import Admission
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
@@ -15,7 +14,7 @@ from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.identity import meaning_of
-from watersmeet.plan.nodes import Input, Plan, windows_below
+from watersmeet.plan.nodes import Input, Plan
 from watersmeet.runtime.build import Built, build_query
 
 
@@ -39,10 +38,6 @@ class ContinuousJob(SparkJob):
     @cached_property
     def streams(self) -> tuple[Input, ...]:
         return tuple(Input(name, stream) for name, stream in self._built.streams.items())
-
-    @cached_property
-    def follows(self) -> bool:
-        return any(isinstance(window, Until) for window in windows_below(self.plan.root))
 
     @cached_property
     def counts_rows(self) -> bool:

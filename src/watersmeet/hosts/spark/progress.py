@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from watersmeet.hosts.spark.account import NOW
@@ -101,6 +100,7 @@ class Tally:
             total.window_rows = sum(bucket.window_rows for bucket in total.buckets.values())
         total.cold_because = now.cold_because or total.cold_because
         total.watermark_us = now.watermark_us
+        total.held_back_by, total.still_for_s = now.held_back_by, now.still_for_s
         self.batches += 1
         self.seconds += batch.seconds
         self.peak_rows = max(self.peak_rows, now.window_rows)
@@ -130,6 +130,8 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     told = _told(rows, observed)
     late = [one.pop("late", {}) for one in told]
     future = [one.pop("future", {}) for one in told]
+    clocks = [one.pop("clock") for one in told if "clock" in one]
+    clock: Mapping[str, Any] = min(clocks, key=lambda one: one["watermark_us"], default={})
     waiting = {(one["stage"], one["bucket"]): one.pop("waiting") for one in told if "waiting" in one}
     for one in told:
         one.pop("stage")
@@ -150,7 +152,9 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
         recall_is_estimate=counts.get("estimated_losses", 0) > 0,
         lost_results=None if counts.get("unknown_losses", 0) else counts.get("lost_results", 0),
         kernel_seconds=counts.get("kernel_ns", 0) / 1e9,
-        watermark_us=_watermark_us(progress, watermark_us),
+        watermark_us=max(clock.get("watermark_us", watermark_us), watermark_us),
+        held_back_by=clock.get("held_back_by"),
+        still_for_s=clock.get("still_for_s", 0.0),
         late_rows=counts.get("late_rows", 0),
         future_rows=sum_by_name(*future),
         late_by_stream=rows_by_stream(late),
@@ -199,11 +203,3 @@ def _by_name(row: Any) -> dict[str, Any]:
         return named
     names = [field["name"] for field in named["schema"]["fields"]]
     return dict(zip(names, named["values"], strict=True))
-
-
-def _watermark_us(progress: Any, before: int) -> int:
-    text = (progress.eventTime or {}).get("watermark")
-    if text is None:
-        return before
-    us = round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000_000)
-    return us if us > 0 else before
