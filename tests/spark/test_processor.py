@@ -187,6 +187,17 @@ def test_another_query_is_refused_on_the_state_of_this_one():
     assert run.answer() == expected("a common key", sources, pieces)
 
 
+def test_a_state_of_an_older_format_is_refused_with_its_format():
+    sources, pieces = six_batches("a common key")
+    run = Simulation(QUERIES["a common key"], sources, 2)
+    first = {name: parts[0] for name, parts in pieces.items()}
+    run.batch(first)
+    fingerprint = run.job.fingerprint.partition(":")[2]  # as format 3 had it
+    run.state.variables["meta"][GUARD,] = (1, 0, fingerprint.encode())
+    with pytest.raises(DataError, match="was written in state format 3 or before, and this release reads 4"):
+        run.batch(first)
+
+
 @pytest.mark.parametrize(
     ("change", "same"),
     [

@@ -18,7 +18,7 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.archive import with_archive_path
 from watersmeet.hosts.spark.dataframe import in_stages, is_stateless
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.job import GO_BACK, SparkJob, is_of_this_format, why_foreign
 from watersmeet.hosts.spark.launch import is_connect
 from watersmeet.hosts.spark.state import read_guard
 from watersmeet.plan.nodes import Plan, relations_below
@@ -26,7 +26,6 @@ from watersmeet.plan.nodes import Plan, relations_below
 logger = logging.getLogger("watersmeet")
 NOTE = "watersmeet.json"
 METADATA = "metadata"  # of Spark's own, there once a query has started
-GO_BACK = "start the changed query with a new checkpoint, or go back to the query that wrote this one"
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,10 @@ class Checkpoint:
         if self._read(METADATA) is None:
             return True
         held = _owner_in(self._read(NOTE))
+        old = next((state for state in held.states if not is_of_this_format(state)), None) if held is not None else None
+        if old is not None:
+            why, hint = why_foreign(old)
+            raise SetupError(f"{self.folder} {why}", hint=hint)
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
         return held is not None or self._guard_knows(owner)
@@ -111,11 +114,8 @@ class Checkpoint:
         if guard is None:
             return False
         if guard not in owner.states:
-            raise SetupError(
-                f"{self.folder} belongs to another query, or to the same one with other columns, buckets, or rates "
-                "that spread its rows differently",
-                hint=GO_BACK,
-            )
+            why, hint = why_foreign(guard)
+            raise SetupError(f"{self.folder} {why}", hint=hint)
         return True
 
     def _read(self, name: str) -> str | None:

@@ -24,6 +24,7 @@ from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.build import build_query, is_plain_join
 
 STATE_FORMAT = 4
+GO_BACK = "start the changed query with a new checkpoint, or go back to the query that wrote this one"
 
 
 @dataclass(frozen=True)
@@ -150,13 +151,13 @@ class SparkJob(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """What must not change between two runs on one checkpoint."""
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
+        """What must not change between two runs on one checkpoint; the format of the state stands first."""
+        parts = [f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
         if self.idle_us is not None:  # a source more, and Spark goes on only with as many as it had
             parts.append("some stream may be idle")
         if self.plan.options.has("timezone"):
             parts.append(f"timezone {self.plan.options.timezone}")
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        return f"{STATE_FORMAT}:{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}"
 
     def grid(self) -> list[str]:
         """Where rows lie in the state."""
@@ -174,6 +175,24 @@ def without_sources(plan: Plan) -> Plan:
 
 def _bare(relation: Stream | Table) -> Stream | Table:
     return replace(relation, source=None, options={})
+
+
+def is_of_this_format(fingerprint: str) -> bool:
+    return fingerprint.startswith(f"{STATE_FORMAT}:")
+
+
+def why_foreign(fingerprint: str) -> tuple[str, str]:
+    """Why a state with another fingerprint than one's own cannot be gone on with, and what would do.
+
+    >>> why_foreign("2f6a")[0]
+    'was written in state format 3 or before, and this release reads 4'
+    """
+    if not is_of_this_format(fingerprint):
+        written = fingerprint.partition(":")[0] if ":" in fingerprint else "3 or before"
+        said = f"was written in state format {written}, and this release reads {STATE_FORMAT}"
+        return said, "go on with the release that wrote it, or start with a new checkpoint"
+    differs = "belongs to another query, or to the same one with other columns, buckets, or rates that spread its rows "
+    return f"{differs}differently", GO_BACK
 
 
 def stream_of(one: Input) -> Stream:

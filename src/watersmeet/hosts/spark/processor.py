@@ -20,7 +20,7 @@ from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
 from watersmeet.hosts.spark.clocks import SEEN, Clock, Seen, ahead_by_stream
 from watersmeet.hosts.spark.ending import ENDED, ends_told
-from watersmeet.hosts.spark.job import SparkJob, stream_of
+from watersmeet.hosts.spark.job import SparkJob, stream_of, why_foreign
 from watersmeet.hosts.spark.lateness import Late, waiting_in
 from watersmeet.hosts.spark.log import BucketLog, Manifest
 from watersmeet.hosts.spark.needs import NEEDS, share_out
@@ -79,11 +79,8 @@ class BucketProcessor(StatefulProcessor):
         if held is None:
             self.meta.update((1, 0, fingerprint))
         elif bytes(held[2]) != fingerprint:
-            raise DataError(
-                "this checkpoint belongs to another query, or to the same one with other columns, buckets, or rates "
-                "that spread its rows differently",
-                hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
-            )
+            why, hint = why_foreign(bytes(held[2]).decode())
+            raise DataError(f"this checkpoint {why}", hint=hint)
 
     def _turn(self, bucket: int, packets: pd.DataFrame, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
