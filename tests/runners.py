@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tests.oracles import duckdb_answer, duckdb_log
 from watersmeet.errors import LateRowsWarning
+from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
@@ -32,11 +33,12 @@ class Source:
     table: pa.Table
     time: str | None = "ts"
     lateness: str = "0 seconds"
+    arrival: Arrival = field(default_factory=Arrival)
 
     def relation(self) -> Stream | Table:
         if self.time is None:
             return Table(self.name, self.table.schema)
-        return Stream(self.name, self.table.schema, self.time, parse_interval(self.lateness))
+        return Stream(self.name, self.table.schema, self.time, parse_interval(self.lateness), arrival=self.arrival)
 
 
 RowsPerBatch = int | None | Mapping[str, int | None]

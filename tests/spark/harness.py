@@ -24,6 +24,7 @@ from watersmeet.model.time import parse_interval, times_of
 
 ROOT = Path(__file__).parents[2]
 NEVER_LATE = "100000 days"
+NEVER_US = -(2**62)
 # A test ends before a JVM's second compiler pays; without it the runs need about a quarter less of the processor.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Beside what the library sets by itself.
@@ -160,18 +161,17 @@ def by_spark_streaming(
 def pieces_in_time(sources: Sequence[Source], pieces: Mapping[str, Sequence[pa.Table]]) -> dict[str, pa.Table]:
     """The rows that Spark lets in: those not below the query's watermark as the earlier micro-batches left it."""
     streams = {source.name: source for source in sources if source.time is not None}
-    newest: dict[str, int] = dict.fromkeys(streams, 0)
+    marks: dict[str, int] = dict.fromkeys(streams, NEVER_US)
     kept: dict[str, list[pa.Table]] = {name: [] for name in streams}
-    watermark_ms = 0
+    watermark_us = NEVER_US
     for i in range(max((len(parts) for parts in pieces.values()), default=0)):
         for name, source in streams.items():
             if i < len(pieces[name]):
                 piece = pieces[name][i]
                 times = event_times(piece, source)
-                kept[name].append(piece.filter(pa.array(times >= (watermark_ms * 1000 if watermark_ms else -(2**62)))))
-                lateness_ms = -(-parse_interval(source.lateness) // 1000)
-                newest[name] = max([newest[name], *(times // 1000 - lateness_ms).tolist()])
-        watermark_ms = max(watermark_ms, min(newest.values()))
+                kept[name].append(piece.filter(pa.array(times >= watermark_us)))
+                marks[name] = max([marks[name], *(times - parse_interval(source.lateness)).tolist()])
+        watermark_us = max(watermark_us, min(marks.values()))
     return {name: pa.concat_tables(parts) if parts else streams[name].table.slice(0, 0) for name, parts in kept.items()}
 
 

@@ -1,4 +1,4 @@
-"""Spark's stateful stage in memory: micro-batches, watermarks, timers, state that commits or rolls back, and crashes.
+"""Spark's stateful stage in memory: micro-batches, a clock moved by hand, state that commits or rolls back, crashes.
 
 Everything is deterministic, so a crash can be put at every single call to the state.
 """
@@ -6,7 +6,7 @@ Everything is deterministic, so a crash can be put at every single call to the s
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -16,11 +16,11 @@ import pandas as pd
 import pyarrow as pa
 
 from tests.runners import Bag, Source, bag_of, bound_plan
-from tests.spark.harness import event_times
+from tests.spark.harness import NEVER_US, event_times
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.output import PREFIX, PackedOutput
-from watersmeet.hosts.spark.pack import WATERMARK_STEP_MS, end_packets, packer
+from watersmeet.hosts.spark.pack import end_packets, packer, pulse_packets
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.processor import BucketProcessor
 from watersmeet.hosts.spark.unpack import unpacker
@@ -35,18 +35,16 @@ class CrashError(Exception):
 
 @dataclass
 class Durable:
-    """Committed state: variables by name and key, timers by key."""
+    """Committed state: variables by name and key."""
 
     variables: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    timers: dict[Any, set[int]] = field(default_factory=dict)
 
 
 class Handle:
     """The calls a processor may make, on a state that is thrown away unless the batch succeeds."""
 
-    def __init__(self, state: Durable, watermark_ms: int, called: Callable[[], None]) -> None:
+    def __init__(self, state: Durable, called: Callable[[], None]) -> None:
         self.state = state
-        self.watermark_ms = watermark_ms
         self.called = called
         self.key: Any = None
 
@@ -55,19 +53,6 @@ class Handle:
 
     def getMapState(self, name: str, key_schema: str, schema: str) -> Map:  # noqa: N802
         return Map(self, name)
-
-    def registerTimer(self, ms: int) -> None:  # noqa: N802
-        self.called()
-        assert ms > self.watermark_ms, "Spark refuses timers of the past"
-        self.state.timers.setdefault(self.key, set()).add(ms)
-
-    def deleteTimer(self, ms: int) -> None:  # noqa: N802
-        self.called()
-        self.state.timers.get(self.key, set()).discard(ms)
-
-    def listTimers(self) -> Iterator[int]:  # noqa: N802
-        self.called()
-        return iter(sorted(self.state.timers.get(self.key, set())))
 
 
 class Value:
@@ -157,20 +142,30 @@ class Simulation:
         self.state = Durable()
         self.calls = 0
         self.crashes = 0
-        self.watermark_ms = 0
-        self.newest_ms = dict.fromkeys(self.streams, 0)
+        self.now_ms = 1_000_000
+        self.marks = dict.fromkeys(self.streams, NEVER_US)
+        self.watermark_us = NEVER_US
         self.frames: list[pd.DataFrame] = []
         self.admitted: dict[str, list[pa.RecordBatch]] = {}
 
     def run(self, pieces: Pieces) -> Bag:
         for i in range(max((len(parts) for parts in pieces.values()), default=0)):
             self.batch({name: parts[i] for name, parts in pieces.items() if i < len(parts)})
-        self.batch({})  # Spark runs one more batch when the watermark has moved
         return self.answer()
+
+    def pulse(self, after_s: float) -> None:
+        """Time goes on, and nothing comes."""
+        self.now_ms += int(after_s * 1000)
+        self._run(pa.Table.from_batches([pulse_packets(self.job.bucket_ids)]).to_pandas())
 
     def batch(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "a run") -> None:
         """One micro-batch; the streams `ended` tell that they have, in a run of that name."""
-        packets = self._packed(arrived, ended, run)
+        self._run(self._packed(arrived, ended, run))
+        self._advance(arrived)
+        self.between_batches()
+
+    def _run(self, packets: pd.DataFrame | None) -> None:
+        """Try a batch until it succeeds."""
         survives = 0
         while True:
             attempt = deepcopy(self.state)
@@ -187,8 +182,6 @@ class Simulation:
         self.frames += frames
         for alias, rows in admitted.items():
             self.admitted.setdefault(alias, []).extend(rows)
-        self._advance(arrived)
-        self.between_batches()
 
     def answer(self) -> Bag:
         return bag_of(self.table())
@@ -214,22 +207,15 @@ class Simulation:
     def _attempt(
         self, state: Durable, packets: pd.DataFrame | None
     ) -> tuple[list[pd.DataFrame], dict[str, list[pa.RecordBatch]]]:
-        handle = Handle(state, self.watermark_ms, self._called)
+        handle = Handle(state, self._called)
         processor = Admitting(self.job, PackedOutput(self.job.plan.output_schema))
         processor.init(handle)  # type: ignore[arg-type]
-        times = SimpleNamespace(getCurrentWatermarkInMs=lambda: self.watermark_ms, getCurrentProcessingTimeInMs=int)
+        # Spark's own watermark decides nothing, so it may stand still.
+        times = SimpleNamespace(getCurrentWatermarkInMs=int, getCurrentProcessingTimeInMs=lambda: self.now_ms)
         frames: list[pd.DataFrame] = []
         for key, group in packets.groupby("bucket") if packets is not None else ():
             handle.key = (key,)
             frames += processor.handleInputRows((key,), iter([group]), times)  # type: ignore[arg-type]
-        for key in list(state.timers):
-            for due in sorted(ms for ms in state.timers[key] if ms <= self.watermark_ms):
-                handle.key = key
-                expired = SimpleNamespace(getExpiryTimeInMs=lambda due=due: due)
-                frames += processor.handleExpiredTimer(  # type: ignore[arg-type]
-                    key=key, timerValues=times, expiredTimerInfo=expired
-                )
-                state.timers[key].discard(due)
         processor.close()
         return frames, processor.admitted
 
@@ -239,13 +225,13 @@ class Simulation:
             raise CrashError
 
     def _advance(self, arrived: Mapping[str, pa.Table]) -> None:
+        """What the watermark must be now, if no stream may be idle."""
         for name, table in arrived.items():
-            source = self.streams[name]
-            lateness_ms = -(-parse_interval(source.lateness) // 1000) + WATERMARK_STEP_MS
-            times = event_times(table, source)
+            times = event_times(table, self.streams[name])
             if times.size:
-                self.newest_ms[name] = max(self.newest_ms[name], int(times.max()) // 1000 - lateness_ms)
-        self.watermark_ms = max(self.watermark_ms, min(self.newest_ms.values()))
+                mark = int(times.max()) - parse_interval(self.streams[name].lateness)
+                self.marks[name] = max(self.marks[name], mark)
+        self.watermark_us = max(self.watermark_us, min(self.marks.values()))
 
 
 def same_worker() -> None:

@@ -23,7 +23,6 @@ from tests.spark.test_continuous import few as more
 from tests.spark.test_processor import QUERIES, disordered, splits
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.log import Manifest
 from watersmeet.reference.join import answer
 from watersmeet.runtime.build import is_plain_join
 
@@ -109,13 +108,6 @@ def test_a_join_that_waits_for_nothing_keeps_its_windows():
     assert run.answer() == whole(sql, sources, pieces)
 
 
-def test_a_manifest_that_was_written_before_streams_could_end_is_read():
-    old = (
-        b'{"complete_until":5,"next_number":1,"timer_ms":null,"segments":{},"kept":{},"newest_us":{"0":7},"saved":null}'
-    )
-    assert Manifest.from_bytes(old) == Manifest(5, 1, newest_us={0: 7})
-
-
 # ---- random queries, ended and gone on with at random points --------------------------------------------------------
 
 
@@ -184,10 +176,9 @@ class Judged(Simulation):
         self.ended: set[str] = set()
 
     def batch(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "a run") -> None:
-        watermark_us = (self.watermark_ms + 1) * 1000 if self.watermark_ms > 0 else -(2**62)
         for name, table in arrived.items():
             times = event_times(table, self.streams[name])
-            self.in_time[name].append(table.filter(pa.array(times >= max(watermark_us, self.answered_us + 1))))
+            self.in_time[name].append(table.filter(pa.array(times >= max(self.watermark_us, self.answered_us + 1))))
             self.newest_us = max([self.newest_us, *times.tolist()])
         super().batch(arrived, ended, run)
         self.ended |= set(ended)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from watersmeet.hosts.spark import log as log_module
+from watersmeet.hosts.spark.clocks import Clock
 from watersmeet.hosts.spark.layout import Layout
 from watersmeet.hosts.spark.log import FANOUT, BucketLog, Manifest
 from watersmeet.operators.contract import Rows
@@ -67,7 +68,7 @@ def open_log(manifest: Manifest, shelf: Shelf, streams: int = 1) -> BucketLog:
 
 def test_a_manifest_survives_its_bytes():
     shelf = Shelf()
-    log = open_log(Manifest(complete_until=7, timer_ms=9), shelf)
+    log = open_log(Manifest(complete_until=7, ended={1: "a run"}, clock=Clock.begun(2, 9)), shelf)
     log.append(0, rows_of(0, [1, 2]))
     again = Manifest.from_bytes(log.manifest.to_bytes())
     assert again == log.manifest

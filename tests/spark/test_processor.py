@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.output import PackedOutput
 from watersmeet.hosts.spark.pack import GUARD
 from watersmeet.hosts.spark.processor import BucketProcessor
+from watersmeet.model.arrival import Arrival
 
 few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -152,23 +154,23 @@ def test_late_rows_are_dropped_and_counted_once_over_all_copies():
 
 
 def test_state_is_bounded_by_the_window_and_empty_after_it():
-    """Once the watermark is far beyond all rows, timers have emptied every bucket, without any input of its own."""
+    """Once time has gone on far beyond all rows, every bucket is empty, without any input of its own."""
     sources, pieces = six_batches("a common key")
-    run = Simulation(QUERIES["a common key"], sources, 4)
+    silent = [replace(source, arrival=Arrival(idle_us=1_000_000)) for source in sources]
+    run = Simulation(QUERIES["a common key"], silent, 4)
     run.run(pieces)
-    run.watermark_ms += 60_000
-    run.batch({})
+    assert any(held for held in run.state.variables["segments"].values())
+    run.pulse(60)
     assert all(not held for held in run.state.variables["segments"].values())
-    assert sum(map(len, run.state.timers.values())) == 0
 
 
-def test_waiting_rows_come_out_by_timer_when_their_bucket_gets_no_more_input():
+def test_waiting_rows_come_out_when_their_bucket_gets_no_more_input():
+    """Every bucket is told how far the streams have come, also one that gets none of the rows."""
     sources, pieces = six_batches("rows per key")
-    early = {name: parts[:-1] for name, parts in pieces.items()}
     run = Simulation(QUERIES["rows per key"], sources, 4)
-    run.run(early)
-    run.watermark_ms = 10**10
-    run.batch({})
+    run.run({name: parts[:-1] for name, parts in pieces.items()})
+    assert run.answer() != expected("rows per key", sources, pieces)
+    run.batch({name: parts[-1] for name, parts in pieces.items()})
     assert run.answer() == expected("rows per key", sources, pieces)
 
 
@@ -260,10 +262,5 @@ def test_the_processor_runs_in_sparks_own_tester():
         processor.init(tester.handle)  # a new task per batch
         for key, group in run._packed(arrived).groupby("bucket"):
             run.frames.append(tester.testInPandas(key, group))
-        run._advance(arrived)
-        if run.watermark_ms > tester._currentWatermarkMs:
-            processor.init(tester.handle)
-            frame = tester.setWatermark(run.watermark_ms)
-            run.frames += [frame] if len(frame) else []
     assert run.answer() == expected("a common key", sources, pieces)
     assert tester.peekValueState("meta", GUARD)[2] == run.job.fingerprint.encode()

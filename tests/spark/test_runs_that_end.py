@@ -19,10 +19,9 @@ from tests.runners import Source, by_reference
 from tests.spark.harness import streaming_frame
 from tests.spark.test_run import STREAMS, add, bag, rows_of
 from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
-from watersmeet.errors import SetupError, UnsupportedError
+from watersmeet.errors import SetupError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.spark.listener import listener_of
-from watersmeet.hosts.spark.packed import ParquetStream
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
 from watersmeet.runtime.script import read_script
 
@@ -192,13 +191,8 @@ def test_late_rows_are_warned_of_or_end_the_query_and_rows_of_the_far_future_mak
 # ---- without a query ------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_flushed_or_idle_is_refused(spark: SparkSession, here: Path) -> None:
+def test_what_cannot_be_flushed_is_refused() -> None:
     with pytest.raises(SetupError, match="it needs --checkpoint DIR"):
         Choices(available_now=True, flush=True)
     with pytest.raises(SetupError, match="it needs --available-now and --checkpoint DIR"):
         Choices(flush=True)
-    add(here / "a", 0, rows_of(0, 5))
-    session = Session(spark)
-    session.stream("a", ParquetStream(str(here / "a")), time="ts", idle="3 seconds")
-    with pytest.raises(UnsupportedError, match="says idle = '3 s', which Spark cannot do yet"):
-        session.sql(GROUPS).dataframe()

@@ -68,10 +68,8 @@ class Metrics(Counted, Recall):
         BY_NAME,
         if_any=True,
     )
-    held_back_by: str | None = metric(
-        "the stream whose watermark is the smallest now, which is the query's", LATEST, where="in-process"
-    )
-    still_for_s: float = metric("seconds since that watermark moved", LATEST, where="in-process", default=0.0)
+    held_back_by: str | None = metric("the stream whose watermark is the smallest now, which is the query's", LATEST)
+    still_for_s: float = metric("seconds since that watermark moved", LATEST, default=0.0)
     waiting_by_stream: dict[str, int] = metric(
         "rows that wait for the watermark to pass them", BY_NAME_NOW, if_any=True, where="spark"
     )

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.model.windows import Until
 from watersmeet.operators.join.admission import Admission
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import Input, Plan, windows_below
+from watersmeet.plan.nodes import Input, Plan
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,6 @@ class ContinuousJob(SparkJob):
     @cached_property
     def streams(self) -> tuple[Input, ...]:
         return tuple(Input(leaf.name, leaf.stream) for leaf in self.physical.leaves)
-
-    @cached_property
-    def follows(self) -> bool:
-        return any(isinstance(window, Until) for window in windows_below(self.plan.root))
 
     @cached_property
     def counts_rows(self) -> bool:

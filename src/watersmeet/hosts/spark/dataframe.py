@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.archive.folder import OpenRun
-from watersmeet.errors import CatalogError, UnsupportedError
+from watersmeet.errors import CatalogError
 from watersmeet.hosts.spark.archive import with_archive
 from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.end_source import end_source
@@ -24,16 +24,16 @@ from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.join_job import JoinJob
-from watersmeet.hosts.spark.output import END, output_of
+from watersmeet.hosts.spark.output import END, REACHED, output_of
 from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
 from watersmeet.hosts.spark.packed_source import PACKED
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.processor import BucketProcessor
+from watersmeet.hosts.spark.pulse import pulse_source
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.time import format_interval
 from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
@@ -59,7 +59,6 @@ def dataframe(
     bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
     (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
     the end from this one."""
-    _refuse_idle(plan)
     staged = in_stages(plan)
     if staged is not None:
         return _second_stage(spark, staged, buckets, observed, ending)
@@ -84,6 +83,8 @@ def dataframe(
     silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
     if silent and ends and any(streaming):
         parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
+    if job.idle_us is not None and any(streaming):
+        parts.append(pulse_source(spark, job.bucket_ids, job.idle_us))
     packed = reduce(DataFrame.union, parts)
     grouped = packed.groupBy("bucket")
     if not any(streaming):
@@ -165,16 +166,6 @@ def streams_without_end(plan: Plan, buckets: int) -> list[str]:
     return silent if silent and SparkJob.of(plan, {}, buckets).waits else []
 
 
-def _refuse_idle(plan: Plan) -> None:
-    for one in relations_below(plan.root):
-        if isinstance(one, Stream) and one.arrival.idle_us is not None:
-            raise UnsupportedError(
-                f"stream {one.name!r} says idle = '{format_interval(one.arrival.idle_us)}', which Spark cannot do yet: "
-                "there a silent stream holds the watermark back",
-                hint="leave idle out, or run the query in-process",
-            )
-
-
 def _sources(plan: Plan) -> dict[str, Source]:
     return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
@@ -189,7 +180,7 @@ def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: E
         df = df.df
     elif df.isStreaming:
         df = _with_watermark(df, one.time, late_ms, stream_of(one).arrival.max_future_us)
-    marks = [name for name in (END, FUTURE) if name in df.columns]
+    marks = [name for name in (END, REACHED, FUTURE) if name in df.columns]
     return df.select(*_columns(job, df), *marks).mapInArrow(packer(job, name), PACKED)
 
 

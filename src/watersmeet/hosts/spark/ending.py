@@ -1,4 +1,4 @@
-"""That a stream has ended, as a source tells every bucket, and how far rows have come, as those that pack them do.
+"""That a stream has ended, as a source tells every bucket.
 
 The stateful stage never learns which batch is the last one. A source does, and tells: its offsets, which Spark logs
 before the batch runs, name the run that is to end, so a batch that is repeated ends the same way.
@@ -7,15 +7,12 @@ before the batch runs, name the run that is to end, so a batch that is repeated 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-# These stand for the number of an input where a packet holds no rows, beside needs.NEEDS.
+# Stands for the number of an input where a packet holds no rows, beside those of clocks.py and needs.py.
 ENDED = -2
-NEWEST = -3
-_NEWEST = struct.Struct("<iq")
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,6 @@ def end_from_bytes(told: bytes) -> tuple[str, list[int]]:
     """
     read = json.loads(told)
     return read["run"], read["streams"]
-
-
-def newest_to_bytes(stream: int, newest_us: int) -> bytes:
-    return _NEWEST.pack(stream, newest_us)
-
-
-def newest_from_bytes(told: bytes) -> tuple[int, int]:
-    stream, newest_us = _NEWEST.unpack(told)
-    return stream, newest_us
 
 
 def ends_told(told: Sequence[bytes]) -> dict[int, str]:

@@ -99,25 +99,20 @@ class SparkJob(ABC):
         return None
 
     @property
-    def follows(self) -> bool:
-        """Whether this is a second stage: its input comes from Spark's first, and only Spark knows how far that is."""
-        return False
-
-    @property
     def waits(self) -> bool:
         """Whether some answers wait for the watermark, so that the end of the input brings more of them."""
         return True
 
     @property
-    def tells_newest(self) -> bool:
-        """Whether buckets must know how far the rows of all of them have come: where one row is in several buckets, all
-        of them must agree on whether it is late once the input has ended and goes on."""
-        return False
-
-    @property
     def nulls_count(self) -> bool:
         """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
         return False
+
+    @property
+    def idle_us(self) -> int | None:
+        """The shortest silence after which a stream does not count, if any says so: then time must go on by itself."""
+        said = [stream_of(one).arrival.idle_us for one in self.streams]
+        return min((idle_us for idle_us in said if idle_us is not None), default=None)
 
     @cached_property
     def bucket_ids(self) -> list[int]:
@@ -162,7 +157,10 @@ class SparkJob(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        return fingerprint_of(self.plan, [f"buckets {self.partitioning.buckets}", *self.grid(), *self.keeping()])
+        where = [f"buckets {self.partitioning.buckets}", *self.grid(), *self.keeping()]
+        if self.idle_us is not None:  # a source more, and Spark goes on only with as many as it had
+            where.append("some stream may be idle")
+        return fingerprint_of(self.plan, where)
 
     def grid(self) -> list[str]:
         """Where rows lie in the state."""

@@ -69,10 +69,6 @@ class JoinJob(SparkJob):
         return self.counts_rows or self.plan.method.is_classic
 
     @property
-    def tells_newest(self) -> bool:
-        return self.waits and self.partitioning.buckets > 1
-
-    @property
     def event_time(self) -> str | None:
         return next((name for name, e in self.project.columns if isinstance(e, EventTime)), None)
 
@@ -100,12 +96,12 @@ class JoinJob(SparkJob):
         return self.physical.leaf(alias).reach_us
 
     def layout(self, one: Input) -> Layout:
-        """Of an announced input, also which rows belong to the bucket; of any but a ROWS window, whose rows all count,
-        the codes."""
+        """Of an announced input, also which rows belong to the bucket; of any that is joined, but for ROWS windows,
+        whose rows all count, the codes."""
         schema, time = self.row_schema(one), one.time or ""
         if one.alias in self.partitioning.announced:
             return Layout(schema.append(OWN_FIELD), time)
-        if isinstance(one.window, Rows):
+        if isinstance(one.window, Rows) or len(self.join.inputs) == 1:
             return Layout(schema, time)
         codes = [code for code in self.admission(one).codes if self._is_compared(code)]
         kept = {time, *own_columns(codes), *self._shown(one.alias)}

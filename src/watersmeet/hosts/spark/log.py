@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.hosts.spark.clocks import Clock
 from watersmeet.hosts.spark.layout import Layout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US
@@ -44,12 +45,12 @@ class Manifest:
 
     complete_until: int = BEGINNING_US
     next_number: int = 0
-    timer_ms: int | None = None
     segments: dict[int, list[Segment]] = field(default_factory=dict)
     kept: dict[int, int] = field(default_factory=dict)
     newest_us: dict[int, int] = field(default_factory=dict)
     saved: Segment | None = None  # the state of an operator that is kept whole
     ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
+    clock: Clock | None = None  # None before the first batch
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -60,8 +61,10 @@ class Manifest:
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
         for by_stream in ("kept", "newest_us", "ended"):
             read[by_stream] = {int(i): value for i, value in read.get(by_stream, {}).items()}
-        saved = read.get("saved")
-        return Manifest(**{**read, "saved": None if saved is None else Segment(**saved)})
+        saved, clock = read["saved"], read["clock"]
+        read["saved"] = None if saved is None else Segment(**saved)
+        read["clock"] = None if clock is None else Clock.from_json(clock)
+        return Manifest(**read)
 
     def note_ended(self, told: Mapping[int, str], streams: int) -> str | None:
         """Remember which streams have ended; if with that all of them have, in which run. Then they may go on."""

@@ -24,7 +24,9 @@ from watersmeet.io.conform import conform
 
 TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
-END = "__end"  # the column of a first stage that names the run in which it has ended, in a row without results
+# Columns of a first stage, in rows without results: the run in which a bucket has ended, and the time before which it
+# will give nothing any more.
+END, REACHED = "__end", "__reached"
 
 
 class Output(Protocol):
@@ -38,6 +40,10 @@ class Output(Protocol):
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
         """Tells a stage that follows that this bucket has ended in a run; only where `marks_end` says so."""
+        ...
+
+    def reached(self, until_us: int, watermark_us: int) -> pd.DataFrame:
+        """Tells a stage that follows up to which time this bucket has given everything; only where `marks_end` does."""
         ...
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame: ...
@@ -81,6 +87,9 @@ class PackedOutput:
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
         raise AssertionError("no stage follows packets")
 
+    def reached(self, until_us: int, watermark_us: int) -> pd.DataFrame:
+        raise AssertionError("no stage follows packets")
+
     @property
     def schema(self) -> spark.StructType:
         return spark.StructType([spark.StructField("payload", spark.BinaryType()), *_number_fields()])
@@ -108,7 +117,8 @@ class TypedOutput:
     @property
     def schema(self) -> spark.StructType:
         marked = [spark.StructField(PREFIX + "report", spark.BooleanType())]
-        marked += [spark.StructField(END, spark.StringType())] if self.marks_end else []
+        if self.marks_end:
+            marked += [spark.StructField(END, spark.StringType()), spark.StructField(REACHED, spark.LongType())]
         return spark.StructType([*spark_schema(self.results).fields, *marked, *_number_fields()])
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
@@ -124,13 +134,22 @@ class TypedOutput:
         return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + TOLD: told})
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
-        marked = self._marked(self._empty_row(watermark_us), report=False, end=run)
+        return self._telling(watermark_us, end=run)
+
+    def reached(self, until_us: int, watermark_us: int) -> pd.DataFrame:
+        return self._telling(watermark_us, until_us=until_us)
+
+    def _telling(self, watermark_us: int, *, end: str | None = None, until_us: int | None = None) -> pd.DataFrame:
+        marked = self._marked(self._empty_row(watermark_us), report=False, end=end, until_us=until_us)
         return marked.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None})
 
-    def _marked(self, frame: pd.DataFrame, *, report: bool, end: str | None = None) -> pd.DataFrame:
+    def _marked(
+        self, frame: pd.DataFrame, *, report: bool, end: str | None = None, until_us: int | None = None
+    ) -> pd.DataFrame:
         frame[PREFIX + "report"] = report
         if self.marks_end:
             frame[END] = end
+            frame[REACHED] = pd.array([until_us] * len(frame), dtype=pd.Int64Dtype())
         return frame
 
     def _empty_row(self, watermark_us: int) -> pd.DataFrame:
@@ -144,7 +163,7 @@ class TypedOutput:
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         kept = _observe(frames, observed).filter(f"NOT `{PREFIX}report`")
-        names = [*self.results.names, *([END] if self.marks_end else [])]
+        names = [*self.results.names, *([END, REACHED] if self.marks_end else [])]
         return kept.select(*(F.col(f"`{name}`") for name in names))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +11,15 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.ending import ENDED, NEWEST, end_to_bytes, newest_to_bytes
+from watersmeet.hosts.spark.clocks import PULSE, SEEN, Seen
+from watersmeet.hosts.spark.ending import ENDED, end_to_bytes
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.needs import NEEDS, to_bytes
-from watersmeet.hosts.spark.output import END
+from watersmeet.hosts.spark.output import END, REACHED
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.placing import Placing
 from watersmeet.io.conform import enter
-from watersmeet.model.time import normalize_time_column, times_of
+from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
@@ -34,8 +36,7 @@ PACKED_SCHEMA = pa.schema(
 Packet = tuple[int, int, int, int, bool, bytes]
 FLUSH_BYTES = 64 << 20
 GUARD = -1
-AHEAD = -4  # stands for the number of an input where the GUARD is told of rows too far ahead of the clock
-FUTURE = "__future"  # the column that tells such rows among those of Spark's
+FUTURE = "__future"  # the column that tells, among Spark's rows, those too far ahead of the clock
 WATERMARK_STEP_MS = 1
 
 
@@ -46,11 +47,13 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
         inputs = [one for one in job.streams if one.relation.name == source]
         placings = [Placing(job, one) for one in inputs]
         first = partition_number() << 32
-        runs: set[str] = set()
-        for number, group in enumerate(gathered(_without_ends(batches, runs))):
-            future = sum(pc.sum(batch.column(FUTURE)).as_py() or 0 for batch in group if FUTURE in batch.schema.names)
-            yield packets(job, inputs, placings, group, first + number, future)
-        for run in sorted(runs):
+        marks = Marks()
+        for number, group in enumerate(gathered(marks.taken_from(batches))):
+            yield packets(job, inputs, placings, group, first + number, staged=marks.staged)
+        if marks.reached_us is not None:
+            reached = [Seen(job.aliases.index(one.alias), 0, 0, marks.reached_us) for one in inputs]
+            yield _as_batch(told_to_all(job, reached))
+        for run in sorted(marks.runs):
             yield end_packets(job, {source}, run)
 
     return pack
@@ -67,15 +70,28 @@ def ender(job: SparkJob, sources: Collection[str]) -> Callable[[Iterator[pa.Reco
     return pack
 
 
-def _without_ends(batches: Iterator[pa.RecordBatch], runs: set[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a source; of a first stage without those that tell of its end, whose runs are noted."""
-    for batch in batches:
-        at = batch.schema.get_field_index(END)
-        if at < 0:
-            yield batch
-            continue
-        runs.update(batch.column(at).drop_null().unique().to_pylist())
-        yield batch.filter(batch.column(at).is_null()).drop_columns([END])
+@dataclass
+class Marks:
+    """What a first stage tells beside its rows: the runs in which its buckets have ended, and the time up to which they
+    have given everything. All of them say the same, as all are told the same."""
+
+    runs: set[str] = field(default_factory=set)
+    reached_us: int | None = None
+    staged: bool = False
+
+    def taken_from(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a source; of a first stage without those that tell something."""
+        for batch in batches:
+            if END not in batch.schema.names:
+                yield batch
+                continue
+            self.staged = True
+            end, reached = batch.column(END), batch.column(REACHED)
+            self.runs.update(end.drop_null().unique().to_pylist())
+            if reached.null_count < len(reached):
+                self.reached_us = max(pc.max(reached).as_py(), self.reached_us or BEGINNING_US)
+            is_row = pc.and_(end.is_null(), reached.is_null())
+            yield batch.filter(is_row).drop_columns([END, REACHED])
 
 
 def partition_number() -> int:
@@ -104,11 +120,15 @@ def packets(
     placings: Sequence[Placing],
     group: Sequence[pa.RecordBatch],
     part: int,
-    future: int = 0,
+    limit_us: int | None = None,
+    *,
+    staged: bool = False,
 ) -> pa.RecordBatch:
-    """The packets of some rows of one source, and one for the GUARD that says how many rows came in, and one that says
-    how many of them lie too far in the `future` to move a watermark. Buckets that
-    share a memory are all told what each of them gets, those whose rows wait for each other's time how far it has come.
+    """The packets of some rows of one source, and one for the GUARD that says how many rows came in. Every bucket is
+    told what was seen of the stream, and those that share a memory also what each of them gets.
+
+    Rows beyond `limit_us`, or that Spark marked as such, lie too far in the future to move a clock. Those of a first
+    stage (`staged`) move none either: it tells by itself how far it has come.
 
     `part` orders packets the same way in every bucket.
     """
@@ -120,9 +140,8 @@ def packets(
         data = pa.concat_batches([enter(batch.select(schema.names), schema, relation) for batch in group])
         number = job.aliases.index(one.alias)
         rows = timed(data, one)
-        if job.tells_newest and len(rows):
-            newest = newest_to_bytes(number, int(rows.times.max()))
-            made += [(bucket, NEWEST, part, 0, False, newest) for bucket in job.bucket_ids]
+        if len(rows):
+            made += told_to_all(job, [_seen(number, rows, group, limit_us, staged=staged)], part)
         placed = placing.placed(rows)
         for piece in placing.parts(placed):
             packet = to_packet([piece.rows], piece.rows.schema)
@@ -131,9 +150,27 @@ def packets(
             told = to_bytes(placing.counted(placed, number, job.sharing))
             made += [(bucket, NEEDS, part, 0, False, told) for bucket in job.bucket_ids]
     made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
-    if future:
-        made.append((GUARD, AHEAD, part, future, True, inputs[0].relation.name.encode()))
     return _as_batch(made)
+
+
+def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: int | None, *, staged: bool) -> Seen:
+    if staged:
+        return replace(Seen.of(number, rows.times), newest_us=BEGINNING_US)
+    ahead = None if limit_us is None else rows.times > limit_us
+    if FUTURE in group[0].schema.names:
+        marked = [batch.column(FUTURE).fill_null(False) for batch in group]
+        ahead = np.concatenate([mark.to_numpy(zero_copy_only=False) for mark in marked])
+    return Seen.of(number, rows.times, ahead)
+
+
+def told_to_all(job: SparkJob, seen: Sequence[Seen], part: int = 0) -> list[Packet]:
+    """Every bucket hears the same of every batch, so that all their clocks say the same."""
+    return [(bucket, SEEN, part, 0, False, one.to_bytes()) for one in seen for bucket in job.bucket_ids]
+
+
+def pulse_packets(bucket_ids: Sequence[int]) -> pa.RecordBatch:
+    """What tells every bucket that time has gone on."""
+    return _as_batch([(bucket, PULSE, 0, 0, False, b"") for bucket in bucket_ids])
 
 
 def end_packets(job: SparkJob, sources: Collection[str], run: str) -> pa.RecordBatch:

@@ -132,8 +132,7 @@ def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> 
     batches = read_file(partition.path, wanted, source, format_, stream_of(inputs[0]).rounding)
     for number, group in enumerate(gathered(batches)):
         limit_us, times = partition.limit_us, _times(group, inputs[0])
-        future = 0 if limit_us is None else int((times > limit_us).sum())
-        packed = packets(job, inputs, placings, group, (partition.number << 32) + number, future)
+        packed = packets(job, inputs, placings, group, (partition.number << 32) + number, limit_us)
         usual = times if limit_us is None else times[times <= limit_us]
         yield _timed(packed, int(usual.max(initial=0)))
 

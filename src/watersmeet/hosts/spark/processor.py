@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,21 +18,23 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
-from watersmeet.hosts.spark.ending import ENDED, NEWEST, ends_told, newest_from_bytes
+from watersmeet.hosts.spark.clocks import SEEN, Clock, Seen, ahead_by_stream
+from watersmeet.hosts.spark.ending import ENDED, ends_told
 from watersmeet.hosts.spark.fingerprint import refusal
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.lateness import Late, waiting_in
 from watersmeet.hosts.spark.log import BucketLog, Manifest
 from watersmeet.hosts.spark.needs import NEEDS, share_out
 from watersmeet.hosts.spark.output import Output
-from watersmeet.hosts.spark.pack import AHEAD, GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
+from watersmeet.hosts.spark.pack import GUARD, WATERMARK_STEP_MS, in_time_order
 from watersmeet.hosts.spark.packets import from_packet
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.keeping.durable import resume, saved
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+    from pyspark.sql.streaming.stateful_processor import TimerValues
 
 META = "version long, nonce long, manifest binary"
 SEGMENT_KEY = "input int, number long"
@@ -50,7 +51,6 @@ class BucketProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.turned: set[int] = set()
         self.meta = handle.getValueState("meta", META)
         self.segments = handle.getMapState("segments", SEGMENT_KEY, SEGMENT)
 
@@ -63,20 +63,10 @@ class BucketProcessor(StatefulProcessor):
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
             self._guard()
-            ahead = packets["input"] == AHEAD
-            numbers = {"rows_in": int(packets[~ahead]["rows_in"].sum())}
-            yield self.output.report(numbers, _watermark_us(timerValues), _ahead_told(packets[ahead]))
+            yield self.output.report({"rows_in": int(packets["rows_in"].sum())}, _watermark_us(timerValues))
             return
-        yield from self._turn(int(key[0]), packets, _watermark_us(timerValues))
-
-    def handleExpiredTimer(
-        self,
-        key: Any,
-        timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,
-    ) -> Iterator[pd.DataFrame]:
-        if int(key[0]) not in self.turned:  # the turn of this batch has seen to everything already
-            yield from self._turn(int(key[0]), None, _watermark_us(timerValues))
+        now_ms = int(timerValues.getCurrentProcessingTimeInMs())
+        yield from self._turn(int(key[0]), packets, _watermark_us(timerValues), now_ms)
 
     def close(self) -> None:
         pass
@@ -91,9 +81,10 @@ class BucketProcessor(StatefulProcessor):
             why, hint = refusal(bytes(held[2]).decode())
             raise DataError(f"this checkpoint {why}", hint=hint)
 
-    def _turn(self, bucket: int, packets: pd.DataFrame | None, watermark_us: int) -> Iterator[pd.DataFrame]:
-        """One batch of one bucket: what came in, then what the watermark brings about."""
-        self.turned.add(bucket)
+    def _turn(self, bucket: int, packets: pd.DataFrame, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
+        """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
+        batch. Spark's watermark, `spark_us`, only says before which time no row may lie that goes on to Spark's own
+        operators."""
         spent = Spent()
         with spent.on("state_ns"):
             version, nonce, manifest = self._manifest()
@@ -108,20 +99,22 @@ class BucketProcessor(StatefulProcessor):
         arrived: list[Rows] = []
         for stream in range(len(self.job.streams)):
             with spent.on("unpack_ns"):
-                rows = self._arrived(stream, packets, max(watermark_us, manifest.complete_until), log, late)
+                rows = self._arrived(stream, packets, manifest.complete_until, log, late)
             arrived.append(rows)
-        manifest.complete_until = self._complete_until(manifest, arrived, watermark_us, _payloads(packets, NEWEST))
+        seen = [Seen.from_bytes(told) for told in _payloads(packets, SEEN)]
+        manifest.complete_until = self._complete_until(manifest, seen, now_ms)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
         yield from self._frames(operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until)))
         ended = manifest.note_ended(ends_told(_payloads(packets, ENDED)), len(self.job.streams))
         if ended is not None:
             yield from self._frames(self._close(operator, manifest))
         if ended is not None and self.output.marks_end:
-            yield self.output.ended(ended, watermark_us)
+            yield self.output.ended(ended, spark_us)
+        if self.output.marks_end:
+            yield self.output.reached(manifest.complete_until, spark_us)
         with spent.on("state_ns"):
             archived = write_page(self.job, operator, bucket, version)
             self._remember(log, operator, arrived)
-            self._set_timer(manifest, operator, watermark_us)
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
             if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
@@ -136,9 +129,10 @@ class BucketProcessor(StatefulProcessor):
         counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
         more: dict[str, Any] = {"late": late.by_alias} if late.rows else {}
         more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
+        more |= self._clock_told(manifest, seen, now_ms) if bucket == self.job.bucket_ids[0] else {}
         trouble = hot.trouble()
         more |= {"cold_because": trouble} if trouble else {}
-        yield self.output.report(counts, watermark_us, account.told(operator, bucket, memory, **more))
+        yield self.output.report(counts, spark_us, account.told(operator, bucket, memory, **more))
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
@@ -167,26 +161,24 @@ class BucketProcessor(StatefulProcessor):
         last_us = yield from operator.finish(max(manifest.newest_us.values(), default=BEGINNING_US))
         manifest.complete_until = max(manifest.complete_until, last_us + 1)
 
-    def _complete_until(self, manifest: Manifest, arrived: list[Rows], watermark_us: int, told: Sequence[bytes]) -> int:
-        """Before which time no row will come any more: Spark's watermark of now, or what it must be next.
+    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> int:
+        """Before which time no row will come any more: the watermark after this batch, the same in all buckets."""
+        for one in seen:
+            manifest.newest_us[one.stream] = max(one.last_us, manifest.newest_us.get(one.stream, one.last_us))
+        clock = manifest.clock or Clock.begun(len(self.job.streams), now_ms)
+        # What was answered at the end of a run may lie beyond what the streams tell.
+        manifest.clock = clock.risen_to(manifest.complete_until, now_ms).after(self._relations, seen, now_ms)
+        return manifest.clock.watermark_us
 
-        Spark sets the next watermark from the newest row of every stream, so it will be at least what the rows
-        seen here make it. Rows that it will put out of reach need not be kept, nor written to the log.
-        """
-        if self.job.follows:
-            return max(watermark_us, manifest.complete_until)
-        came = [(stream, int(rows.times.max())) for stream, rows in enumerate(arrived) if len(rows)]
-        for stream, newest in [*came, *map(newest_from_bytes, told)]:
-            manifest.newest_us[stream] = max(newest, manifest.newest_us.get(stream, newest))
-        guarded = any(stream_of(one).arrival.max_future_us is not None for one in self.job.streams)
-        if guarded or len(manifest.newest_us) < len(arrived):  # a row far ahead moves no watermark
-            return max(watermark_us, manifest.complete_until)
-        nexts = [self._next_watermark_us(stream, newest) for stream, newest in manifest.newest_us.items()]
-        return max(watermark_us, manifest.complete_until, min(nexts))
+    def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
+        """As all buckets know the same, one tells it."""
+        assert manifest.clock is not None
+        ahead = ahead_by_stream(self._relations, seen)
+        return {"clock": manifest.clock.told(self._relations, now_ms), **({"future": ahead} if ahead else {})}
 
-    def _next_watermark_us(self, stream: int, newest_us: int) -> int:
-        delay_ms = watermark_delay_ms(self.job.streams[stream]) - WATERMARK_STEP_MS
-        return (newest_us // 1000 - delay_ms) * 1000
+    @property
+    def _relations(self) -> list[Stream]:
+        return [stream_of(one) for one in self.job.streams]
 
     def _manifest(self) -> tuple[int, int, Manifest]:
         held = self.meta.get()
@@ -205,11 +197,9 @@ class BucketProcessor(StatefulProcessor):
         operator.restore(rows, log.manifest.complete_until)
         return operator
 
-    def _arrived(
-        self, stream: int, packets: pd.DataFrame | None, watermark_us: int, log: BucketLog, late: Late
-    ) -> Rows:
+    def _arrived(self, stream: int, packets: pd.DataFrame, watermark_us: int, log: BucketLog, late: Late) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        mine = [] if packets is None else packets[packets["input"] == stream].sort_values("part").itertuples()
+        mine = packets[packets["input"] == stream].sort_values("part").itertuples()
         parts: list[Rows] = []
         dropped = counted = 0
         oldest_us = watermark_us
@@ -225,20 +215,6 @@ class BucketProcessor(StatefulProcessor):
                 parts.append(rows)
         late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
         return in_time_order(parts) if parts else log.layouts[stream].no_rows()
-
-    def _set_timer(self, manifest: Manifest, operator: Operator, watermark_us: int) -> None:
-        """Wake this bucket when rows that wait may be counted, or all its rows have expired, whatever comes in."""
-        retention_us = [self.job.retention_us(alias) for alias in self.job.aliases]
-        dues = [due for due in (operator.wake_us, manifest.expires_us(retention_us)) if due is not None]
-        due_us = min(dues, default=FOREVER_US)
-        if due_us >= FOREVER_US:
-            return
-        due_ms = max(due_us, watermark_us) // 1000 + 1
-        pending = manifest.timer_ms is not None and manifest.timer_ms * 1000 > watermark_us
-        if pending and manifest.timer_ms is not None and manifest.timer_ms <= due_ms:
-            return
-        self.handle.registerTimer(due_ms)
-        manifest.timer_ms = due_ms
 
 
 class Spent:
@@ -271,18 +247,10 @@ class _SparkSegments:
 
 
 def _watermark_us(timer_values: TimerValues) -> int:
-    """The first time that is not late. Spark counts a row at its watermark as late, so ours is a step further;
-    pack.watermark_delay_ms sets Spark's back by the same step."""
+    """The first time that Spark does not take for late. It counts a row at its watermark as late, so this is a step
+    further; pack.watermark_delay_ms sets Spark's back by the same step."""
     ms = int(timer_values.getCurrentWatermarkInMs())
     return (ms + WATERMARK_STEP_MS) * 1000 if ms > 0 else BEGINNING_US
-
-
-def _ahead_told(packets: pd.DataFrame) -> str | None:
-    """How many rows of which streams lie too far in the future, as JSON."""
-    if packets.empty:
-        return None
-    rows = packets["rows_in"].groupby(packets["payload"].map(bytes)).sum()
-    return json.dumps({"bucket": GUARD, "future": {name.decode(): int(count) for name, count in rows.items()}})
 
 
 def _query() -> str:
@@ -291,6 +259,6 @@ def _query() -> str:
     return query or "batch"
 
 
-def _payloads(packets: pd.DataFrame | None, kind: int) -> list[bytes]:
+def _payloads(packets: pd.DataFrame, kind: int) -> list[bytes]:
     """What the packets of a batch tell that hold no rows."""
-    return [] if packets is None else [bytes(told) for told in packets[packets["input"] == kind]["payload"]]
+    return [bytes(told) for told in packets[packets["input"] == kind]["payload"]]

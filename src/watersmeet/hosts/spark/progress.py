@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property, reduce
 from typing import Any
 
@@ -110,7 +109,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
     reports = [one for name, row in stages.items() for one in _reports(name, row)]
     told = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _told(reports)
-    told["watermark_us"] = _watermark_us(progress, watermark_us)
+    told["watermark_us"] = max(told.get("watermark_us", watermark_us), watermark_us)
     if not stages:
         told["rows_in"] = int(progress.numInputRows)
     if ANSWER in rows:
@@ -153,6 +152,10 @@ def _told(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     future = [report["future"] for report in reports if "future" in report]
     if future:
         told["future_rows"] = reduce(sum_by_name, future)
+    clocks = [report["clock"] for report in reports if "clock" in report]
+    if clocks:  # of several stages, the one that is furthest behind
+        behind = min(clocks, key=lambda clock: clock["watermark_us"])
+        told |= {name: value for name, value in behind.items() if name in METRICS}
     told["buckets"] = {report["bucket"]: _bucket(report) for report in reports if "results" in report}
     return told
 
@@ -178,11 +181,3 @@ def _by_name(row: Any) -> dict[str, Any]:
         return named
     names = [field["name"] for field in named["schema"]["fields"]]
     return dict(zip(names, named["values"], strict=True))
-
-
-def _watermark_us(progress: Any, before: int) -> int:
-    text = (progress.eventTime or {}).get("watermark")
-    if text is None:
-        return before
-    us = round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000_000)
-    return us if us > 0 else before

@@ -1,0 +1,176 @@
+"""The clocks of a query's streams on Spark: how far each has come, which are silent, and what is late.
+
+Spark has one watermark per query, which every stream holds back, silent or not. Ours is kept by every bucket with its
+state. Whoever packs rows tells all buckets what it saw, in whole batches only, so all of them decide the same; and the
+time of a batch is the one that Spark logs before it runs, so a batch that is repeated decides the same again. The rules
+are those of runtime.clock.QueryClock, batch by batch instead of row by row: a row is late if it is below the watermark
+that the batches before left, so more rows may be in time here, never fewer.
+
+A stream that has ended still counts, until all have and everything is answered: an end is of a run, and the next may
+bring more of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US, Times
+
+# These stand for the number of an input where a packet holds no rows, beside those of ending.py and needs.py.
+SEEN = -3
+PULSE = -4
+MS_US = 1_000
+SECOND_MS = 1_000
+_SEEN = struct.Struct("<iqqqq")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a task that packs rows saw of a stream: how many, how many of them too far ahead of the clock to move a
+    watermark, the newest time that may move it, and the newest of all (BEGINNING_US: none)."""
+
+    stream: int
+    rows: int
+    ahead: int = 0
+    newest_us: int = BEGINNING_US
+    last_us: int = BEGINNING_US
+
+    @staticmethod
+    def of(stream: int, times: Times, ahead: npt.NDArray[np.bool_] | None = None) -> Seen:
+        """At least one row, of which some may lie too far ahead."""
+        last_us = int(times.max())
+        if ahead is None or not bool(ahead.any()):
+            return Seen(stream, times.size, 0, last_us, last_us)
+        return Seen(stream, times.size, int(ahead.sum()), int(times[~ahead].max(initial=BEGINNING_US)), last_us)
+
+    def to_bytes(self) -> bytes:
+        return _SEEN.pack(self.stream, self.rows, self.ahead, self.newest_us, self.last_us)
+
+    @staticmethod
+    def from_bytes(told: bytes) -> Seen:
+        """
+        >>> Seen.from_bytes(Seen(1, 20, 3, 5_000_000, 9_000_000).to_bytes())
+        Seen(stream=1, rows=20, ahead=3, newest_us=5000000, last_us=9000000)
+        """
+        return Seen(*_SEEN.unpack(told))
+
+
+@dataclass(frozen=True)
+class StreamClock:
+    """The largest event time that moved the clock of a stream, the time of the batch in which it last brought rows, and
+    whether it has been silent for so long since that it does not count."""
+
+    newest_us: int = BEGINNING_US
+    active_ms: int = 0
+    idle: bool = False
+
+    def watermark_us(self, stream: Stream) -> int:
+        return BEGINNING_US if self.newest_us == BEGINNING_US else self.newest_us - stream.lateness_us
+
+    def silent_us(self, stream: Stream) -> int | None:
+        """When it will have been silent for so long that it does not count any more; None if that will not be."""
+        idle_us = stream.arrival.idle_us
+        return None if idle_us is None or self.idle else self.active_ms * MS_US + idle_us
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The watermark of a query after some batches, when it last moved, and the clocks of its streams. `silent` is where
+    the watermark was when the last stream fell silent, and when the last row came."""
+
+    streams: tuple[StreamClock, ...]
+    watermark_us: int = BEGINNING_US
+    moved_ms: int = 0
+    silent: tuple[int, int] | None = None
+
+    @staticmethod
+    def begun(streams: int, now_ms: int) -> Clock:
+        return Clock((StreamClock(active_ms=now_ms),) * streams, moved_ms=now_ms)
+
+    @staticmethod
+    def from_json(read: Mapping[str, Any]) -> Clock:
+        silent = read["silent"]
+        streams = tuple(StreamClock(**one) for one in read["streams"])
+        return Clock(streams, read["watermark_us"], read["moved_ms"], None if silent is None else tuple(silent))
+
+    def after(self, streams: Sequence[Stream], seen: Iterable[Seen], now_ms: int) -> Clock:
+        """The clock after a batch of that time, which every bucket is told of."""
+        clock = self
+        for one in seen:
+            clock = clock._saw(one, now_ms)
+        clock = clock._moved(streams, now_ms)
+        due = {at for one, stream in zip(clock.streams, streams, strict=True) if (at := one.silent_us(stream))}
+        for at_us in sorted(at for at in due if at <= now_ms * MS_US):
+            clock = clock._fallen_silent(streams, at_us)._moved(streams, now_ms)
+        return clock._gone_on_with_the_wall_clock(now_ms)
+
+    def risen_to(self, watermark_us: int, now_ms: int) -> Clock:
+        if watermark_us <= self.watermark_us:
+            return self
+        return replace(self, watermark_us=watermark_us, moved_ms=now_ms)
+
+    def held_back_by(self, streams: Sequence[Stream]) -> str | None:
+        """The stream whose watermark is the smallest of those that count."""
+        counting = [(one.watermark_us(stream), stream.name) for one, stream in self._with(streams) if not one.idle]
+        return min(counting, key=lambda mark: mark[0])[1] if counting else None
+
+    def told(self, streams: Sequence[Stream], now_ms: int) -> dict[str, Any]:
+        """For people: where the watermark is, what holds it back, and for how long it has not moved."""
+        return {
+            "watermark_us": self.watermark_us,
+            "held_back_by": self.held_back_by(streams),
+            "still_for_s": max(now_ms - self.moved_ms, 0) / SECOND_MS,
+            "idle": sorted({stream.name for one, stream in self._with(streams) if one.idle}),
+        }
+
+    def _with(self, streams: Sequence[Stream]) -> Iterable[tuple[StreamClock, Stream]]:
+        return zip(self.streams, streams, strict=True)
+
+    def _saw(self, seen: Seen, now_ms: int) -> Clock:
+        before = self.streams[seen.stream]
+        after = replace(before, newest_us=max(before.newest_us, seen.newest_us))
+        if seen.rows:
+            after = replace(after, active_ms=now_ms, idle=False)
+        streams = tuple(after if i == seen.stream else one for i, one in enumerate(self.streams))
+        return replace(self, streams=streams, silent=None if seen.rows else self.silent)
+
+    def _moved(self, streams: Sequence[Stream], now_ms: int) -> Clock:
+        marks = [one.watermark_us(stream) for one, stream in self._with(streams) if not one.idle]
+        if not marks and self.watermark_us == BEGINNING_US:  # all fell silent at once
+            every = [one.watermark_us(stream) for one, stream in self._with(streams)]
+            marks = [mark for mark in every if mark > BEGINNING_US]
+        return self.risen_to(min(marks), now_ms) if marks else self
+
+    def _fallen_silent(self, streams: Sequence[Stream], at_us: int) -> Clock:
+        marked = tuple(
+            replace(one, idle=True) if one.silent_us(stream) == at_us else one for one, stream in self._with(streams)
+        )
+        return replace(self, streams=marked)
+
+    def _gone_on_with_the_wall_clock(self, now_ms: int) -> Clock:
+        """If all streams are silent, event time goes on with the time of batches."""
+        if self.watermark_us == BEGINNING_US or not all(one.idle for one in self.streams):
+            return self
+        since = self.silent or (self.watermark_us, max(one.active_ms for one in self.streams))
+        from_us, at_ms = since
+        return replace(self, silent=since).risen_to(from_us + (now_ms - at_ms) * MS_US, now_ms)
+
+
+def ahead_by_stream(streams: Sequence[Stream], seen: Iterable[Seen]) -> dict[str, int]:
+    """How many rows of which streams lie too far in the future. A row that is there under two aliases is one."""
+    by_number: dict[int, int] = {}
+    for one in seen:
+        by_number[one.stream] = by_number.get(one.stream, 0) + one.ahead
+    found: dict[str, int] = {}
+    for number, rows in by_number.items():
+        name = streams[number].name
+        if rows:
+            found[name] = max(found.get(name, 0), rows)
+    return found
