@@ -87,7 +87,6 @@ class Watching:
 
 def _watched(plan: Plan, sample_rows: int) -> Analysis:
     """Any other query as it is, with the inputs of all the joins inside it measured."""
-    plan.options.require_runnable()
     physical = plan_query(plan)
     built = build_plan(physical, lambda node: Watching())
     run = LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built)
