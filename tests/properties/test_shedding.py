@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.properties.strategies import Case, cases
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.errors import WindowError
+from watersmeet.optimizer.plan_query import plan_query
 
 EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
 some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
@@ -39,10 +40,7 @@ def streams_in(case: Case) -> int:
 
 
 def losses_are_known(case: Case) -> bool:
-    from watersmeet.explain.explaining import strategy_of
-
-    strategy = strategy_of(bound_plan(case.sql, case.sources))
-    return strategy is not None and not strategy.residuals
+    return not plan_query(bound_plan(case.sql, case.sources)).strategy.residuals
 
 
 @st.composite

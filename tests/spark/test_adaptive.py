@@ -6,10 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.runners import Bag, Source, bag_of
-from tests.spark.harness import run_streaming, streaming_session, write_arrivals
+from tests.properties.test_continuous import assert_same, sent
+from tests.runners import Bag, Source, bag_of, bound_plan, local_query
+from tests.spark.harness import run_streaming, streaming_session, with_sentinels, write_arrivals
 from tests.spark.simulation import LOSSES, Simulation
 from watersmeet import Session
+from watersmeet.checking.recompute import rows_of
 
 SQL = """
     SELECT a.id AS a, b.id AS b, c.id AS c FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND]
@@ -51,6 +53,27 @@ def test_a_bucket_follows_the_rates_wherever_its_next_batch_runs(lost):
     run = Simulation(SQL, sources, 2, between_batches=lost)
     assert run.run(pieces) == answer_in_process(sources)
     assert run.counted("plan_switches") >= 2
+
+
+GROUPED = """
+    SELECT a.k, COUNT(*) AS n, MAX(c.id) AS newest
+    FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 500 MILLISECONDS]
+    WHERE a.k = b.k AND b.k = c.k AND a.x = b.x AND b.y = c.y GROUP BY a.k
+"""
+
+
+@pytest.mark.parametrize(("lost", "pipeline"), [("another worker", "nta"), ("another node", "tpa")])
+def test_a_join_below_group_by_follows_the_rates_too(lost, pipeline):
+    pieces = rows_whose_rates_flip()
+    sources = [Source(name, pa.concat_tables(parts), "ts") for name, parts in pieces.items()]
+    sql = f"{GROUPED} OPTIONS (pipeline = '{pipeline}')"
+    run = Simulation(sql, sources, 2, between_batches=LOSSES[lost])
+    run.run(with_sentinels(sources, pieces))
+    plan = bound_plan(sql, sources)
+    expected = local_query(sql, sources).to_arrow()
+    assert expected.num_rows > 1000
+    assert_same(sent(plan, rows_of(run.table())), sent(plan, rows_of(expected)))
+    assert run.counted("plan_switches") >= 1  # what changes while rows are taken back is not counted
 
 
 @pytest.mark.soak  # above without Spark

@@ -16,7 +16,6 @@ import pytest
 import watersmeet as wm
 from tests.plans import golden_catalog
 from watersmeet.errors import WatersmeetError
-from watersmeet.explain.explaining import estimate_of, strategy_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.optimizer.choose_settings import best_expiration, share_buckets
@@ -24,11 +23,12 @@ from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
 from watersmeet.optimizer.cost.walk import PROBE_NS
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.estimate_join import COMPARED_ROW_NS, busy_ns, estimate_join
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.statistics import InputStatistics
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.nodes import Join, Project
+from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.sql import bind
@@ -48,10 +48,12 @@ def catalog(**rates: float) -> Catalog:
     return made
 
 
+def strategy_of(plan: Plan) -> JoinStrategy:
+    return plan_query(plan).strategy
+
+
 def strategy(sql: str, **rates: float) -> JoinStrategy:
-    found = strategy_of(bind(sql, catalog(**rates)))
-    assert found is not None
-    return found
+    return strategy_of(bind(sql, catalog(**rates)))
 
 
 def measured(strategy: JoinStrategy, **rates: float) -> dict[str, InputStatistics]:
@@ -106,7 +108,6 @@ def test_rows_kept_are_measured_or_declared_and_only_costs_assume_any():
     given = catalog(a=20, b=5)
     given.add(Stream("c", SCHEMA, "ts"))
     told = strategy_of(bind(sql, given))
-    assert told is not None
     assert told.rows_kept == {"a": 200.0, "b": 7, "c": None}
     assert Description(told).rows == {"a": 200.0, "b": 7.0, "c": 125.0}  # as fast as the others in the mean
     seen = optimize(told.join, told.method, measured(told, a=3, c=4))
@@ -243,9 +244,7 @@ def test_no_search_is_made_while_the_numbers_stay():
 
 def test_orders_that_were_asked_for_stay():
     asked = bind(TRIANGLE + " OPTIONS (order = 'a, b, c')", catalog(a=1.0, b=2.0, c=3.0))
-    found = strategy_of(asked)
-    assert found is not None
-    assert not found.is_flexible
+    assert not strategy_of(asked).is_flexible
 
 
 # ---- EXPLAIN ----
@@ -292,7 +291,7 @@ def test_plain_joins_with_few_results_probe_and_others_send_negative_tuples():
 def test_a_scan_is_priced_by_its_rows_and_what_goes_on_by_its_lookups():
     text = (Path(__file__).parents[2] / "examples" / "checkout.sql").read_text()
     (job,) = read_script(text, open_sources=False)
-    estimate = estimate_of(job.plan, strategy_of(job.plan))
+    estimate = estimate_join(strategy_of(job.plan), job.plan.root.columns)
     assert estimate is not None
     ways = {one.name: one for one in estimate.alternatives}
     written, loops = ways["as written: c, o, p"], ways["join = 'nested_loop'"]

@@ -11,13 +11,15 @@ from watersmeet.explain.audited_join import AuditedJoin
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.wording import aligned, short, time_a_second
+from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
+from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.build import built_join, is_plain_join, runnable_join
+from watersmeet.runtime.build import build_plan, built_join, is_plain_join, runnable_join
 from watersmeet.runtime.metrics import Metrics
 
 SAMPLE_ROWS = 100_000
@@ -27,8 +29,8 @@ BATCH_ROWS = 1 << 13
 @dataclass(frozen=True)
 class Analysis:
     """What a run over a sample showed. `carried` holds, by origin, the combinations after each step per new row;
-    `scanned` the rows that an algorithm of the papers looked at; `strategy` is how the join runs best, given what was
-    measured. `recall` is what bounded memory left of the answer, if it is bounded."""
+    `scanned` the rows that an algorithm of the papers looked at; `measured` is what was seen of the inputs of each
+    join, in the order of `PhysicalPlan.joins`. `recall` is what bounded memory left of the answer, if it is bounded."""
 
     rows_in: int
     event_seconds: float
@@ -37,23 +39,25 @@ class Analysis:
     results: int
     arrived: Mapping[str, int] = field(default_factory=dict)
     carried: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    strategy: JoinStrategy | None = None
+    measured: tuple[JoinStatistics | None, ...] = ()
     scanned: int | None = None
     recall: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        told = {name: value for name, value in vars(self).items() if name != "strategy"}
+        told = {name: value for name, value in vars(self).items() if name != "measured"}
         return {**told, "carried": {origin: list(steps) for origin, steps in self.carried.items()}}
 
 
 def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     """Run the query until it has read about so many rows."""
+    if not is_plain_join(plan):
+        return _watched(plan, sample_rows)
     run = LocalRun(plan, batch_rows=_batch_rows(sample_rows))
     analysis = _timed(run, sample_rows)
-    if not is_plain_join(plan) or len(runnable_join(plan)[0].inputs) < 2:
+    if len(runnable_join(plan)[0].inputs) < 2:
         return analysis
-    first, _ = _audited(plan, sample_rows, None)
-    join, strategy = _audited(plan, sample_rows, first.statistics)
+    first = _audited(plan, sample_rows, None)
+    join = _audited(plan, sample_rows, first.statistics)
     carried = {
         origin: tuple(count / max(join.arrived[origin], 1) for count in counts)
         for origin, counts in join.carried.items()
@@ -63,7 +67,7 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
         analysis,
         arrived=join.arrived,
         carried=carried,
-        strategy=strategy,
+        measured=(first.statistics,),
         scanned=int(work["scanned"]) if "scanned" in work else None,
     )
 
@@ -73,15 +77,48 @@ def _batch_rows(sample_rows: int) -> int:
     return max(1, min(BATCH_ROWS, sample_rows // 16))
 
 
-def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> tuple[AuditedJoin, JoinStrategy]:
+class Watching:
+    """A planner that never has better routes: for it a join measures its inputs, whether it may change its routes or
+    not."""
+
+    def consider(self, measured: JoinStatistics, at_us: int) -> None:
+        return None
+
+
+def _watched(plan: Plan, sample_rows: int) -> Analysis:
+    """Any other query as it is, with the inputs of all the joins inside it measured."""
+    physical = plan_query(plan)
+    built = build_plan(physical, lambda node: Watching())
+    run = LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built)
+    most_held = [dict.fromkeys(join.stores, 0) for join in built.joins]
+
+    def note_rows_held() -> None:
+        for held, join in zip(most_held, built.joins, strict=True):
+            held.update({alias: max(held[alias], len(store)) for alias, store in join.stores.items()})
+
+    run.on_step = note_rows_held
+    analysis = _timed(run, sample_rows)
+    seen = (_seen(join, held) for join, held in zip(built.joins, most_held, strict=True))
+    return replace(
+        analysis, measured=tuple(next(seen) if isinstance(node, WindowJoinNode) else None for node in physical.joins)
+    )
+
+
+def _seen(join: WindowJoin, most_held: Mapping[str, int]) -> JoinStatistics | None:
+    """With the most rows that were held: at the end of the input windows are empty."""
+    if join.measures is None or not join.measures.rows_seen:
+        return None
+    return join.measures.statistics(most_held)
+
+
+def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> AuditedJoin:
     """The engine's own join over the same rows, on the routes that suit what was measured before."""
     join, project = runnable_join(plan)
-    strategy = optimize(join, plan.method, measured)
-    own = strategy if not plan.method.is_classic else optimize(join, None, measured)
+    own = optimize(join, None if plan.method.is_classic else plan.method, measured)
     audited = AuditedJoin(own, project.columns)
     built = built_join(join, InTimeOrder(audited, [one.alias for one in join.streams]))
     _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
-    return audited, strategy
+    return audited
 
 
 def _timed(run: LocalRun, sample_rows: int) -> Analysis:

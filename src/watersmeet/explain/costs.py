@@ -63,9 +63,10 @@ def memory_lines(memory: MemoryEstimate, measured: float | None = None) -> Itera
         yield "that is if all keys come equally often; ask for EXPLAIN ANALYZE, or watersmeet advise, to measure them"
 
 
-def assumptions(estimate: JoinEstimate) -> str | None:
+def assumptions(estimates: Sequence[JoinEstimate]) -> str | None:
     """What to do about rates that are only assumed, if there are any."""
-    assumed = [alias for alias, one in estimate.inputs.items() if one.known == "assumed" and one.rate]
+    inputs = [known for estimate in estimates for known in estimate.inputs.items()]
+    assumed = dict.fromkeys(alias for alias, one in inputs if one.known == "assumed" and one.rate)
     if not assumed:
         return None
     return (

@@ -2,28 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from watersmeet.explain.joins import ExplainedJoin, join_of_the_answer
 from watersmeet.model.time import FOREVER_US
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
-from watersmeet.physical.pipeline import Pipeline
+from watersmeet.physical.nodes import (
+    ChangesSourceNode,
+    ClassicJoinNode,
+    ContinuousNode,
+    DistinctNode,
+    FromManyNode,
+    FromOneNode,
+    GroupByNode,
+    InTimeOrderNode,
+    JoinSourceNode,
+    LeafNode,
+    NegativeJoinNode,
+    NetNode,
+    NetworkNode,
+    PhysicalNode,
+    QueueNode,
+    SelectNode,
+    SetOperationNode,
+    SnapshotsNode,
+    StreamSourceNode,
+    TopKNode,
+    ViewSourceNode,
+    WindowJoinNode,
+)
+from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import JoinStrategy, Route, Step
 from watersmeet.plan.expressions import to_text
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.window_words import window_text
 
+NAMES: dict[type[PhysicalNode], str] = {
+    LeafNode: "stream",
+    SelectNode: "select",
+    WindowJoinNode: "window_join",
+    ClassicJoinNode: "classic_join",
+    InTimeOrderNode: "in_time_order",
+    ContinuousNode: "changing_answer",
+    StreamSourceNode: "window",
+    JoinSourceNode: "rows_as_stream",
+    ChangesSourceNode: "changes_as_stream",
+    ViewSourceNode: "view",
+    FromOneNode: "from_one",
+    FromManyNode: "join_holding_results",
+    NegativeJoinNode: "join_by_negative_tuples",
+    GroupByNode: "group_by",
+    DistinctNode: "distinct",
+    SetOperationNode: "set_operation",
+    TopKNode: "first_rows",
+    NetNode: "net_changes",
+    SnapshotsNode: "snapshots",
+    QueueNode: "queue",
+    NetworkNode: "in_turns",
+}
+
 
 def explain_data(
-    plan: Plan,
-    strategy: JoinStrategy | None = None,
-    estimate: JoinEstimate | None = None,
-    pipeline: Pipeline | None = None,
-    pipeline_costs: Mapping[str, float] | None = None,
-    memory: MemoryEstimate | None = None,
+    plan: Plan, physical: PhysicalPlan, joins: Sequence[ExplainedJoin], memory: MemoryEstimate | None = None
 ) -> dict[str, Any]:
-    """Names that stay: programs read them."""
+    """Names that stay: programs read them. `join` and `estimate` are of a query that is a join; `operators` are what
+    runs, with the same of every other join among them."""
     told: dict[str, Any] = {
         "sql": plan.sql,
         "answer": plan.kind,
@@ -31,17 +76,41 @@ def explain_data(
         "options": plan.options.changed(),
     }
     if plan.kind != "rows":
-        told["pipeline"] = {"chosen": pipeline, "comparisons_per_second": dict(pipeline_costs or {})}
-    if strategy is not None and len(strategy.join.inputs) > 1:
-        told["join"] = _join(strategy)
-    if estimate is not None:
-        told["estimate"] = _estimate(estimate)
+        told["pipeline"] = {"chosen": physical.choice.pipeline, "comparisons_per_second": physical.choice.costs}
+    answered = join_of_the_answer(plan, joins)
+    if answered is not None and len(answered.join.inputs) > 1:
+        told |= _joined(answered)
     if memory is not None:
         told["memory"] = asdict(memory)
+    told["streams"] = {leaf.name: _stream(leaf) for leaf in physical.leaves}
+    told["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
     return told
 
 
-def _join(strategy: JoinStrategy) -> dict[str, Any]:
+def _stream(leaf: LeafNode) -> dict[str, Any]:
+    kept = None if leaf.reach_us >= FOREVER_US else leaf.reach_us
+    return {"stream": leaf.stream.name, "columns": sorted(leaf.columns), "kept_us": kept}
+
+
+def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[str, Any]:
+    """What runs, and below it what it takes from."""
+    told: dict[str, Any] = {"operator": NAMES[type(node)]}
+    if isinstance(node, LeafNode):
+        told["name"] = node.name
+    if isinstance(node, WindowJoinNode):
+        told["replans"] = node.replans
+    explained = joins.get(id(node))
+    if explained is not None and len(explained.join.inputs) > 1:
+        told |= _joined(explained)
+    return told | ({"below": [_operator(child, joins) for child in node.children]} if node.children else {})
+
+
+def _joined(explained: ExplainedJoin) -> dict[str, Any]:
+    told = {"join": _join(explained.strategy, explained.views)}
+    return told if explained.estimate is None else {**told, "estimate": _estimate(explained.estimate)}
+
+
+def _join(strategy: JoinStrategy, views: frozenset[str]) -> dict[str, Any]:
     join = strategy.join
     kept = {one.alias: join.retention_us(one.alias) for one in join.inputs}
     return {
@@ -50,7 +119,7 @@ def _join(strategy: JoinStrategy) -> dict[str, Any]:
             one.alias: {
                 "relation": one.relation.name,
                 "table": one.is_table,
-                "window": window_text(one.window),
+                "window": "view" if one.alias in views else window_text(one.window),
                 "kept_us": None if kept[one.alias] >= FOREVER_US else kept[one.alias],
                 "buckets": strategy.method.buckets.get(one.alias),
             }

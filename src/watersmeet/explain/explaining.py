@@ -3,62 +3,49 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from watersmeet.explain.data import explain_data
+from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
-from watersmeet.optimizer.choose_pipeline import choose_pipeline
-from watersmeet.optimizer.estimate_join import estimate_join
-from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.physical.estimate import MemoryEstimate
+from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.plan.explaining import Explaining
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.host import Host
 
 
 def explained(plan: Plan, how: Explaining, host: Host) -> str:
     """A plan with what it should cost, where it runs and, analyzed, what a sample showed."""
     layout = host.layout(plan)
-    if how.analyze:
-        plan = host.sampled(plan, how.sample_rows)
-    strategy, choice = strategy_of(plan), choose_pipeline(plan)
     analysis = None
     if how.analyze:
         from watersmeet.explain.analyze import analysis_text, analyze
 
+        plan = host.sampled(plan, how.sample_rows)
         analysis = analyze(plan, how.sample_rows)
-        strategy = analysis.strategy or strategy
-    estimate = estimate_of(plan, strategy)
-    memory = memory_estimate(plan, strategy)
+    physical = plan_query(plan)
+    joins = explained_joins(physical, () if analysis is None else analysis.measured)
+    memory = memory_estimate(joins)
     if how.format == "json":
-        told = explain_data(plan, strategy, estimate, choice.pipeline, choice.costs, memory)
-        measured = {} if analysis is None else {"measured": analysis.as_dict()}
+        told = explain_data(plan, physical, joins, memory)
+        shown = {} if analysis is None else {"measured": analysis.as_dict()}
         where = {host.name: layout.splitlines()} if layout else {}
-        return json.dumps({**told, **measured, **where}, indent=2, default=str)
+        return json.dumps({**told, **shown, **where}, indent=2, default=str)
     beside = None if memory is None else (memory, None if analysis is None else analysis.recall)
-    text = explain(plan, strategy, estimate, choice.pipeline, choice.costs, beside)
-    return text + ("" if analysis is None else analysis_text(analysis, estimate)) + layout
+    text = explain(plan, joins, physical.choice, beside)
+    if analysis is not None:
+        answered = join_of_the_answer(plan, joins)
+        text += analysis_text(analysis, None if answered is None else answered.estimate)
+    return text + layout
 
 
-def strategy_of(plan: Plan) -> JoinStrategy | None:
-    """How the join of a plan would run, if it is one."""
-    match plan.root:
-        case Project(child=Join() as join) if not join.views:
-            return optimize(join, plan.method)
+def memory_estimate(joins: Sequence[ExplainedJoin]) -> MemoryEstimate | None:
+    """What a bound on the memory of a join should cost, if there is one."""
+    for one in joins:
+        if isinstance(one.node, WindowJoinNode) and one.node.shedding is not None:
+            from watersmeet.explain.expect_recall import expect_recall
+
+            return expect_recall(one.strategy, one.node.columns, one.node.shedding)
     return None
-
-
-def memory_estimate(plan: Plan, strategy: JoinStrategy | None) -> MemoryEstimate | None:
-    """What a bound on the memory of that join should cost, if there is one."""
-    if strategy is None or plan.shedding is None or not isinstance(plan.root, Project):
-        return None
-    from watersmeet.explain.expect_recall import expect_recall
-
-    return expect_recall(strategy, plan.root.columns, plan.shedding)
-
-
-def estimate_of(plan: Plan, strategy: JoinStrategy | None) -> JoinEstimate | None:
-    """What that join should cost."""
-    if strategy is None or not isinstance(plan.root, Project):
-        return None
-    return estimate_join(strategy, plan.root.columns)

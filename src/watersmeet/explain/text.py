@@ -13,12 +13,14 @@ from textwrap import wrap
 import pyarrow as pa
 
 from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
+from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, Rows
 from watersmeet.model.wording import short
-from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
-from watersmeet.physical.pipeline import WORDS, Pipeline, pipeline_of
+from watersmeet.physical.estimate import MemoryEstimate
+from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
+from watersmeet.physical.pipeline import WORDS, PipelineChoice
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.method import Method
@@ -41,7 +43,6 @@ from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.window_words import window_text
 
 WIDTH = 80
-TABLE_WIDTH = WIDTH - 6  # the stores stand three levels deep
 NO_BOUND = (-FOREVER_US, FOREVER_US)
 _KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
 CLEANED = {
@@ -77,25 +78,60 @@ class Line:
         return "\n".join(folded)
 
 
+@dataclass(frozen=True)
+class Stores:
+    """A table with a row per input; columns that say nothing are left out, and indexes that do not fit stand below."""
+
+    strategy: JoinStrategy
+    views: frozenset[str]
+    depth: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join(str(replace(line, depth=self.depth)) for line in self._lines())
+
+    def _lines(self) -> list[Line]:
+        inputs, strategy = self.strategy.join.inputs, self.strategy
+        columns = {
+            "input": [_named(one) for one in inputs],
+            "window": [self._window(one) for one in inputs],
+            "lateness": [_lateness(one) for one in inputs],
+            "kept for": ["while there" if one.alias in self.views else _kept_for(strategy, one) for one in inputs],
+            "rows": [_rows(strategy, one) for one in inputs],
+        }
+        what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
+        indexes = {what: [describe(strategy, one) for one in inputs]}
+        whole = _aligned({**columns, **indexes})
+        if max(len(line.text) for line in whole) <= WIDTH - 2 * self.depth:
+            return whole
+        below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
+        return [*_aligned(columns), *below]
+
+    def _window(self, one: Input) -> str:
+        if one.alias in self.views:
+            return "view"
+        return "static table" if one.is_table else window_text(one.window)
+
+
+Lines = Iterator[Line | Stores]
+Joins = Mapping[int, ExplainedJoin]  # by the identity of the join in the plan: two may be written alike
+
+
 def explain(
     plan: Plan,
-    strategy: JoinStrategy | None = None,
-    estimate: JoinEstimate | None = None,
-    pipeline: Pipeline | None = None,
-    pipeline_costs: Mapping[str, float] | None = None,
+    joins: Sequence[ExplainedJoin],
+    choice: PipelineChoice,
     memory: tuple[MemoryEstimate, float | None] | None = None,
 ) -> str:
-    """The plan as an indented tree; with a strategy, also how its join runs; with estimates, what that costs; with
-    one of the memory and the recall that was measured in it, if any, what is lost."""
-    lines = list(_node(plan.root, strategy))
-    if estimate is not None:
-        lines += _costs(estimate)
+    """The plan as an indented tree, with how its joins run and what that costs; with an estimate of the memory and the
+    recall that was measured in it, if any, what is lost."""
+    lines = list(_node(plan.root, {id(one.join): one for one in joins}))
+    lines += _costs([one for one in joins if one.estimate is not None])
     if memory is not None:
         lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
     if plan.kind != "rows":
-        lines.append(_entry("pipeline", [WORDS[pipeline or pipeline_of(plan)]]))
-    if pipeline_costs:
-        told = [f"{name} {short(cost)}" for name, cost in pipeline_costs.items()]
+        lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
+    if choice.costs:
+        told = [f"{name} {short(cost)}" for name, cost in choice.costs.items()]
         lines.append(_entry("expired rows found by so many comparisons a second", told))
     changed = plan.options.changed()
     if changed:
@@ -103,21 +139,26 @@ def explain(
     return "\n".join(map(str, lines)) + "\n"
 
 
-def _costs(estimate: JoinEstimate) -> Iterator[Line]:
-    for title, table in cost_tables(estimate):
-        yield Line(title)
-        yield from (Line(text, depth=1, verbatim=True) for text in table)
-    note = assumptions(estimate)
+def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:
+    """The tables of each join; they stand at the margin, as they take the width there is."""
+    estimates = [one.estimate for one in joins if one.estimate is not None]
+    for one, estimate in zip(joins, estimates, strict=True):
+        if len(joins) > 1:
+            yield Line(f"{one.title}:")
+        for title, table in cost_tables(estimate):
+            yield Line(title)
+            yield from (Line(text, depth=1, verbatim=True) for text in table)
+    note = assumptions(estimates)
     if note is not None:
         yield Line(note)
 
 
-def _node(node: Node, strategy: JoinStrategy | None = None) -> Iterator[Line]:
+def _node(node: Node, joins: Joins) -> Lines:
     match node:
         case Project(child=child, columns=columns):
             yield _entry("select", [_output(name, to_text(e)) for name, e in columns])
         case Join():
-            yield from _join(node, strategy)
+            yield from _join(node, joins)
             return
         case GroupBy(child=child, keys=keys, having=having):
             yield _entry("group by", [to_text(key) for key in keys] or ["nothing, one group of all rows"])
@@ -131,8 +172,8 @@ def _node(node: Node, strategy: JoinStrategy | None = None) -> Iterator[Line]:
             yield Line(kind + ("" if every is None else f" every {format_interval(every)}"))
         case SetOperation(kind=kind, all=keep, left=left, right=child):
             yield Line(kind + (" all" if keep else ""))
-            yield from _below(_node(left))
-    yield from _below(_node(child, strategy))
+            yield from _below(_node(left, joins))
+    yield from _below(_node(child, joins))
 
 
 def _sort_key(key: SortKey) -> str:
@@ -143,22 +184,20 @@ def _output(name: str, text: str) -> str:
     return text if text == name or text.endswith(f".{name}") else f"{text} as {name}"
 
 
-def _join(join: Join, strategy: JoinStrategy | None) -> Iterator[Line]:
+def _join(join: Join, joins: Joins) -> Lines:
+    explained = joins.get(id(join))
     if len(join.inputs) == 1:
         yield Line(f"read {_source(join.inputs[0])}")
-    else:
-        yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
-        yield from _below(_bounds(join.windows))
-    if strategy is not None and len(join.inputs) > 1:
-        yield from _below(_strategy(strategy))
-    else:
-        if len(join.inputs) > 1:
-            yield from _below([_entry("from", map(_source, join.inputs))])
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
-        yield from _below(_waiting(join, strategy.method) if strategy is not None else ())
+        yield from _below(_waiting(join, explained.strategy.method) if explained is not None else ())
+    else:
+        assert explained is not None
+        yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
+        yield from _below([*_bounds(join.windows), *_strategy(explained.strategy, explained.views)])
+        yield from _below(_holding(explained.holder))
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
-            yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan))])
+            yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
 
 
 def _source(one: Input) -> str:
@@ -170,7 +209,7 @@ def _source(one: Input) -> str:
 # -- bounds between event times -------------------------------------------------------------------------------
 
 
-def _bounds(windows: ClosedWindows) -> Iterator[Line]:
+def _bounds(windows: ClosedWindows) -> Lines:
     if len(windows.streams) < 2:
         return
     several = len(windows.alternatives) > 1
@@ -207,12 +246,20 @@ def _is_symmetric(low_us: int, high_us: int) -> bool:
 # -- how a join runs ------------------------------------------------------------------------------------------
 
 
-def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
+def _holding(holder: FromManyNode | None) -> Iterator[Line]:
+    """How it is known, below a changing answer, which combinations leave."""
+    if isinstance(holder, NegativeJoinNode):
+        yield Line("combinations are not held: when a row leaves, what it met is found again")
+    elif holder is not None:
+        yield Line("combinations are held until the first of their members leaves")
+
+
+def _strategy(strategy: JoinStrategy, views: frozenset[str]) -> Lines:
     join, method = strategy.join, strategy.method
     if method.is_classic:
         yield from _method(method)
     yield Line("stores")
-    yield from _below(_stores(strategy))
+    yield from _below([Stores(strategy, views)])
     for one in join.inputs:
         predicates = strategy.filters.get(one.alias, ())
         if predicates:
@@ -228,7 +275,7 @@ def _strategy(strategy: JoinStrategy) -> Iterator[Line]:
         yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
 
 
-def _method(method: Method) -> Iterator[Line]:
+def _method(method: Method) -> Lines:
     """The algorithm, when it joins, and when rows that have expired leave."""
     yield _entry("algorithm", [method.algorithm, method.kind.words])
     if method.refresh_us is not None:
@@ -263,25 +310,6 @@ def _waiting(join: Join, method: Method) -> Iterator[Line]:
         yield Line("rows wait for the watermark, as ROWS windows count in time order")
 
 
-def _stores(strategy: JoinStrategy) -> list[Line]:
-    """A table with a row per input; columns that say nothing are left out, and indexes that do not fit stand below."""
-    inputs = strategy.join.inputs
-    columns = {
-        "input": [_named(one) for one in inputs],
-        "window": ["static table" if one.is_table else window_text(one.window) for one in inputs],
-        "lateness": [_lateness(one) for one in inputs],
-        "kept for": [_kept_for(strategy, one) for one in inputs],
-        "rows": [_rows(strategy, one) for one in inputs],
-    }
-    what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
-    indexes = {what: [describe(strategy, one) for one in inputs]}
-    whole = _aligned({**columns, **indexes})
-    if max(len(line.text) for line in whole) <= TABLE_WIDTH:
-        return whole
-    below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
-    return [*_aligned(columns), *below]
-
-
 def _named(one: Input) -> str:
     return one.alias if one.alias == one.relation.name else f"{one.alias} ({one.relation.name})"
 
@@ -300,8 +328,6 @@ def _kept_for(strategy: JoinStrategy, one: Input) -> str:
         return "not kept"
     if one.is_table:
         return "always"
-    if one.time is None:
-        return format_interval(strategy.join.retention_us(one.alias))
     kept_us = strategy.join.kept_us(one.alias)
     if isinstance(one.window, Rows):
         return "its count" if kept_us >= FOREVER_US else f"its count or {format_interval(kept_us)}"
@@ -398,5 +424,5 @@ def _aligned(columns: Mapping[str, Sequence[str]]) -> list[Line]:
     return [Line("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows]
 
 
-def _below(lines: Iterable[Line]) -> list[Line]:
+def _below(lines: Iterable[Line | Stores]) -> list[Line | Stores]:
     return [replace(line, depth=line.depth + 1) for line in lines]

@@ -5,21 +5,15 @@ from __future__ import annotations
 from watersmeet.model.windows import Rows
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.nodes import ClassicJoinNode, InTimeOrderNode, PlainNode, SelectNode, WindowJoinNode
-from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.plan.shedding import Shedding
 
 
-def plan_join(
-    project: Project,
-    method: Method | None = None,
-    shedding: Shedding | None = None,
-    measured: JoinStatistics | None = None,
-) -> PlainNode:
+def plan_join(project: Project, method: Method | None = None, shedding: Shedding | None = None) -> PlainNode:
     join = project.child
     assert isinstance(join, Join)
-    strategy = optimize(join, method, measured)
+    strategy = optimize(join, method)
     node: SelectNode | ClassicJoinNode | WindowJoinNode
     if len(join.inputs) == 1:
         node = SelectNode(strategy, project.columns)

@@ -11,21 +11,13 @@ from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import joined_leaf
 from watersmeet.physical.nodes import ContinuousNode, leaves_below
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.plan.nodes import Join, Plan, Project
 
 
-def plan_query(
-    plan: Plan,
-    *,
-    refresh_at_push: bool = False,
-    quantum: int | None = None,
-    measured: JoinStatistics | None = None,
-) -> PhysicalPlan:
+def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> PhysicalPlan:
     """How a plan will run. With `refresh_at_push` a lazy join is refreshed whenever rows are pushed and time advances,
     not at moments of event time: for a host that has moments of its own. With a `quantum` the operators of a continuous
-    query run in turns, with queues between them, so many changes at a time. `measured` is what was seen before of the
-    inputs of a plain join."""
+    query run in turns, with queues between them, so many changes at a time."""
     choice = choose_pipeline(plan)
     match plan.root:
         case Project(child=Join(inputs=inputs) as join) as project if all(
@@ -35,7 +27,7 @@ def plan_query(
             if refresh_at_push and method.is_lazy:
                 method = replace(method, at_every_push=True)
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)
-            return PhysicalPlan(plan_join(project, method, plan.shedding, measured), leaves, choice)
+            return PhysicalPlan(plan_join(project, method, plan.shedding), leaves, choice)
     answer = AnswerPlanner(plan, choice.pipeline, quantum).answer()
     root = ContinuousNode(answer, plan.kind, plan.output_schema, choice.pipeline)
     return PhysicalPlan(root, leaves_below(root), choice)

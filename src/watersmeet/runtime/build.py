@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, S
 from watersmeet.operators.continuous.top_k import TopK
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.join.window_join import Planner, WindowJoin
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import Counting, InTimeOrder
 from watersmeet.operators.waiting import Waiting
@@ -65,16 +65,19 @@ from watersmeet.plan.algorithms import CLASSIC_JOIN, load
 from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
 
 LoadTable = Callable[[pa.RecordBatch], None]
+MakePlanner = Callable[[WindowJoinNode], Planner | None]
 TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
 
 
 @dataclass
 class Built:
-    """An operator, the streams it reads by the names their rows are pushed under, and what takes its tables."""
+    """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, and the joins
+    inside it, in the order in which its plan has them."""
 
     operator: Operator
     streams: dict[str, Stream]
     tables: list[tuple[Table, LoadTable]]
+    joins: list[WindowJoin] = field(default_factory=list)
 
 
 def is_plain_join(plan: Plan) -> bool:
@@ -103,9 +106,14 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     return build_query(plan, refresh_at_push=refresh_at_push).operator
 
 
-def build_plan(plan: PhysicalPlan) -> Built:
-    builder = Builder()
-    return Built(builder.operator(plan.root), plan.streams, builder.tables)
+def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
+    """planner: what looks for better routes for a join, instead of what usually does."""
+    builder = Builder(planner or _planner)
+    return Built(builder.operator(plan.root), plan.streams, builder.tables, builder.joins)
+
+
+def _planner(node: WindowJoinNode) -> Planner | None:
+    return Replanner(node.strategy) if node.replans else None
 
 
 def built_join(join: Join, operator: Operator) -> Built:
@@ -117,10 +125,11 @@ def built_join(join: Join, operator: Operator) -> Built:
 class Builder:
     """Turns nodes into operators, and collects what takes tables, where rows enter, and what is run in turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, planner: MakePlanner) -> None:
         self.tables: list[tuple[Table, LoadTable]] = []
+        self.joins: list[WindowJoin] = []
+        self._planner = planner
         self._leaves: dict[str, Leaf] = {}
-        self._joins: list[Operator] = []
         self._queues: list[Fifo] = []
 
     def operator(self, node: RowsNode) -> Operator:
@@ -133,7 +142,7 @@ class Builder:
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
             case ContinuousNode():
                 root = self._node(node.child)
-                return Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._joins)
+                return Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self.joins)
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
 
     def _counting(self, node: JoinNode) -> Counting:
@@ -149,8 +158,8 @@ class Builder:
                 return self._window_join(node)
 
     def _window_join(self, node: WindowJoinNode) -> WindowJoin:
-        joining = _window_join(node)
-        self._joins.append(joining)
+        joining = _window_join(node, self._planner(node))
+        self.joins.append(joining)
         self.tables += _tables(node.strategy.join, joining)
         return joining
 
@@ -217,12 +226,11 @@ def _entered(leaf: LeafNode, waiting: Waiting, source: Expiring) -> Leaf:
     return Leaf(waiting, source, leaf.reach_us, leaf.window)
 
 
-def _window_join(node: WindowJoinNode) -> WindowJoin:
+def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
     if node.shedding is not None:
         from watersmeet.operators.keeping.join import SheddingJoin
 
         return SheddingJoin(node.strategy, node.columns, node.shedding)
-    planner = Replanner(node.strategy) if node.replans else None
     return WindowJoin(node.strategy, node.columns, announced=node.announced, timeless=node.timeless, planner=planner)
 
 

@@ -1,0 +1,68 @@
+"""The joins of a query, each with how it runs and what that should cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from watersmeet.optimizer.estimate_join import estimate_join
+from watersmeet.optimizer.stages import optimize
+from watersmeet.physical.estimate import JoinEstimate
+from watersmeet.physical.nodes import FromManyNode, JoinNode
+from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.physical.statistics import JoinStatistics
+from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.plan.nodes import Join, Plan, Project
+
+
+@dataclass(frozen=True)
+class ExplainedJoin:
+    """A join as it was written, what finds its combinations, and what lets them go below a changing answer; how it
+    runs, which is not as planned if more was measured since, and what that should cost."""
+
+    join: Join
+    node: JoinNode
+    holder: FromManyNode | None
+    strategy: JoinStrategy
+    estimate: JoinEstimate | None
+
+    @property
+    def views(self) -> frozenset[str]:
+        """The inputs whose rows leave when another answer says so, whatever window the operator gives them."""
+        return frozenset(one.alias for one in self.join.views)
+
+    @property
+    def title(self) -> str:
+        return f"the join of {', '.join(one.alias for one in self.join.inputs)}"
+
+
+def explained_joins(
+    physical: PhysicalPlan, measured: Sequence[JoinStatistics | None] = ()
+) -> tuple[ExplainedJoin, ...]:
+    """All of them, those of subqueries after what they stand in; streams that are read alone outside a changing answer
+    too. `measured` is what was seen of the inputs of each, in the order of `physical.joins`."""
+    seen = {id(node): one for node, one in zip(physical.joins, measured, strict=False) if one is not None}
+    return tuple(_explained(join, node, holder, seen.get(id(node))) for join, node, holder in _found(physical))
+
+
+def join_of_the_answer(plan: Plan, joins: Sequence[ExplainedJoin]) -> ExplainedJoin | None:
+    """The join whose combinations are the rows of the answer, if that is what the query asks for."""
+    inside = plan.root.child if isinstance(plan.root, Project) and plan.kind == "rows" else None
+    return next((one for one in joins if one.join is inside), None)
+
+
+def _found(physical: PhysicalPlan) -> Iterator[tuple[Join, JoinNode, FromManyNode | None]]:
+    held = {id(node.joining) for node in physical.nodes if isinstance(node, FromManyNode)}
+    for node in physical.nodes:
+        if isinstance(node, FromManyNode):
+            yield node.join, node.joining, node
+        elif isinstance(node, JoinNode) and id(node) not in held:
+            yield node.strategy.join, node, None
+
+
+def _explained(
+    join: Join, node: JoinNode, holder: FromManyNode | None, measured: JoinStatistics | None
+) -> ExplainedJoin:
+    planned = node.strategy
+    strategy = planned if measured is None else optimize(planned.join, planned.method, measured)
+    return ExplainedJoin(join, node, holder, strategy, estimate_join(strategy, node.columns))
