@@ -17,7 +17,7 @@ from watersmeet.physical.estimate import JoinEstimate
 from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.build import built_join, is_plain_join, runnable_join
+from watersmeet.runtime.build import built_join
 from watersmeet.runtime.metrics import Metrics
 
 SAMPLE_ROWS = 100_000
@@ -50,7 +50,7 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     """Run the query until it has read about so many rows."""
     run = LocalRun(plan, batch_rows=_batch_rows(sample_rows))
     analysis = _timed(run, sample_rows)
-    if not is_plain_join(plan) or len(runnable_join(plan)[0].inputs) < 2:
+    if plan.plain_join is None or len(plan.plain_join.join.inputs) < 2:
         return analysis
     first, _ = _audited(plan, sample_rows, None)
     join, strategy = _audited(plan, sample_rows, first.statistics)
@@ -75,10 +75,12 @@ def _batch_rows(sample_rows: int) -> int:
 
 def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> tuple[AuditedJoin, JoinStrategy]:
     """The engine's own join over the same rows, on the routes that suit what was measured before."""
-    join, project = runnable_join(plan)
+    plain = plan.plain_join
+    assert plain is not None
+    join = plain.join
     strategy = optimize(join, plan.method, measured)
     own = strategy if not plan.method.is_classic else optimize(join, None, measured)
-    audited = AuditedJoin(own, project.columns)
+    audited = AuditedJoin(own, plain.columns)
     built = built_join(join, InTimeOrder(audited, [one.alias for one in join.streams]))
     _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
     return audited, strategy

@@ -12,7 +12,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.explaining import Explaining
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Plan, Project, growing_join
 from watersmeet.runtime.host import Host
 
 
@@ -42,10 +42,8 @@ def explained(plan: Plan, how: Explaining, host: Host) -> str:
 
 def strategy_of(plan: Plan) -> JoinStrategy | None:
     """How the join of a plan would run, if it is one."""
-    match plan.root:
-        case Project(child=Join() as join) if not join.views:
-            return optimize(join, plan.method)
-    return None
+    growing = growing_join(plan.root)
+    return None if growing is None else optimize(growing.join, plan.method)
 
 
 def memory_estimate(plan: Plan, strategy: JoinStrategy | None) -> MemoryEstimate | None:

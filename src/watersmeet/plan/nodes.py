@@ -251,6 +251,11 @@ class Plan:
     sql: str = ""
 
     @property
+    def plain_join(self) -> SelectedJoin | None:
+        """The join that this query is, if it is one of streams and static tables and nothing else."""
+        return plain_join(self.root)
+
+    @property
     def method(self) -> Method:
         return method_of(self.root, self.options)
 
@@ -296,29 +301,64 @@ def log_columns(kind: Kind) -> tuple[str, ...]:
     return (AT,)
 
 
+@dataclass(frozen=True)
+class SelectedJoin:
+    """A select list over a join: what a query is whose rows never leave its answer."""
+
+    join: Join
+    project: Project
+
+    @property
+    def columns(self) -> tuple[tuple[str, Expression], ...]:
+        return self.project.columns
+
+
+def growing_join(node: Node) -> SelectedJoin | None:
+    """A join whose combinations, once found, stay in the answer: it reads no answers that change."""
+    match node:
+        case Project(child=Join() as join) if not join.views:
+            return SelectedJoin(join, node)
+    return None
+
+
+def plain_join(node: Node) -> SelectedJoin | None:
+    """A growing join of streams and static tables, without subqueries: what one join operator runs by itself."""
+    found = growing_join(node)
+    return None if found is None or children(found.join) else found
+
+
 def is_monotone(node: Node) -> bool:
-    """Whether this is a plain join, whose rows never leave the answer."""
-    return isinstance(node, Project) and isinstance(node.child, Join) and not node.child.views
+    """Whether the rows of an answer never leave it."""
+    return growing_join(node) is not None
 
 
 def method_of(root: Node, options: Options) -> Method:
     """How the options ask the join of a plan to run; other plans take no such options."""
-    match root:
-        case Project(child=Join(inputs=inputs)):
-            tables = [one.alias for one in inputs if one.is_table]
-            return Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
-    return Method.of_no_join(options)
+    plain = plain_join(root)
+    if plain is None:
+        return Method.of_no_join(options)
+    tables = [one.alias for one in plain.join.inputs if one.is_table]
+    return Method.of(options, [one.alias for one in plain.join.streams], tables)
 
 
 def shedding_of(root: Node, options: Options) -> Shedding | None:
     """What the options let a plan forget early: rows of a plain join of streams, and nothing else."""
-    if is_monotone(root):
-        assert isinstance(root, Project)
-        assert isinstance(root.child, Join)
-        inputs = root.child.inputs
-        if not any(isinstance(one.relation, Derived) for one in inputs):
-            return Shedding.of(options, [one.alias for one in inputs if not one.is_table])
-    return Shedding.of_no_join(options, _why_not_shed(root))
+    plain = plain_join(root)
+    if plain is None:
+        return Shedding.of_no_join(options, _why_not_shed(root))
+    return Shedding.of(options, [one.alias for one in plain.join.streams])
+
+
+def check_options(root: Node, options: Options) -> None:
+    """Refuse an option that the query has no use for, rather than pass it over."""
+    method_of(root, options)
+    shedding_of(root, options)
+    if options.has("pipeline") and is_monotone(root):
+        raise options.wrong(
+            "pipeline",
+            "says how rows are found that leave the answer, and from this one none ever do",
+            "leave pipeline out",
+        )
 
 
 def _why_not_shed(root: Node) -> str:
@@ -370,14 +410,32 @@ def windows_below(node: Node) -> Iterator[Window | None]:
 
 def inputs_below(node: Node) -> Iterator[Input]:
     """The entries of every FROM, those of subqueries after the subquery itself."""
+    if not isinstance(node, Join):
+        for child in children(node):
+            yield from inputs_below(child)
+        return
+    for one in node.inputs:
+        yield one
+        if isinstance(one.relation, Derived | View):
+            yield from inputs_below(one.relation.plan)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """What a node is made of; for a join, the plans of the subqueries that it reads."""
     match node:
         case Join(inputs=inputs):
-            for one in inputs:
-                yield one
-                if isinstance(one.relation, Derived | View):
-                    yield from inputs_below(one.relation.plan)
+            return tuple(one.relation.plan for one in inputs if isinstance(one.relation, Derived | View))
         case SetOperation(left=left, right=right):
-            yield from inputs_below(left)
-            yield from inputs_below(right)
-        case Project() | GroupBy() | Distinct() | TopK() | Changes():
-            yield from inputs_below(node.child)
+            return (left, right)
+        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
+            return (child,)
+        case Changes(child=child):
+            return (child,)
+
+
+def nodes_below(node: Node, *, into_subqueries: bool = True) -> Iterator[Node]:
+    """The node and everything it is made of, outermost first."""
+    yield node
+    if into_subqueries or not isinstance(node, Join):
+        for child in children(node):
+            yield from nodes_below(child, into_subqueries=into_subqueries)

@@ -19,7 +19,7 @@ from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
-from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
+from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
 from watersmeet.runtime.continuous import Builder
@@ -36,29 +36,13 @@ class Built:
     tables: list[tuple[Table, LoadTable]]
 
 
-def is_plain_join(plan: Plan) -> bool:
-    """Whether a query is one join of streams and tables, whose rows never leave the answer."""
-    root = plan.root
-    if not isinstance(root, Project) or not isinstance(root.child, Join):
-        return False
-    return not any(isinstance(one.relation, Derived | View) for one in root.child.inputs)
-
-
-def runnable_join(plan: Plan) -> tuple[Join, Project]:
-    """The join and the select list of a plan that is a plain join."""
-    assert is_plain_join(plan)
-    assert isinstance(plan.root, Project)
-    assert isinstance(plan.root.child, Join)
-    return plan.root.child, plan.root
-
-
 def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
     """The operator that answers a plan, and what it reads. With `refresh_at_push` a lazy join is refreshed whenever
     rows are pushed and time advances, not at moments of event time: for a host that has moments of its own. With a
     `quantum` the operators of a continuous query run in turns, with queues between them."""
-    if is_plain_join(plan):
-        join, _ = runnable_join(plan)
-        return built_join(join, build(plan, refresh_at_push=refresh_at_push))
+    plain = plan.plain_join
+    if plain is not None:
+        return built_join(plain.join, build(plan, refresh_at_push=refresh_at_push))
     builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
     return Built(continuous, builder.inputs.streams, builder.inputs.tables)
@@ -88,8 +72,9 @@ def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
 
 def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     """The operator of a plain join."""
-    join, project = runnable_join(plan)
-    method = plan.method
+    plain = plan.plain_join
+    assert plain is not None
+    join, project, method = plain.join, plain.project, plan.method
     if refresh_at_push and method.is_lazy:
         method = replace(method, at_every_push=True)
     aliases = [one.alias for one in join.streams]

@@ -21,9 +21,9 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Column, EventTime, columns_of
-from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.nodes import Input, Join, Plan, Project, SelectedJoin
 from watersmeet.plan.options import Options
-from watersmeet.runtime.build import build, runnable_join
+from watersmeet.runtime.build import build
 
 # Of an announced row: whether it belongs to this bucket.
 OWN = "__own"
@@ -35,12 +35,18 @@ CELLS, MIN_CELLS = 2048, 8
 @dataclass(frozen=True)
 class JoinJob(SparkJob):
     @cached_property
-    def join(self) -> Join:
-        return runnable_join(self.plan)[0]
+    def plain(self) -> SelectedJoin:
+        plain = self.plan.plain_join
+        assert plain is not None
+        return plain
 
-    @cached_property
+    @property
+    def join(self) -> Join:
+        return self.plain.join
+
+    @property
     def project(self) -> Project:
-        return runnable_join(self.plan)[1]
+        return self.plain.project
 
     @cached_property
     def strategy(self) -> JoinStrategy:
