@@ -88,18 +88,23 @@ class Join:
     def _check_window(one: Input) -> None:
         match one.window:
             case Rows(count=count) if count < 1:
-                raise WindowError(f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1")
+                raise WindowError(
+                    f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1", alias=one.alias
+                )
             case Range(size_us=size) if size < 0:
-                raise WindowError(f"{one.alias} [RANGE {format_interval(size)}] has a negative length")
+                raise WindowError(f"{one.alias} [RANGE {format_interval(size)}] has a negative length", alias=one.alias)
         if one.is_table and one.window is not None:
             raise WindowError(
-                f"{one.alias} is a static table and cannot have a window", hint=f"write {one.alias} without [...]"
+                f"{one.alias} is a static table and cannot have a window",
+                hint=f"write {one.alias} without [...]",
+                alias=one.alias,
             )
         if one.is_view and one.window is not None:
             raise WindowError(
                 f"{one.alias} is an answer that changes and cannot have a window: its rows are there while they are "
                 f"in that answer",
                 hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
+                alias=one.alias,
             )
 
     @property
@@ -353,12 +358,6 @@ def check_options(root: Node, options: Options) -> None:
     """Refuse an option that the query has no use for, rather than pass it over."""
     method_of(root, options)
     shedding_of(root, options)
-    if options.has("pipeline") and is_monotone(root):
-        raise options.wrong(
-            "pipeline",
-            "says how rows are found that leave the answer, and from this one none ever do",
-            "leave pipeline out",
-        )
 
 
 def _why_not_shed(root: Node) -> str:
