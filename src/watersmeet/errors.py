@@ -92,6 +92,10 @@ class OptionError(SqlError):
         self.option = option
 
 
+class PlanError(WatersmeetError):
+    """A plan that makes no sense. SQL never becomes one; code that makes or rewrites plans may try to."""
+
+
 class UnsupportedError(SqlError):
     """A valid query that this version cannot run yet."""
 

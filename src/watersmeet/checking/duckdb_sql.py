@@ -209,7 +209,6 @@ class Script:
 
     def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
         join = grouping.child
-        assert isinstance(join, Join)
         sources, conditions = self._held(join, instants)
         over_rows = Translator(_newest(join))
         wanted = [e for _, e in node.columns] + ([] if grouping.having is None else [grouping.having])

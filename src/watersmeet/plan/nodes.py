@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
-from watersmeet.errors import WindowError
+from watersmeet.errors import PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import (
@@ -23,7 +23,7 @@ from watersmeet.model.windows import (
     close,
     range_bounds,
 )
-from watersmeet.plan.expressions import Expression
+from watersmeet.plan.expressions import Aggregate, Expression, columns_of, walk
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
@@ -38,6 +38,11 @@ class Input:
     alias: str
     relation: Stream | Table | Derived | View
     window: Window | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.schema.names]
+        if unknown:
+            raise PlanError(f"rows of {self.alias} are counted by {unknown[0]}, which is none of its columns")
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,6 +78,7 @@ class Join:
     boundary: Boundary = "closed"
 
     def __post_init__(self) -> None:
+        self._check_names()
         if not self.streams and not self.views:
             raise WindowError(
                 "the query reads only static tables; at least one input must be a stream",
@@ -83,6 +89,18 @@ class Join:
         for one in self.inputs:
             self._check_window(one)
         check_retention(self.windows, {i.alias: i.window for i in self.streams}, self.all_bounds, self.choices)
+
+    def _check_names(self) -> None:
+        aliases = [one.alias for one in self.inputs]
+        if len({alias.lower() for alias in aliases}) < len(aliases):
+            raise PlanError(f"two inputs of a join have one alias: {', '.join(aliases)}")
+        _check_columns("a condition", self.predicates, self)
+        _refuse_aggregates("a condition", self.predicates)
+        streams = {one.alias for one in self.streams}
+        bounds = [*self.bounds, *(bound for choice in self.choices for way in choice.alternatives for bound in way)]
+        strange = {name for bound in bounds for name in (bound.earlier, bound.later)} - streams
+        if strange:
+            raise PlanError(f"a window bounds {min(strange)}, which is none of the streams {', '.join(streams)}")
 
     @staticmethod
     def _check_window(one: Input) -> None:
@@ -157,8 +175,20 @@ def _lateness_us(one: Input) -> int:
 class Project:
     """The select list: output names and what they are computed from."""
 
-    child: Node
+    child: Join | GroupBy
     columns: tuple[tuple[str, Expression], ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.child, Join | GroupBy):
+            raise PlanError("a select list goes over a join or over groups")
+        names = [name for name, _ in self.columns]
+        if not names or len(set(names)) < len(names):
+            raise PlanError(f"a select list needs columns, each with a name of its own, and has {names}")
+        expressions = [expression for _, expression in self.columns]
+        join = self.child if isinstance(self.child, Join) else self.child.child
+        _check_columns("the select list", expressions, join)
+        if isinstance(self.child, Join):
+            _refuse_aggregates("a select list without GROUP BY", expressions)
 
     @property
     def schema(self) -> pa.Schema:
@@ -171,9 +201,17 @@ class GroupBy:
 
     The Project above it holds the output columns, written over keys and Aggregate expressions."""
 
-    child: Node
+    child: Join
     keys: tuple[Expression, ...]
     having: Expression | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.child, Join):
+            raise PlanError("GROUP BY goes over a join, which may be of a single input")
+        _check_columns("a key of GROUP BY", self.keys, self.child)
+        _refuse_aggregates("a key of GROUP BY", self.keys)
+        if self.having is not None:
+            _check_columns("HAVING", (self.having,), self.child)
 
 
 @dataclass(frozen=True)
@@ -181,6 +219,9 @@ class Distinct:
     """SELECT DISTINCT over the rows of its child."""
 
     child: Node
+
+    def __post_init__(self) -> None:
+        schema_of(self.child)
 
 
 @dataclass(frozen=True)
@@ -191,6 +232,13 @@ class SetOperation:
     all: bool
     left: Node
     right: Node
+
+    def __post_init__(self) -> None:
+        left, right = schema_of(self.left).types, schema_of(self.right).types
+        if left != right:
+            raise PlanError(
+                f"{self.kind.upper()} joins answers with the same types, not {_listed(left)} and {_listed(right)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -210,6 +258,14 @@ class TopK:
     keys: tuple[SortKey, ...]
     limit: int
 
+    def __post_init__(self) -> None:
+        if not self.keys or self.limit < 1:
+            raise PlanError(f"ORDER BY … LIMIT {self.limit} by {len(self.keys)} keys: both must be 1 or more")
+        names = schema_of(self.child).names
+        for column in {column for key in self.keys for column in columns_of(key.expression)}:
+            if column.stream or column.name not in names:
+                raise PlanError(f"ORDER BY goes by output columns, {_listed(names)}, and {column.name} is none of them")
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -218,6 +274,11 @@ class Changes:
     kind: Literal["istream", "dstream", "rstream"]
     child: Node
     every_us: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind == "rstream") != (self.every_us is not None) or (self.every_us or 1) < 1:
+            raise PlanError(f"RSTREAM, and only that, is sent every so often; {self.kind} was given {self.every_us}")
+        schema_of(self.child)
 
 
 Node = Join | Project | GroupBy | Distinct | SetOperation | TopK | Changes
@@ -232,6 +293,10 @@ class Derived:
     schema: pa.Schema
     time: str
 
+    def __post_init__(self) -> None:
+        if self.time not in self.schema.names or not pa.types.is_timestamp(self.schema.field(self.time).type):
+            raise PlanError(f"{self.time} is no column of {self.name} with times: {_listed(self.schema.names)}")
+
 
 @dataclass(frozen=True)
 class View:
@@ -240,6 +305,23 @@ class View:
     name: str
     plan: Node
     schema: pa.Schema
+
+
+def _check_columns(what: str, expressions: Iterable[Expression], join: Join) -> None:
+    """Columns belong to an input of the join."""
+    schemas = {one.alias: one.schema for one in join.inputs}
+    for column in {column for expression in expressions for column in columns_of(expression)}:
+        if column.stream not in schemas or column.name not in schemas[column.stream].names:
+            raise PlanError(f"{what} uses {column.stream}.{column.name}, which no input of its join has")
+
+
+def _refuse_aggregates(what: str, expressions: Iterable[Expression]) -> None:
+    for aggregate in (part for one in expressions for part in walk(one) if isinstance(part, Aggregate)):
+        raise PlanError(f"{what} is over rows and cannot hold {aggregate.function.upper()}")
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
 
 
 Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
@@ -385,7 +467,7 @@ def schema_of(node: Node) -> pa.Schema:
         case Distinct(child=child) | TopK(child=child) | Changes(child=child):
             return schema_of(child)
         case GroupBy() | Join():
-            raise TypeError(f"{type(node).__name__} has no output columns of its own")
+            raise PlanError("GROUP BY and joins have no output columns of their own: a select list goes around them")
 
 
 def order_of(node: Node) -> tuple[SortKey, ...]:

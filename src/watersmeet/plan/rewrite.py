@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.plan.nodes import Derived, Input, Join, Node, SetOperation, View, children
@@ -22,7 +23,7 @@ def with_children(node: Node, parts: Sequence[Node]) -> Node:
         case SetOperation():
             return replace(node, left=parts[0], right=parts[1])
         case _:
-            return replace(node, child=parts[0])
+            return replace(node, child=cast(Any, parts[0]))  # the node checks what stands below it
 
 
 def _over(one: Input, plans: Iterator[Node]) -> Input:
