@@ -10,7 +10,7 @@ import pytest
 
 from tests.plans import golden_catalog
 from watersmeet.errors import PlanError
-from watersmeet.model.windows import Bound, Rows
+from watersmeet.model.windows import Bound, RowsWindow
 from watersmeet.plan.expressions import Aggregate, Column
 from watersmeet.plan.nodes import (
     Changes,
@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a condition on groups": (lambda: replace(JOIN, predicates=(COUNT,)), "a condition is over rows"),
     "an alias twice": (lambda: replace(JOIN, inputs=(JOIN.inputs[0], JOIN.inputs[0])), "have one alias: a, a"),
     "a window of nowhere": (lambda: replace(JOIN, bounds=(Bound("a", "z", 1, ""),)), "a window bounds z"),
-    "rows counted by nothing": (lambda: Input("a", JOIN.inputs[0].relation, Rows(3, ("y",))), "are counted by y"),
+    "rows counted by nothing": (lambda: Input("a", JOIN.inputs[0].relation, RowsWindow(3, ("y",))), "are counted by y"),
 }
 
 

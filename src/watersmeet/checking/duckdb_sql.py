@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Bound, Boundary, Choice, Range, Rows
+from watersmeet.model.windows import Bound, Boundary, Choice, Range, RowsWindow
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
 from watersmeet.plan.nodes import (
     Changes,
@@ -153,7 +153,7 @@ class Script:
             name = quoted(one.alias)
             if isinstance(one.window, Range):
                 yield f"{newest} - {name}.{TIME} {'<' if self.boundary == 'half_open' else '<='} {one.window.size_us}"
-            elif isinstance(one.window, Rows):
+            elif isinstance(one.window, RowsWindow):
                 yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
 
     # -- the answer at instants -----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Script:
             if isinstance(one.window, Range):
                 within = "<" if self.boundary == "half_open" else "<="
                 conditions.append(f"{MOMENT}.{AT} {within} {name}.{TIME} + {one.window.size_us}")
-            elif isinstance(one.window, Rows):
+            elif isinstance(one.window, RowsWindow):
                 conditions.append(f"({name}.{GONE} IS NULL OR {MOMENT}.{AT} < {name}.{GONE})")
         return ", ".join(sources), _all(conditions)
 
@@ -200,7 +200,7 @@ class Script:
         """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
         assert not isinstance(one.relation, View)
         rows = self.rows_of(one.relation)
-        if not isinstance(one.window, Rows):
+        if not isinstance(one.window, RowsWindow):
             return rows
         same = "".join(f"{quoted(key)}, " for key in one.window.partition_by)
         partition = f"PARTITION BY {same[:-2]} " if same else ""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
-from watersmeet.model.windows import ClosedWindows, Matrix, Rows
+from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.physical.pipeline import WORDS, Pipeline, pipeline_of
@@ -259,7 +259,7 @@ def _expiry(method: Method) -> str:
 def _waiting(join: Join, method: Method) -> Iterator[Line]:
     if method.is_classic:
         yield Line("rows wait for the watermark, as the algorithm takes them in time order")
-    elif any(isinstance(one.window, Rows) for one in join.inputs):
+    elif any(isinstance(one.window, RowsWindow) for one in join.inputs):
         yield Line("rows wait for the watermark, as ROWS windows count in time order")
 
 
@@ -303,7 +303,7 @@ def _kept_for(strategy: JoinStrategy, one: Input) -> str:
     if one.time is None:
         return format_interval(strategy.join.retention_us(one.alias))
     kept_us = strategy.join.kept_us(one.alias)
-    if isinstance(one.window, Rows):
+    if isinstance(one.window, RowsWindow):
         return "its count" if kept_us >= FOREVER_US else f"its count or {format_interval(kept_us)}"
     return format_interval(kept_us)
 

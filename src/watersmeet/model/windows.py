@@ -30,7 +30,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsWindow:
     """`[ROWS n]` or `[PARTITION BY k ROWS n]`: the n latest rows, in all or for each value of k."""
 
     count: int
@@ -50,7 +50,7 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | Rows | Unbounded | Until
+Window = Range | RowsWindow | Unbounded | Until
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), Rows | Unbounded):
+        if isinstance(windows.get(stream), RowsWindow | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

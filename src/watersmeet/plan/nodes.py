@@ -17,7 +17,7 @@ from watersmeet.model.windows import (
     Choice,
     ClosedWindows,
     Range,
-    Rows,
+    RowsWindow,
     Window,
     check_retention,
     close,
@@ -105,7 +105,7 @@ class Join:
     @staticmethod
     def _check_window(one: Input) -> None:
         match one.window:
-            case Rows(count=count) if count < 1:
+            case RowsWindow(count=count) if count < 1:
                 raise WindowError(
                     f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1", alias=one.alias
                 )

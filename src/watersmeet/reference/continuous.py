@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, Range, Unbounded
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import Boundary, Range, RowsWindow, Unbounded
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.select import CountedSelect, Select

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Range, Unbounded, Until, Window
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import Range, RowsWindow, Unbounded, Until, Window
 from watersmeet.operators.continuous.distinct import Distinct as DistinctNode
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne

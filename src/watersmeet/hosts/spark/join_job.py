@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.durable import shedding_join_of
@@ -68,7 +68,7 @@ class JoinJob(SparkJob):
 
     @cached_property
     def counts_rows(self) -> bool:
-        return any(isinstance(one.window, Rows) for one in self.join.streams)
+        return any(isinstance(one.window, RowsWindow) for one in self.join.streams)
 
     @property
     def waits(self) -> bool:
@@ -93,7 +93,7 @@ class JoinJob(SparkJob):
     def admission(self, one: Input) -> Admission:
         """In a ROWS window every row counts, also one that can match nothing."""
         announced = one.alias in self.partitioning.announced
-        if announced or isinstance(one.window, Rows):
+        if announced or isinstance(one.window, RowsWindow):
             return Admission((), () if announced else self.keys_of(one))
         compared = (*self.strategy.probing_codes(one.alias), *self.strategy.stored_codes(one.alias))
         return Admission(self.strategy.filters.get(one.alias, ()), (*self.keys_of(one), *compared))
