@@ -10,19 +10,19 @@ import pyarrow as pa
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range, RowsWindow, Unbounded, Until, Window
-from watersmeet.operators.continuous.distinct import Distinct as DistinctNode
+from watersmeet.operators.continuous.distinct import DistinctNode
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne
-from watersmeet.operators.continuous.group_by import GroupBy as GroupByNode
+from watersmeet.operators.continuous.group_by import GroupByNode
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.network import Fifo, Network
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.pipeline import Continuous, Leaf
-from watersmeet.operators.continuous.set_operation import SetOperation as SetOperationNode
+from watersmeet.operators.continuous.set_operation import SetOperationNode
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
-from watersmeet.operators.continuous.top_k import TopK as TopKNode
+from watersmeet.operators.continuous.top_k import TopKNode
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
