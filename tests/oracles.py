@@ -19,7 +19,7 @@ from watersmeet.checking.compare import surplus
 from watersmeet.checking.recompute import DuckDB
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import is_instant, sql_type
-from watersmeet.model.windows import Bound, Range, Rows
+from watersmeet.model.windows import Bound, Range, RowsWindow
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal
 from watersmeet.plan.nodes import Changes, Input, Join, Plan, Project
 
@@ -110,7 +110,7 @@ def _window(one: Input, join: Join) -> list[str]:
             older = "<" if join.boundary == "half_open" else "<="
             others = [other for other in join.streams if other.alias != one.alias]
             return [f"{_time(other)} - {_time(one)} {older} {size}" for other in others]
-        case Rows(count=count, partition_by=keys):
+        case RowsWindow(count=count, partition_by=keys):
             newest = _newest(join)
             same = "".join(f' AND r."{k}" IS NOT DISTINCT FROM "{one.alias}"."{k}"' for k in keys)
             later = f'(epoch_us(r."{one.time}"), r._arrival) > ({_time(one)}, "{one.alias}"._arrival)'

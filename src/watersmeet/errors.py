@@ -58,7 +58,22 @@ class BindError(SqlError):
 
 
 class WindowError(SqlError):
-    """The windows contradict each other, or leave a stream unbounded."""
+    """The windows contradict each other, or leave a stream unbounded. It carries what it is about, by which the binder
+    finds the place: the alias of an input, or the words of the constraints at fault."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        sql: str | None = None,
+        span: tuple[int, int] | None = None,
+        alias: str | None = None,
+        written: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, hint=hint, sql=sql, span=span)
+        self.alias = alias
+        self.written = written
 
 
 class OptionError(SqlError):
@@ -75,6 +90,10 @@ class OptionError(SqlError):
     ) -> None:
         super().__init__(message, hint=hint, sql=sql, span=span)
         self.option = option
+
+
+class PlanError(WatersmeetError):
+    """A plan that makes no sense. SQL never becomes one; code that makes or rewrites plans may try to."""
 
 
 class UnsupportedError(SqlError):

@@ -49,7 +49,7 @@ class Session:
         timezone: the zone in which queries read instants (TIMESTAMP WITH TIME ZONE), unless they say another:
         OPTIONS (timezone = '…').
         """
-        self.timezone = _zone(timezone)
+        self.timezone = check_zone(str(timezone))
         self.catalog = Catalog()
         self.host = _host(spark, buckets)
 
@@ -296,14 +296,6 @@ def _host(spark: Any, buckets: int | None) -> Host:
     from watersmeet.hosts.spark.host import SparkHost
 
     return SparkHost(spark, buckets)
-
-
-def _zone(name: object) -> str:
-    try:
-        return check_zone(str(name))
-    except ValueError as error:
-        message, _, hint = str(error).partition("; ")
-        raise OptionError(f"timezone: {message}", hint=hint or None) from None
 
 
 def _check_batch_rows(batch_rows: object) -> None:

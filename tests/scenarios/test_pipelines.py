@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.hosts.local.run import LocalRun
-from watersmeet.operators.continuous.group_by import GroupBy
+from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.runtime.build import build_query
@@ -139,7 +139,7 @@ def test_sums_hold_a_number_per_group_however_long_the_window() -> None:
         operator = build_query(plan).operator
         assert isinstance(operator, Continuous)
         run(plan, operator)
-        (grouped,) = (node for node in everything_below(operator.root) if isinstance(node, GroupBy))
+        (grouped,) = (node for node in everything_below(operator.root) if isinstance(node, GroupByOperator))
         sizes.append(grouped.nbytes)
     assert sizes[0] == sizes[1]
 

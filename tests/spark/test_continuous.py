@@ -28,7 +28,6 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
 from watersmeet.reference.join import answer
-from watersmeet.runtime.build import is_plain_join
 from watersmeet.session import Session
 
 # Shrinking is slow where every example is a run with restarts.
@@ -61,7 +60,7 @@ def expected(case: Case, pieces: Pieces) -> Sent:
 @given(cases(), st.data())
 def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_reference_log(case, data):
     assume("RSTREAM" not in case.query)  # its last moment is the last event's, and a sentinel is an event
-    assume(not is_plain_join(bound_plan(case.sql(), case.sources)))  # test_processor.py has those
+    assume(bound_plan(case.sql(), case.sources).plain_join is None)  # test_processor.py has those
     pieces = data.draw(splits(case))
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.plans import golden_catalog
 from watersmeet.errors import BindError
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Column, EventTime, to_text
 from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Plan, Project, SetOperation, TopK
 from watersmeet.sql import bind, bind_query, parse_script
@@ -50,7 +50,7 @@ def test_a_star_takes_one_source_or_all() -> None:
 
 
 def test_partition_columns_are_resolved() -> None:
-    assert join("SELECT 1 FROM a [PARTITION BY K, X ROWS 3]").inputs[0].window == Rows(3, ("k", "x"))
+    assert join("SELECT 1 FROM a [PARTITION BY K, X ROWS 3]").inputs[0].window == RowsWindow(3, ("k", "x"))
 
 
 def test_a_column_that_only_one_source_has_needs_no_qualifier() -> None:

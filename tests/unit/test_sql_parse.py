@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.errors import ParseError, SqlError
-from watersmeet.model.windows import Range, Rows, Unbounded, Window
+from watersmeet.model.windows import Range, RowsWindow, Unbounded, Window
 from watersmeet.sql import parse_query, parse_script
 from watersmeet.sql.syntax import Compound, CreateSink, CreateStream, CreateTable, Query, Select
 
@@ -48,9 +48,9 @@ def test_every_spelling_of_an_interval_means_the_same_in_every_place(written: st
     ("written", "window", "keys"),
     [
         ("RANGE 5 SECONDS", Range(5_000_000), []),
-        ("ROWS 100", Rows(100), []),
-        ("PARTITION BY k ROWS 10", Rows(10), ["k"]),
-        ("partition by k, j rows 10", Rows(10), ["k", "j"]),
+        ("ROWS 100", RowsWindow(100), []),
+        ("PARTITION BY k ROWS 10", RowsWindow(10), ["k"]),
+        ("partition by k, j rows 10", RowsWindow(10), ["k", "j"]),
         ("NOW", Range(0), []),
         ("UNBOUNDED", Unbounded(), []),
         ("RANGE UNBOUNDED", Unbounded(), []),

@@ -15,7 +15,7 @@ from watersmeet.model.windows import (
     Choice,
     ClosedWindows,
     Range,
-    Rows,
+    RowsWindow,
     Unbounded,
     check_retention,
     close,
@@ -218,7 +218,7 @@ def test_only_the_streams_that_need_it_have_to_be_declared_unbounded():
     with pytest.raises(WindowError, match="rows of B could never be forgotten"):
         check_retention(closed, {"A": Range(5)}, bounds)
     check_retention(closed, {"A": Range(5), "B": Unbounded()}, bounds)
-    check_retention(closed, {"A": Range(5), "B": Rows(3)}, bounds)
+    check_retention(closed, {"A": Range(5), "B": RowsWindow(3)}, bounds)
 
 
 # ---- closed windows and the original constraints admit the same times -----------------------------------------------

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.keeping.allocation import SLACK

@@ -13,7 +13,7 @@ from watersmeet.io.event_times import timed_rows
 from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.join.window_join import WindowJoin

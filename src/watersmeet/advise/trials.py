@@ -28,7 +28,6 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.shedding import Shedding
-from watersmeet.runtime.build import is_plain_join, runnable_join
 
 SAMPLE_ROWS = 50_000
 SHARES = (0.05, 0.10, 0.25, 0.50, 0.75, 1.00)
@@ -87,7 +86,7 @@ def _checked(policies: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _check(plan: Plan) -> None:
-    if not is_plain_join(plan) or len(runnable_join(plan)[0].streams) < 2:
+    if plan.plain_join is None or len(plan.plain_join.join.streams) < 2:
         raise UnsupportedError(
             "there is nothing to advise: only a plain join of two streams or more can run in bounded memory",
             hint="give a query of the form SELECT … FROM … WHERE over two streams with windows",
@@ -113,7 +112,8 @@ class _Trials:
 
     def __init__(self, plan: Plan, sample: Sample, policies: Sequence[str]) -> None:
         self.policies = policies
-        self.join, self.project = runnable_join(plan)
+        assert plan.plain_join is not None
+        self.join, self.project = plan.plain_join.join, plan.plain_join.project
         self.asked = plan.shedding
         self.strategy = optimize(self.join)
         self.row_bytes, self.bound = self._bytes(sample)

@@ -27,7 +27,7 @@ from watersmeet.model.catalog import Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.keeping.recording import TIME, TURN, recorded_schema
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Plan
 
 CHUNK_ROWS = 1 << 20
 PROGRESS = "completion.json"
@@ -118,9 +118,9 @@ class Completion:
                 f"the archive {archive.path} belongs to another query:\n{archive.description.sql.strip()}",
                 hint="complete it with that query, or name the archive of this one",
             )
-        assert isinstance(own.root, Project)
-        assert isinstance(own.root.child, Join)
-        self.archive, self.project, self.join = archive, own.root, own.root.child
+        plain = own.plain_join
+        assert plain is not None
+        self.archive, self.project, self.join = archive, plain.project, plain.join
         self.schema = own.output_schema
         self.chunk_rows = chunk_rows
         self.strategy = optimize(self.join, own.method)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.program import Program

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Bound, Boundary, Choice, Range, Rows
+from watersmeet.model.windows import Bound, Boundary, Choice, Range, RowsWindow
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
 from watersmeet.plan.nodes import (
     Changes,
@@ -31,7 +31,10 @@ from watersmeet.plan.nodes import (
     SortKey,
     TopK,
     View,
+    children,
+    growing_join,
     is_monotone,
+    nodes_below,
     relations_below,
     schema_of,
 )
@@ -91,15 +94,11 @@ class Script:
             case Join(inputs=inputs):
                 for one in inputs:
                     yield from self._moments_of_input(one)
-            case SetOperation(left=left, right=right):
-                yield from self._moments(left)
-                yield from self._moments(right)
-            case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
-                yield from self._moments(child)
             case Changes(kind="rstream", every_us=every_us):
                 yield self._multiples(node, every_us or 1)
-            case Changes(child=child):
-                yield from self._moments(child)
+            case _:
+                for child in children(node):
+                    yield from self._moments(child)
 
     def _moments_of_input(self, one: Input) -> Iterator[str]:
         match one.relation:
@@ -140,13 +139,13 @@ class Script:
 
     def combinations(self, node: Node) -> str:
         """The rows of a plain join that only grows, each with the newest member's time as `#time`."""
-        assert isinstance(node, Project)
-        join = node.child
-        assert isinstance(join, Join)
+        found = growing_join(node)
+        assert found is not None
+        join = found.join
         newest = _newest(join)
         sources = [f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs]
         conditions = [*_conditions(join), *self._near(join, newest)]
-        selected = _selected(node, Translator(newest))
+        selected = _selected(found.project, Translator(newest))
         return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
 
     def _near(self, join: Join, newest: str) -> Iterator[str]:
@@ -154,7 +153,7 @@ class Script:
             name = quoted(one.alias)
             if isinstance(one.window, Range):
                 yield f"{newest} - {name}.{TIME} {'<' if self.boundary == 'half_open' else '<='} {one.window.size_us}"
-            elif isinstance(one.window, Rows):
+            elif isinstance(one.window, RowsWindow):
                 yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
 
     # -- the answer at instants -----------------------------------------------------------------------------
@@ -193,7 +192,7 @@ class Script:
             if isinstance(one.window, Range):
                 within = "<" if self.boundary == "half_open" else "<="
                 conditions.append(f"{MOMENT}.{AT} {within} {name}.{TIME} + {one.window.size_us}")
-            elif isinstance(one.window, Rows):
+            elif isinstance(one.window, RowsWindow):
                 conditions.append(f"({name}.{GONE} IS NULL OR {MOMENT}.{AT} < {name}.{GONE})")
         return ", ".join(sources), _all(conditions)
 
@@ -201,7 +200,7 @@ class Script:
         """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
         assert not isinstance(one.relation, View)
         rows = self.rows_of(one.relation)
-        if not isinstance(one.window, Rows):
+        if not isinstance(one.window, RowsWindow):
             return rows
         same = "".join(f"{quoted(key)}, " for key in one.window.partition_by)
         partition = f"PARTITION BY {same[:-2]} " if same else ""
@@ -210,7 +209,6 @@ class Script:
 
     def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
         join = grouping.child
-        assert isinstance(join, Join)
         sources, conditions = self._held(join, instants)
         over_rows = Translator(_newest(join))
         wanted = [e for _, e in node.columns] + ([] if grouping.having is None else [grouping.having])
@@ -324,7 +322,7 @@ def refuse_rough_values(root: Node) -> bool:
     DuckDB is not asked."""
     found = False
     top = root.child if isinstance(root, Changes) and root.kind == "rstream" else root
-    for node in _nodes(root):
+    for node in nodes_below(root):
         for expression in _expressions(node):
             shown = node is top and isinstance(node, Project) and _is_arithmetic(expression)
             rough = next((part for part in walk(expression) if _is_rough(part)), None)
@@ -348,22 +346,6 @@ def _is_arithmetic(expression: Expression) -> bool:
     return not isinstance(expression, Call) or (
         expression.function in _ARITHMETIC and all(map(_is_arithmetic, expression.args))
     )
-
-
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    match node:
-        case Join(inputs=inputs):
-            for one in inputs:
-                if isinstance(one.relation, Derived | View):
-                    yield from _nodes(one.relation.plan)
-        case SetOperation(left=left, right=right):
-            yield from _nodes(left)
-            yield from _nodes(right)
-        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
-            yield from _nodes(child)
-        case Changes(child=child):
-            yield from _nodes(child)
 
 
 def _expressions(node: Node) -> Iterator[Expression]:

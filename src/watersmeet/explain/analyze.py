@@ -19,7 +19,7 @@ from watersmeet.physical.estimate import JoinEstimate
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.build import build_plan, built_join, is_plain_join, runnable_join
+from watersmeet.runtime.build import build_plan, built_join
 from watersmeet.runtime.metrics import Metrics
 
 SAMPLE_ROWS = 100_000
@@ -50,11 +50,11 @@ class Analysis:
 
 def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     """Run the query until it has read about so many rows."""
-    if not is_plain_join(plan):
+    if plan.plain_join is None:
         return _watched(plan, sample_rows)
     run = LocalRun(plan, batch_rows=_batch_rows(sample_rows))
     analysis = _timed(run, sample_rows)
-    if len(runnable_join(plan)[0].inputs) < 2:
+    if len(plan.plain_join.join.inputs) < 2:
         return analysis
     first = _audited(plan, sample_rows, None)
     join = _audited(plan, sample_rows, first.statistics)
@@ -113,9 +113,11 @@ def _seen(join: WindowJoin, most_held: Mapping[str, int]) -> JoinStatistics | No
 
 def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> AuditedJoin:
     """The engine's own join over the same rows, on the routes that suit what was measured before."""
-    join, project = runnable_join(plan)
+    plain = plan.plain_join
+    assert plain is not None
+    join = plain.join
     own = optimize(join, None if plan.method.is_classic else plan.method, measured)
-    audited = AuditedJoin(own, project.columns)
+    audited = AuditedJoin(own, plain.columns)
     built = built_join(join, InTimeOrder(audited, [one.alias for one in join.streams]))
     _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
     return audited

@@ -16,7 +16,7 @@ from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
 from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
-from watersmeet.model.windows import ClosedWindows, Matrix, Rows
+from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
@@ -306,7 +306,7 @@ def _expiry(method: Method) -> str:
 def _waiting(join: Join, method: Method) -> Iterator[Line]:
     if method.is_classic:
         yield Line("rows wait for the watermark, as the algorithm takes them in time order")
-    elif any(isinstance(one.window, Rows) for one in join.inputs):
+    elif any(isinstance(one.window, RowsWindow) for one in join.inputs):
         yield Line("rows wait for the watermark, as ROWS windows count in time order")
 
 
@@ -329,7 +329,7 @@ def _kept_for(strategy: JoinStrategy, one: Input) -> str:
     if one.is_table:
         return "always"
     kept_us = strategy.join.kept_us(one.alias)
-    if isinstance(one.window, Rows):
+    if isinstance(one.window, RowsWindow):
         return "its count" if kept_us >= FOREVER_US else f"its count or {format_interval(kept_us)}"
     return format_interval(kept_us)
 

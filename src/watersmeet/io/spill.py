@@ -92,7 +92,7 @@ def sorted_piece(pieces: Sequence[Piece]) -> Piece:
     return Piece(one.data.take(pa.array(order)), one.times[order], one.arrivals[order])
 
 
-class Run:
+class SortedRun:
     """Sorted rows that are read a piece at a time."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
@@ -125,7 +125,7 @@ class Run:
         return self._piece
 
 
-def merged(runs: Sequence[Run], until: Key) -> Iterator[Piece]:
+def merged(runs: Sequence[SortedRun], until: Key) -> Iterator[Piece]:
     """The rows of all runs before a key, in order."""
     while True:
         live = [run for run in runs if run.first < until]
@@ -145,7 +145,7 @@ class TimeSorter:
         self._held: list[Piece] = []
         self._held_bytes = 0
         self._held_first = END
-        self._spilled: list[list[Run]] = [[]]
+        self._spilled: list[list[SortedRun]] = [[]]
         self._folder: TemporaryDirectory[str] | None = None
         self._files = 0
         self.spilled_rows = 0
@@ -178,7 +178,7 @@ class TimeSorter:
         """The rows before a key, in order; no such row will be added any more."""
         if self.first >= until:
             return
-        held = Run(iter([sorted_piece(self._held)] if self._held_first < until else []))
+        held = SortedRun(iter([sorted_piece(self._held)] if self._held_first < until else []))
         keeps = self._held if self._held_first >= until else None
         for piece in merged([held, *(run for level in self._spilled for run in level)], until):
             yield piece.data
@@ -198,7 +198,7 @@ class TimeSorter:
         self._hold([])
         self._put(0, self._written(iter([everything])))
 
-    def _put(self, level: int, run: Run) -> None:
+    def _put(self, level: int, run: SortedRun) -> None:
         """Keep a run; where there are too many of a size they become one of the next."""
         if level == len(self._spilled):
             self._spilled.append([])
@@ -207,7 +207,7 @@ class TimeSorter:
             runs, self._spilled[level] = self._spilled[level], []
             self._put(level + 1, self._written(merged(runs, END)))
 
-    def _written(self, pieces: Iterator[Piece]) -> Run:
+    def _written(self, pieces: Iterator[Piece]) -> SortedRun:
         """The rows of a file of its own, in a folder that only this user can read."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="watersmeet-sort-")
@@ -218,7 +218,7 @@ class TimeSorter:
             self._write(first, writer)
             for piece in pieces:
                 self._write(piece, writer)
-        return Run(_read(path))
+        return SortedRun(_read(path))
 
     def _write(self, piece: Piece, writer: pa.ipc.RecordBatchWriter) -> None:
         row_bytes = max(1, int(piece.data.nbytes) // len(piece))

@@ -30,7 +30,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsWindow:
     """`[ROWS n]` or `[PARTITION BY k ROWS n]`: the n latest rows, in all or for each value of k."""
 
     count: int
@@ -50,17 +50,17 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | Rows | Unbounded | Until
+Window = Range | RowsWindow | Unbounded | Until
 
 
 def is_counted(window: Window | None) -> bool:
     """Whether rows leave because others come, so that nobody can say beforehand when."""
-    return isinstance(window, Rows)
+    return isinstance(window, RowsWindow)
 
 
 def dies_in_turn(window: Window | None) -> bool:
     """Whether rows leave in the order in which they came."""
-    apart = isinstance(window, Rows) and bool(window.partition_by)
+    apart = isinstance(window, RowsWindow) and bool(window.partition_by)
     return not apart and not isinstance(window, Until)
 
 
@@ -84,23 +84,32 @@ class Choice:
     alternatives: tuple[tuple[Bound, ...], ...]
 
 
+def range_words(stream: str, window: Range) -> str:
+    """The words by which errors know the window of a stream."""
+    return f"{stream} [RANGE {format_interval(window.size_us)}]"
+
+
 def _within(size_us: int, boundary: Boundary, written: str) -> int:
     """`<= size` for closed windows, `< size` for half-open ones, as an inclusive number of microseconds."""
     if size_us < 0:
-        raise WindowError(f"{written} has a negative length ({format_interval(size_us)}); a window is zero or longer")
+        raise WindowError(
+            f"{written} has a negative length ({format_interval(size_us)}); a window is zero or longer",
+            written=(written,),
+        )
     if boundary == "closed":
         return size_us
     if size_us == 0:
         raise WindowError(
             f"{written} has length zero, and with boundary='half_open' it holds nothing",
             hint="give it a length, or use boundary='closed'",
+            written=(written,),
         )
     return size_us - 1
 
 
 def range_bounds(stream: str, window: Range, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
     """A window per stream, measured from the newest member (K05, GO03, H04)."""
-    written = f"{stream} [RANGE {format_interval(window.size_us)}]"
+    written = range_words(stream, window)
     limit = _within(window.size_us, boundary, written)
     return tuple(Bound(stream, other, limit, written) for other in others if other != stream)
 
@@ -229,11 +238,12 @@ def _shortest_paths(streams: Sequence[str], bounds: Sequence[Bound]) -> Matrix:
 
 
 def _contradiction(cycle: Sequence[Bound]) -> WindowError:
-    written = list(dict.fromkeys(bound.written for bound in cycle))
+    written = tuple(dict.fromkeys(bound.written for bound in cycle))
     inequalities = "; ".join(map(str, cycle))
     return WindowError(
         f"the windows contradict each other, so no combination can ever match: {' and '.join(written)}",
         hint=f"together they ask for {inequalities}, which no times satisfy; widen or drop one of them",
+        written=written,
     )
 
 
@@ -244,7 +254,7 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), Rows | Unbounded):
+        if isinstance(windows.get(stream), RowsWindow | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:
@@ -255,4 +265,5 @@ def check_retention(
                 f"a row of {unreached[0]} may be (windows given: {', '.join(given) or 'none'})",
                 hint=f"write {stream} [RANGE 30 SECONDS], or WINDOW ({stream}, {unreached[0]}) = 30 SECONDS, "
                 f"or declare it {stream} [UNBOUNDED]",
+                alias=stream,
             )

@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo, available_timezones
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.errors import OptionError
+
 _MICROSECONDS = "us"
 # They name a file, not a zone: what they mean depends on the machine.
 _NOT_ZONES = frozenset(("localtime", "factory", "posixrules"))
@@ -21,7 +23,7 @@ _NOT_ZONES = frozenset(("localtime", "factory", "posixrules"))
 
 @cache
 def check_zone(name: str) -> str:
-    """The name, if it is that of a zone. Raises ValueError with a sentence that names the nearest one."""
+    """The name, if it is that of a zone. Raises OptionError with a hint that names the nearest one."""
     try:
         if name.lower() in _NOT_ZONES:
             raise ValueError
@@ -29,11 +31,15 @@ def check_zone(name: str) -> str:
     except (ValueError, KeyError, OSError):
         near = nearest_zone(name)
         meant = f"did you mean {near!r}?" if near else "write for example 'America/New_York' or 'UTC'"
-        raise ValueError(f"{name!r} is not the name of a time zone; {meant}") from None
+        raise OptionError(f"timezone: {name!r} is not the name of a time zone", hint=meant, option="timezone") from None
     try:
         pc.local_timestamp(pa.scalar(0, pa.timestamp(_MICROSECONDS, tz=name)))
     except pa.ArrowInvalid:
-        raise ValueError(f"Arrow finds no data for the time zone {name!r} here; install the system's tzdata") from None
+        raise OptionError(
+            f"timezone: Arrow finds no data for the time zone {name!r} here",
+            hint="install the system's tzdata",
+            option="timezone",
+        ) from None
     return name
 
 

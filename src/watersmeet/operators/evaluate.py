@@ -27,14 +27,14 @@ _LENIENT: dict[str, Function] = comparisons.FUNCTIONS
 
 def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:
     """The value of an expression for every row, in exactly the expression's type."""
-    return _array(expression, Rows(columns, length, event_times))
+    return _array(expression, EvaluatedRows(columns, length, event_times))
 
 
 def evaluate_predicate(
     predicate: Expression, columns: Columns, length: int, event_times: EventTimes | None = None
 ) -> npt.NDArray[np.bool_]:
     """Which rows satisfy a predicate; false and NULL both reject."""
-    return _mask(_array(predicate, Rows(columns, length, event_times)))
+    return _mask(_array(predicate, EvaluatedRows(columns, length, event_times)))
 
 
 def _mask(condition: pa.Array) -> npt.NDArray[np.bool_]:
@@ -43,28 +43,28 @@ def _mask(condition: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EvaluatedRows:
     """The rows an expression is evaluated for."""
 
     columns: Columns
     length: int
     event_times: EventTimes | None
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> Rows:
+    def where(self, kept: npt.NDArray[np.bool_]) -> EvaluatedRows:
         mask = pa.array(kept)
         times = self.event_times
-        return Rows(
+        return EvaluatedRows(
             cache(lambda column: self.columns(column).filter(mask)),
             int(kept.sum()),
             None if times is None else (lambda: times().filter(mask)),
         )
 
 
-def _array(expression: Expression, rows: Rows) -> pa.Array:
+def _array(expression: Expression, rows: EvaluatedRows) -> pa.Array:
     return as_array(convert(_value(expression, rows), expression.type), rows.length)
 
 
-def _value(expression: Expression, rows: Rows) -> Value:
+def _value(expression: Expression, rows: EvaluatedRows) -> Value:
     match expression:
         case Column():
             return as_array(rows.columns(expression), rows.length)
@@ -82,7 +82,7 @@ def _value(expression: Expression, rows: Rows) -> Value:
             raise TypeError(f"{to_text(expression)} is an aggregate; it has no value for a single row")
 
 
-def _applied(call: Call, rows: Rows) -> Value:
+def _applied(call: Call, rows: EvaluatedRows) -> Value:
     function = _STRICT.get(call.function) or _LENIENT.get(call.function)
     if function is None:
         raise TypeError(f"there is no function {call.function!r}")
@@ -115,15 +115,15 @@ def _data_error(call: Call, reason: str) -> DataError:
 # and nearly always right.
 
 
-def _conjunction(call: Call, rows: Rows) -> Value:
+def _conjunction(call: Call, rows: EvaluatedRows) -> Value:
     return _connected(call, rows, pc.and_kleene, decided=False)
 
 
-def _disjunction(call: Call, rows: Rows) -> Value:
+def _disjunction(call: Call, rows: EvaluatedRows) -> Value:
     return _connected(call, rows, pc.or_kleene, decided=True)
 
 
-def _connected(call: Call, rows: Rows, connect: Callable[[Value, Value], Value], decided: bool) -> Value:
+def _connected(call: Call, rows: EvaluatedRows, connect: Callable[[Value, Value], Value], decided: bool) -> Value:
     try:
         return reduce(connect, [convert(_value(arg, rows), pa.bool_()) for arg in call.args])
     except DataError:
@@ -134,11 +134,11 @@ def _connected(call: Call, rows: Rows, connect: Callable[[Value, Value], Value],
         return result
 
 
-def _negation(call: Call, rows: Rows) -> Value:
+def _negation(call: Call, rows: EvaluatedRows) -> Value:
     return pc.invert(convert(_value(call.args[0], rows), pa.bool_()))
 
 
-def _case(call: Call, rows: Rows) -> Value:
+def _case(call: Call, rows: EvaluatedRows) -> Value:
     *pairs, otherwise = call.args
     try:
         conditions = [_array(condition, rows) for condition in pairs[0::2]]
@@ -149,7 +149,7 @@ def _case(call: Call, rows: Rows) -> Value:
     return pc.case_when(pc.make_struct(*typed), *values)
 
 
-def _case_by_branch(call: Call, rows: Rows) -> Value:
+def _case_by_branch(call: Call, rows: EvaluatedRows) -> Value:
     """Each condition for the rows no earlier one took, each value for the rows its condition took."""
     result = pa.nulls(rows.length, call.type)
     undecided = np.ones(rows.length, dtype=np.bool_)
@@ -160,17 +160,17 @@ def _case_by_branch(call: Call, rows: Rows) -> Value:
     return _filled(result, undecided, call.args[-1], rows)
 
 
-def _where(expression: Expression, rows: Rows, kept: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+def _where(expression: Expression, rows: EvaluatedRows, kept: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
     """The expression for some rows, NULL for the others."""
     return _filled(pa.nulls(rows.length, kind), kept, expression, rows)
 
 
-def _filled(result: pa.Array, kept: npt.NDArray[np.bool_], expression: Expression, rows: Rows) -> pa.Array:
+def _filled(result: pa.Array, kept: npt.NDArray[np.bool_], expression: Expression, rows: EvaluatedRows) -> pa.Array:
     values = convert(_array(expression, rows.where(kept)), result.type)
     return pc.replace_with_mask(result, pa.array(kept), values)
 
 
-def _coalesce(call: Call, rows: Rows) -> Value:
+def _coalesce(call: Call, rows: EvaluatedRows) -> Value:
     try:
         return pc.coalesce(*[convert(_value(arg, rows), call.type) for arg in call.args])
     except DataError:
@@ -180,7 +180,7 @@ def _coalesce(call: Call, rows: Rows) -> Value:
         return result
 
 
-_LAZY: dict[str, Callable[[Call, Rows], Value]] = {
+_LAZY: dict[str, Callable[[Call, EvaluatedRows], Value]] = {
     "and": _conjunction,
     "or": _disjunction,
     "not": _negation,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US, Times
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import encode
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.counting import nth_later

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Counters, Operator, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.row_windows import RowWindow

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import BoundedMemory, Counters, Operator, Rows, WaitingRows
 from watersmeet.operators.row_windows import RowWindow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.describe import Description
 from watersmeet.physical.partitioning import Dimension, Partitioning
@@ -63,7 +63,7 @@ def _rows_sent(strategy: JoinStrategy, grid: tuple[Dimension, ...]) -> float:
 
 def _counts_within_buckets(one: Input, grid: tuple[Dimension, ...]) -> bool:
     """Whether a ROWS window can be counted inside a bucket: all rows of a partition must be there."""
-    if not isinstance(one.window, Rows):
+    if not isinstance(one.window, RowsWindow):
         return True
     for dimension in grid:
         if not dimension.places(one.alias):

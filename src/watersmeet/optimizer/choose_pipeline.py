@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Range
@@ -14,14 +13,14 @@ from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
 from watersmeet.physical.pipeline import PipelineChoice, pipeline_of
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Join, Node, Plan, Project, SetOperation, TopK
+from watersmeet.plan.nodes import Join, Plan, nodes_below
 
 
 def choose_pipeline(plan: Plan) -> PipelineChoice:
     """The one asked for, else the cheapest; where a join's results have no certain end, as the windows suggest."""
     if plan.options.pipeline != "auto" or plan.kind == "rows":
         return PipelineChoice(pipeline_of(plan))
-    nodes = list(_nodes(plan.root))
+    nodes = list(nodes_below(plan.root, into_subqueries=False))
     joins = [node for node in nodes if isinstance(node, Join) and len(node.streams) > 1]
     if not joins or not all(map(_ends_by_time, joins)):
         return PipelineChoice(pipeline_of(plan))
@@ -51,15 +50,3 @@ def _ends_by_time(join: Join) -> bool:
     return all(isinstance(one.relation, Stream | Table) for one in join.inputs) and all(
         isinstance(one.window, Range) for one in join.streams
     )
-
-
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    match node:
-        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
-            yield from _nodes(child)
-        case Changes(child=child):
-            yield from _nodes(child)
-        case SetOperation(left=left, right=right):
-            yield from _nodes(left)
-            yield from _nodes(right)

@@ -15,7 +15,7 @@ import numpy as np
 
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import FOREVER_US, UNITS_US
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
 from watersmeet.physical.estimate import Known
@@ -120,7 +120,7 @@ class Description:
         said = self._declared(one).rows
         if one.is_table:
             return said
-        if isinstance(one.window, Rows) and not one.window.partition_by:
+        if isinstance(one.window, RowsWindow) and not one.window.partition_by:
             return one.window.count
         span_us = self.strategy.join.kept_us(one.alias)
         if span_us >= FOREVER_US:
@@ -136,7 +136,7 @@ class Description:
         if one.is_table:
             return 1.0
         span_us = self.strategy.join.kept_us(alias)
-        if span_us < FOREVER_US and not isinstance(one.window, Rows):
+        if span_us < FOREVER_US and not isinstance(one.window, RowsWindow):
             return max(span_us, 1) / UNITS_US["second"]
         return max(self.rows[alias] / self.rates[alias], 1e-6) if self.rates[alias] else 1.0
 

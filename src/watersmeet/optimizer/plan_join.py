@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.nodes import ClassicJoinNode, InTimeOrderNode, PlainNode, SelectNode, WindowJoinNode
 from watersmeet.plan.method import Method
@@ -21,5 +21,5 @@ def plan_join(project: Project, method: Method | None = None, shedding: Shedding
         node = ClassicJoinNode(strategy, project.columns)
     else:
         node = WindowJoinNode(strategy, project.columns, shedding)
-    counts_rows = any(isinstance(one.window, Rows) for one in join.streams)
+    counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
     return InTimeOrderNode(node) if counts_rows or isinstance(node, ClassicJoinNode) else node

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Range, Rows, Unbounded, Until, Window
+from watersmeet.model.windows import Range, RowsWindow, Unbounded, Until, Window
 from watersmeet.physical.nodes import Columns, LeafNode
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Input, Join
@@ -17,7 +17,7 @@ def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     expressions = (*(e for _, e in outputs), *join.predicates)
     used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
     ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
-    keys = one.window.partition_by if isinstance(one.window, Rows) else ()
+    keys = one.window.partition_by if isinstance(one.window, RowsWindow) else ()
     return frozenset({*used, one.time or "", *keys, *ends})
 
 
@@ -30,7 +30,7 @@ def reach_us(window: Window | None, outer_us: int) -> int:
             return outer_us
         case Until(ends=ends):
             return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
-        case Rows() | Unbounded():
+        case RowsWindow() | Unbounded():
             return FOREVER_US
 
 
@@ -38,7 +38,7 @@ def leaf_of(name: str, one: Input, join: Join, outputs: Columns, outer_us: int) 
     """A stream whose rows live by its window alone, below an answer whose past matters for so long."""
     assert isinstance(one.relation, Stream)
     columns = columns_read(one, join, outputs)
-    if isinstance(one.window, Rows) and outer_us == 0:
+    if isinstance(one.window, RowsWindow) and outer_us == 0:
         return LeafNode(name, one.relation, columns, 0, one.window)
     return LeafNode(name, one.relation, columns, reach_us(one.window, outer_us))
 
@@ -46,7 +46,7 @@ def leaf_of(name: str, one: Input, join: Join, outputs: Columns, outer_us: int) 
 def joined_leaf(name: str, one: Input, join: Join, outputs: Columns, outer_us: int = 0) -> LeafNode:
     """A stream of a plain join, whose rows matter while others can meet them."""
     assert isinstance(one.relation, Stream)
-    columns, rows = columns_read(one, join, outputs), one.window if isinstance(one.window, Rows) else None
+    columns, rows = columns_read(one, join, outputs), one.window if isinstance(one.window, RowsWindow) else None
     kept_us = min(FOREVER_US, join.retention_us(one.alias) + outer_us)
     if outer_us == 0:
         return LeafNode(name, one.relation, columns, kept_us, rows)

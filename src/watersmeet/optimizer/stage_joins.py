@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.windows import Range, Until
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, columns_of
+from watersmeet.plan.expressions import Column, EventTime, Expression, columns_of, replaced
 from watersmeet.plan.nodes import (
     Changes,
-    Derived,
     Distinct,
     GroupBy,
     Input,
@@ -23,10 +22,11 @@ from watersmeet.plan.nodes import (
     Project,
     SetOperation,
     TopK,
-    View,
+    children,
     schema_of,
 )
 from watersmeet.plan.options import Options
+from watersmeet.plan.rewrite import with_children
 
 BIRTH = "__birth"
 
@@ -60,16 +60,14 @@ def _without_joins(node: Node, staged: Staged) -> Node:
             return Project(GroupBy(taken.join, keys, having), columns)
         case Changes(kind="rstream"):
             return node  # sent up to the last event of the streams, which their combinations do not tell
-        case Distinct() | TopK() | Changes():
-            return replace(node, child=_without_joins(node.child, staged))
-        case SetOperation(left=left, right=right):
-            return replace(node, left=_without_joins(left, staged), right=_without_joins(right, staged))
+        case Distinct() | TopK() | Changes() | SetOperation():
+            return with_children(node, [_without_joins(child, staged) for child in children(node)])
     return node
 
 
 def _is_apart(join: Join) -> bool:
     """Several streams, each with a window in time: then a combination's end is known when it begins."""
-    plain = not any(isinstance(one.relation, Derived | View) for one in join.inputs)
+    plain = not children(join)
     return plain and len(join.streams) > 1 and all(isinstance(one.window, Range) for one in join.streams)
 
 
@@ -82,12 +80,7 @@ class _TakenOut:
 
     def over(self, expression: Expression) -> Expression:
         """The expression over the rows of the first stage."""
-        match expression:
-            case Column():
-                return self.columns[expression]
-            case Call() | Aggregate():
-                return replace(expression, args=tuple(self.over(arg) for arg in expression.args))
-        return expression
+        return replaced(expression, lambda part: self.columns[part] if isinstance(part, Column) else None)
 
 
 def _take_out(join: Join, asked: list[Expression], staged: Staged) -> _TakenOut:

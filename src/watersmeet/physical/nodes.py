@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, Rows, Window, dies_in_turn, is_counted
+from watersmeet.model.windows import Boundary, RowsWindow, Window, dies_in_turn, is_counted
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression
@@ -57,7 +57,7 @@ class LeafNode(PhysicalNode):
     stream: Stream
     columns: frozenset[str]
     reach_us: int
-    window: Rows | None = None
+    window: RowsWindow | None = None
 
 
 # ---- rows in, rows out ----------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | Con
 
 
 class _Windowed:
-    """Rows that live as long as a window says."""
+    """RowsWindow that live as long as a window says."""
 
     window: Window | None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -70,6 +70,16 @@ def walk(expression: Expression) -> Iterator[Expression]:
     if isinstance(expression, Call | Aggregate):
         for arg in expression.args:
             yield from walk(arg)
+
+
+def replaced(expression: Expression, rewrite: Callable[[Expression], Expression | None]) -> Expression:
+    """The expression with every outermost part that `rewrite` answers replaced by its answer."""
+    answer = rewrite(expression)
+    if answer is not None:
+        return answer
+    if isinstance(expression, Call | Aggregate):
+        return replace(expression, args=tuple(replaced(arg, rewrite) for arg in expression.args))
+    return expression
 
 
 def columns_of(expression: Expression) -> set[Column]:

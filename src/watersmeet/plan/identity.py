@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Matrix, Range, Rows, Unbounded, Until, Window
+from watersmeet.model.windows import Matrix, Range, RowsWindow, Unbounded, Until, Window
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, conjuncts
 from watersmeet.plan.nodes import (
     Changes,
@@ -136,9 +136,9 @@ def _window(window: Window | None) -> str:
             return ""
         case Range(size_us=size_us):
             return f" [range {size_us}]"
-        case Rows(count=count, partition_by=()):
+        case RowsWindow(count=count, partition_by=()):
             return f" [rows {count}]"
-        case Rows(count=count, partition_by=keys):
+        case RowsWindow(count=count, partition_by=keys):
             return f" [rows {count} by {', '.join(sorted(map(_name, keys)))}]"
         case Unbounded():
             return " [unbounded]"

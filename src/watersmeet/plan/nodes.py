@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
-from watersmeet.errors import WindowError
+from watersmeet.errors import PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import (
@@ -17,13 +17,13 @@ from watersmeet.model.windows import (
     Choice,
     ClosedWindows,
     Range,
-    Rows,
+    RowsWindow,
     Window,
     check_retention,
     close,
     range_bounds,
 )
-from watersmeet.plan.expressions import Expression
+from watersmeet.plan.expressions import Aggregate, Expression, columns_of, walk
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
@@ -38,6 +38,11 @@ class Input:
     alias: str
     relation: Stream | Table | Derived | View
     window: Window | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.schema.names]
+        if unknown:
+            raise PlanError(f"rows of {self.alias} are counted by {unknown[0]}, which is none of its columns")
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,6 +78,7 @@ class Join:
     boundary: Boundary = "closed"
 
     def __post_init__(self) -> None:
+        self._check_names()
         if not self.streams and not self.views:
             raise WindowError(
                 "the query reads only static tables; at least one input must be a stream",
@@ -84,22 +90,39 @@ class Join:
             self._check_window(one)
         check_retention(self.windows, {i.alias: i.window for i in self.streams}, self.all_bounds, self.choices)
 
+    def _check_names(self) -> None:
+        aliases = [one.alias for one in self.inputs]
+        if len({alias.lower() for alias in aliases}) < len(aliases):
+            raise PlanError(f"two inputs of a join have one alias: {', '.join(aliases)}")
+        _check_columns("a condition", self.predicates, self)
+        _refuse_aggregates("a condition", self.predicates)
+        streams = {one.alias for one in self.streams}
+        bounds = [*self.bounds, *(bound for choice in self.choices for way in choice.alternatives for bound in way)]
+        strange = {name for bound in bounds for name in (bound.earlier, bound.later)} - streams
+        if strange:
+            raise PlanError(f"a window bounds {min(strange)}, which is none of the streams {', '.join(streams)}")
+
     @staticmethod
     def _check_window(one: Input) -> None:
         match one.window:
-            case Rows(count=count) if count < 1:
-                raise WindowError(f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1")
+            case RowsWindow(count=count) if count < 1:
+                raise WindowError(
+                    f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1", alias=one.alias
+                )
             case Range(size_us=size) if size < 0:
-                raise WindowError(f"{one.alias} [RANGE {format_interval(size)}] has a negative length")
+                raise WindowError(f"{one.alias} [RANGE {format_interval(size)}] has a negative length", alias=one.alias)
         if one.is_table and one.window is not None:
             raise WindowError(
-                f"{one.alias} is a static table and cannot have a window", hint=f"write {one.alias} without [...]"
+                f"{one.alias} is a static table and cannot have a window",
+                hint=f"write {one.alias} without [...]",
+                alias=one.alias,
             )
         if one.is_view and one.window is not None:
             raise WindowError(
                 f"{one.alias} is an answer that changes and cannot have a window: its rows are there while they are "
                 f"in that answer",
                 hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
+                alias=one.alias,
             )
 
     @property
@@ -152,8 +175,20 @@ def _lateness_us(one: Input) -> int:
 class Project:
     """The select list: output names and what they are computed from."""
 
-    child: Node
+    child: Join | GroupBy
     columns: tuple[tuple[str, Expression], ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.child, Join | GroupBy):
+            raise PlanError("a select list goes over a join or over groups")
+        names = [name for name, _ in self.columns]
+        if not names or len(set(names)) < len(names):
+            raise PlanError(f"a select list needs columns, each with a name of its own, and has {names}")
+        expressions = [expression for _, expression in self.columns]
+        join = self.child if isinstance(self.child, Join) else self.child.child
+        _check_columns("the select list", expressions, join)
+        if isinstance(self.child, Join):
+            _refuse_aggregates("a select list without GROUP BY", expressions)
 
     @property
     def schema(self) -> pa.Schema:
@@ -166,9 +201,17 @@ class GroupBy:
 
     The Project above it holds the output columns, written over keys and Aggregate expressions."""
 
-    child: Node
+    child: Join
     keys: tuple[Expression, ...]
     having: Expression | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.child, Join):
+            raise PlanError("GROUP BY goes over a join, which may be of a single input")
+        _check_columns("a key of GROUP BY", self.keys, self.child)
+        _refuse_aggregates("a key of GROUP BY", self.keys)
+        if self.having is not None:
+            _check_columns("HAVING", (self.having,), self.child)
 
 
 @dataclass(frozen=True)
@@ -176,6 +219,9 @@ class Distinct:
     """SELECT DISTINCT over the rows of its child."""
 
     child: Node
+
+    def __post_init__(self) -> None:
+        schema_of(self.child)
 
 
 @dataclass(frozen=True)
@@ -186,6 +232,13 @@ class SetOperation:
     all: bool
     left: Node
     right: Node
+
+    def __post_init__(self) -> None:
+        left, right = schema_of(self.left).types, schema_of(self.right).types
+        if left != right:
+            raise PlanError(
+                f"{self.kind.upper()} joins answers with the same types, not {_listed(left)} and {_listed(right)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -205,6 +258,14 @@ class TopK:
     keys: tuple[SortKey, ...]
     limit: int
 
+    def __post_init__(self) -> None:
+        if not self.keys or self.limit < 1:
+            raise PlanError(f"ORDER BY … LIMIT {self.limit} by {len(self.keys)} keys: both must be 1 or more")
+        names = schema_of(self.child).names
+        for column in {column for key in self.keys for column in columns_of(key.expression)}:
+            if column.stream or column.name not in names:
+                raise PlanError(f"ORDER BY goes by output columns, {_listed(names)}, and {column.name} is none of them")
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -213,6 +274,11 @@ class Changes:
     kind: Literal["istream", "dstream", "rstream"]
     child: Node
     every_us: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind == "rstream") != (self.every_us is not None) or (self.every_us or 1) < 1:
+            raise PlanError(f"RSTREAM, and only that, is sent every so often; {self.kind} was given {self.every_us}")
+        schema_of(self.child)
 
 
 Node = Join | Project | GroupBy | Distinct | SetOperation | TopK | Changes
@@ -227,6 +293,10 @@ class Derived:
     schema: pa.Schema
     time: str
 
+    def __post_init__(self) -> None:
+        if self.time not in self.schema.names or not pa.types.is_timestamp(self.schema.field(self.time).type):
+            raise PlanError(f"{self.time} is no column of {self.name} with times: {_listed(self.schema.names)}")
+
 
 @dataclass(frozen=True)
 class View:
@@ -235,6 +305,23 @@ class View:
     name: str
     plan: Node
     schema: pa.Schema
+
+
+def _check_columns(what: str, expressions: Iterable[Expression], join: Join) -> None:
+    """Columns belong to an input of the join."""
+    schemas = {one.alias: one.schema for one in join.inputs}
+    for column in {column for expression in expressions for column in columns_of(expression)}:
+        if column.stream not in schemas or column.name not in schemas[column.stream].names:
+            raise PlanError(f"{what} uses {column.stream}.{column.name}, which no input of its join has")
+
+
+def _refuse_aggregates(what: str, expressions: Iterable[Expression]) -> None:
+    for aggregate in (part for one in expressions for part in walk(one) if isinstance(part, Aggregate)):
+        raise PlanError(f"{what} is over rows and cannot hold {aggregate.function.upper()}")
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
 
 
 Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
@@ -249,6 +336,11 @@ class Plan:
     root: Node
     options: Options
     sql: str = ""
+
+    @property
+    def plain_join(self) -> SelectedJoin | None:
+        """The join that this query is, if it is one of streams and static tables and nothing else."""
+        return plain_join(self.root)
 
     @property
     def method(self) -> Method:
@@ -296,9 +388,35 @@ def log_columns(kind: Kind) -> tuple[str, ...]:
     return (AT,)
 
 
+@dataclass(frozen=True)
+class SelectedJoin:
+    """A select list over a join: what a query is whose rows never leave its answer."""
+
+    join: Join
+    project: Project
+
+    @property
+    def columns(self) -> tuple[tuple[str, Expression], ...]:
+        return self.project.columns
+
+
+def growing_join(node: Node) -> SelectedJoin | None:
+    """A join whose combinations, once found, stay in the answer: it reads no answers that change."""
+    match node:
+        case Project(child=Join() as join) if not join.views:
+            return SelectedJoin(join, node)
+    return None
+
+
+def plain_join(node: Node) -> SelectedJoin | None:
+    """A growing join of streams and static tables, without subqueries: what one join operator runs by itself."""
+    found = growing_join(node)
+    return None if found is None or children(found.join) else found
+
+
 def is_monotone(node: Node) -> bool:
-    """Whether this is a plain join, whose rows never leave the answer."""
-    return isinstance(node, Project) and isinstance(node.child, Join) and not node.child.views
+    """Whether the rows of an answer never leave it."""
+    return growing_join(node) is not None
 
 
 def method_of(root: Node, options: Options) -> Method:
@@ -315,13 +433,16 @@ def method_of(root: Node, options: Options) -> Method:
 
 def shedding_of(root: Node, options: Options) -> Shedding | None:
     """What the options let a plan forget early: rows of a plain join of streams, and nothing else."""
-    if is_monotone(root):
-        assert isinstance(root, Project)
-        assert isinstance(root.child, Join)
-        inputs = root.child.inputs
-        if not any(isinstance(one.relation, Derived) for one in inputs):
-            return Shedding.of(options, [one.alias for one in inputs if not one.is_table])
-    return Shedding.of_no_join(options, _why_not_shed(root))
+    plain = plain_join(root)
+    if plain is None:
+        return Shedding.of_no_join(options, _why_not_shed(root))
+    return Shedding.of(options, [one.alias for one in plain.join.streams])
+
+
+def check_options(root: Node, options: Options) -> None:
+    """Refuse an option that the query has no use for, rather than pass it over."""
+    method_of(root, options)
+    shedding_of(root, options)
 
 
 def _why_not_shed(root: Node) -> str:
@@ -349,7 +470,7 @@ def schema_of(node: Node) -> pa.Schema:
         case Distinct(child=child) | TopK(child=child) | Changes(child=child):
             return schema_of(child)
         case GroupBy() | Join():
-            raise TypeError(f"{type(node).__name__} has no output columns of its own")
+            raise PlanError("GROUP BY and joins have no output columns of their own: a select list goes around them")
 
 
 def order_of(node: Node) -> tuple[SortKey, ...]:
@@ -373,14 +494,32 @@ def windows_below(node: Node) -> Iterator[Window | None]:
 
 def inputs_below(node: Node) -> Iterator[Input]:
     """The entries of every FROM, those of subqueries after the subquery itself."""
+    if not isinstance(node, Join):
+        for child in children(node):
+            yield from inputs_below(child)
+        return
+    for one in node.inputs:
+        yield one
+        if isinstance(one.relation, Derived | View):
+            yield from inputs_below(one.relation.plan)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """What a node is made of; for a join, the plans of the subqueries that it reads."""
     match node:
         case Join(inputs=inputs):
-            for one in inputs:
-                yield one
-                if isinstance(one.relation, Derived | View):
-                    yield from inputs_below(one.relation.plan)
+            return tuple(one.relation.plan for one in inputs if isinstance(one.relation, Derived | View))
         case SetOperation(left=left, right=right):
-            yield from inputs_below(left)
-            yield from inputs_below(right)
-        case Project() | GroupBy() | Distinct() | TopK() | Changes():
-            yield from inputs_below(node.child)
+            return (left, right)
+        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
+            return (child,)
+        case Changes(child=child):
+            return (child,)
+
+
+def nodes_below(node: Node, *, into_subqueries: bool = True) -> Iterator[Node]:
+    """The node and everything it is made of, outermost first."""
+    yield node
+    if into_subqueries or not isinstance(node, Join):
+        for child in children(node):
+            yield from nodes_below(child, into_subqueries=into_subqueries)

@@ -146,15 +146,6 @@ def _folder(text: str) -> str:
     return path
 
 
-def _zone(text: str) -> str:
-    """The zone in which a query reads instants."""
-    try:
-        return check_zone(text)
-    except ValueError as error:
-        message, _, hint = str(error).partition("; ")
-        raise OptionError(f"option timezone: {message}", hint=hint or None, option="timezone") from None
-
-
 def _by_alias(option: str, text: str) -> dict[str, str]:
     said: dict[str, str] = {}
     for part in text.split(","):
@@ -213,7 +204,7 @@ OPTIONS: dict[str, Option] = {
         Option("max_lag", "max_lag_us", "forgetting", _interval("max_lag", "unlimited"), ("unlimited",)),
         _choice("queue", "forgetting", "integrated", "modular"),
         Option("archive", "archive", "forgetting", _unless("none", _folder), ("none",)),
-        Option("timezone", "timezone", "meaning", _zone),
+        Option("timezone", "timezone", "meaning", check_zone),
     )
 }
 

@@ -1,42 +1,50 @@
-"""The same plan over other relations."""
+"""Plans made of other plans: the same tree with other parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.plan.nodes import (
-    Changes,
-    Derived,
-    Distinct,
-    GroupBy,
-    Input,
-    Join,
-    Node,
-    Project,
-    SetOperation,
-    TopK,
-    View,
-)
+from watersmeet.plan.nodes import Derived, Input, Join, Node, SetOperation, View, children
 
 Change = Callable[[Stream | Table], Stream | Table]
 
 
-def with_relations(node: Node, change: Change) -> Node:
-    """The node with every stream and table below it changed, also inside subqueries."""
+def with_children(node: Node, parts: Sequence[Node]) -> Node:
+    """The node with other children, in the order of `children`."""
+    if all(new is old for new, old in zip(parts, children(node), strict=True)):
+        return node
     match node:
         case Join(inputs=inputs):
-            return replace(node, inputs=tuple(_input(one, change) for one in inputs))
-        case SetOperation(left=left, right=right):
-            return replace(node, left=with_relations(left, change), right=with_relations(right, change))
-        case Project() | GroupBy() | Distinct() | TopK() | Changes():
-            return replace(node, child=with_relations(node.child, change))
+            plans = iter(parts)
+            return replace(node, inputs=tuple(_over(one, plans) for one in inputs))
+        case SetOperation():
+            return replace(node, left=parts[0], right=parts[1])
+        case _:
+            return replace(node, child=cast(Any, parts[0]))  # the node checks what stands below it
 
 
-def _input(one: Input, change: Change) -> Input:
+def _over(one: Input, plans: Iterator[Node]) -> Input:
     match one.relation:
         case Derived() | View() as query:
-            return replace(one, relation=replace(query, plan=with_relations(query.plan, change)))
-        case Stream() | Table() as relation:
-            return replace(one, relation=change(relation))
+            return replace(one, relation=replace(query, plan=next(plans)))
+    return one
+
+
+def transform(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Every node changed, children before what is made of them."""
+    return change(with_children(node, [transform(child, change) for child in children(node)]))
+
+
+def with_relations(node: Node, change: Change) -> Node:
+    """The node with every stream and table below it changed, also inside subqueries."""
+
+    def reading(one: Input) -> Input:
+        return replace(one, relation=change(one.relation)) if isinstance(one.relation, Stream | Table) else one
+
+    def over_others(part: Node) -> Node:
+        return replace(part, inputs=tuple(map(reading, part.inputs))) if isinstance(part, Join) else part
+
+    return transform(node, over_others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watersmeet.model.time import format_interval
-from watersmeet.model.windows import Range, Rows, Unbounded, Until, Window
+from watersmeet.model.windows import Range, RowsWindow, Unbounded, Until, Window
 
 
 def window_text(window: Window | None) -> str:
@@ -14,9 +14,9 @@ def window_text(window: Window | None) -> str:
             return "NOW"
         case Range(size_us=size):
             return f"RANGE {format_interval(size)}"
-        case Rows(count=count, partition_by=()):
+        case RowsWindow(count=count, partition_by=()):
             return f"ROWS {count}"
-        case Rows(count=count, partition_by=keys):
+        case RowsWindow(count=count, partition_by=keys):
             return f"PARTITION BY {', '.join(keys)} ROWS {count}"
         case Unbounded():
             return "UNBOUNDED"

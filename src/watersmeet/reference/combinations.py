@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from watersmeet.model.windows import Bound, Choice, Range
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import Bound, Choice, Range, RowsWindow
 from watersmeet.plan.expressions import streams_of, uses_event_time
 from watersmeet.plan.nodes import Input, Join
 from watersmeet.reference.evaluate import Combination, holds

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, Range, Unbounded
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import Boundary, Range, RowsWindow, Unbounded
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -30,10 +29,12 @@ from watersmeet.plan.nodes import (
     Node,
     Plan,
     Project,
+    SelectedJoin,
     SetOperation,
     TopK,
     View,
-    is_monotone,
+    children,
+    growing_join,
     schema_of,
 )
 from watersmeet.reference.aggregates import aggregate
@@ -142,15 +143,11 @@ class _History:
             case Join(inputs=inputs):
                 for one in inputs:
                     yield from self._moments_of_input(one)
-            case SetOperation(left=left, right=right):
-                yield from self._moments(left)
-                yield from self._moments(right)
             case Changes(kind="rstream", every_us=every_us):
                 yield from self._multiples(node, every_us or 1)
-            case Changes(child=child) | Project(child=child) | GroupBy(child=child) | Distinct(child=child):
-                yield from self._moments(child)
-            case TopK(child=child):
-                yield from self._moments(child)
+            case _:
+                for child in children(node):
+                    yield from self._moments(child)
 
     def _moments_of_input(self, one: Input) -> Iterator[int]:
         if isinstance(one.relation, View):
@@ -173,8 +170,9 @@ class _History:
 
     def log(self, node: Node) -> Iterator[Change]:
         """The rows a query sends, in order."""
-        if is_monotone(node):
-            yield from self._combinations(node)
+        growing = growing_join(node)
+        if growing is not None:
+            yield from self._combinations(growing)
             return
         match node:
             case Changes(kind="rstream", child=child):
@@ -186,13 +184,11 @@ class _History:
             case _:
                 yield from self._net_changes(node)
 
-    def _combinations(self, node: Node) -> Iterator[Change]:
-        assert isinstance(node, Project)
-        assert isinstance(node.child, Join)
-        inputs = {i.alias: self.members(i.relation) for i in node.child.inputs if not isinstance(i.relation, View)}
+    def _combinations(self, node: SelectedJoin) -> Iterator[Change]:
+        inputs = {i.alias: self.members(i.relation) for i in node.join.inputs if not isinstance(i.relation, View)}
         found = [
             (one.event_time_ns or 0, tuple(evaluate(expression, one) for _, expression in node.columns))
-            for one in combinations(node.child, inputs)
+            for one in combinations(node.join, inputs)
         ]
         for time_ns, row in sorted(found, key=lambda each: (each[0], rank_of_row(each[1]))):
             yield "+", time_ns // NS_PER_US, row

@@ -9,20 +9,20 @@ from functools import partial
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Rows as RowsWindow
-from watersmeet.operators.continuous.distinct import Distinct
+from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.continuous.distinct import DistinctOperator
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne
-from watersmeet.operators.continuous.group_by import GroupBy
+from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.network import Fifo, Network
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
-from watersmeet.operators.continuous.set_operation import SetOperation
+from watersmeet.operators.continuous.set_operation import SetOperator
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
-from watersmeet.operators.continuous.top_k import TopK
+from watersmeet.operators.continuous.top_k import TopKOperator
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.window_join import Planner, WindowJoin
@@ -62,7 +62,7 @@ from watersmeet.physical.nodes import (
 )
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
-from watersmeet.plan.nodes import Derived, Join, Plan, Project, View
+from watersmeet.plan.nodes import Join, Plan
 
 LoadTable = Callable[[pa.RecordBatch], None]
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
@@ -78,22 +78,6 @@ class Built:
     streams: dict[str, Stream]
     tables: list[tuple[Table, LoadTable]]
     joins: list[WindowJoin] = field(default_factory=list)
-
-
-def is_plain_join(plan: Plan) -> bool:
-    """Whether a query is one join of streams and tables, whose rows never leave the answer."""
-    root = plan.root
-    if not isinstance(root, Project) or not isinstance(root.child, Join):
-        return False
-    return not any(isinstance(one.relation, Derived | View) for one in root.child.inputs)
-
-
-def runnable_join(plan: Plan) -> tuple[Join, Project]:
-    """The join and the select list of a plan that is a plain join."""
-    assert is_plain_join(plan)
-    assert isinstance(plan.root, Project)
-    assert isinstance(plan.root.child, Join)
-    return plan.root.child, plan.root
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
@@ -173,13 +157,13 @@ class Builder:
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
-                return GroupBy(self._node(node.child), keys, aggregates, having, columns, fifo=fifo)
+                return GroupByOperator(self._node(node.child), keys, aggregates, having, columns, fifo=fifo)
             case DistinctNode():
-                return Distinct(self._node(node.child))
+                return DistinctOperator(self._node(node.child))
             case SetOperationNode(left=left, right=right):
-                return SetOperation(node.kind, self._node(left), self._node(right), all=node.all)
+                return SetOperator(node.kind, self._node(left), self._node(right), all=node.all)
             case TopKNode():
-                return TopK(self._node(node.child), node.keys, node.limit)
+                return TopKOperator(self._node(node.child), node.keys, node.limit)
             case NetNode():
                 return Net(self._node(node.child))
             case SnapshotsNode():

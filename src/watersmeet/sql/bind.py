@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,8 +11,8 @@ from sqlglot import exp
 from watersmeet.errors import OptionError, ParseError
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.types import sql_type
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, walk
-from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, SortKey, TopK, log_columns, method_of, shedding_of
+from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, walk
+from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, SortKey, TopK, check_options, log_columns
 from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, named_output, ordinal
@@ -41,8 +41,7 @@ def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
     with _pointing_at(query.settings, where):
-        method_of(root, options)
-        shedding_of(root, options)
+        check_options(root, options)
     plan = Plan(root, options, text[query.span[0] : query.span[1]])
     _check_output_names(plan, query, where)
     return plan
@@ -161,22 +160,12 @@ def _order_key(key: OrderKey, answer: Answer) -> Expression:
             hint=f"the columns are {', '.join(output.name for output in answer.outputs)}",
         )
     bound = ExpressionBinder(answer.scope, "ORDER BY", aggregates=True).bind(node)
-    over_outputs = _rewritten(bound, lambda part: _selected(part, answer.outputs))
+    over_outputs = replaced(bound, lambda part: _selected(part, answer.outputs))
     if any(isinstance(p, Aggregate | EventTime) or (isinstance(p, Column) and p.stream) for p in walk(over_outputs)):
         raise answer.scope.text.error(
             "ORDER BY may only use what is selected", span_of(node), hint="add it to the select list"
         )
     return over_outputs
-
-
-def _rewritten(expression: Expression, rewrite: Callable[[Expression], Expression | None]) -> Expression:
-    """The expression with every outermost part that `rewrite` answers replaced by its answer."""
-    answer = rewrite(expression)
-    if answer is not None:
-        return answer
-    if isinstance(expression, Call):
-        return Call(expression.function, tuple(_rewritten(a, rewrite) for a in expression.args), expression.type)
-    return expression
 
 
 def _selected(part: Expression, outputs: list[Output]) -> Expression | None:

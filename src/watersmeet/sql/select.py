@@ -9,7 +9,7 @@ import pyarrow as pa
 from watersmeet.errors import WindowError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Column, EventTime, Expression, to_text
-from watersmeet.plan.nodes import Distinct, GroupBy, Node, Project
+from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import Output, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.scope import Scope
@@ -53,7 +53,8 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
     if why is not None:
         _require_windows(why, scope, found, places)
         _require_comparable(outputs, context)
-    node: Node = make_join(scope, found, context.boundary, places)
+    join = make_join(scope, found, context.boundary, places)
+    source: Join | GroupBy = join
     keys = None
     if grouped:
         keys = bind_keys(select, outputs, scope)
@@ -62,8 +63,8 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
             check_grouped(output.expression, keys, output.span, scope)
         if having is not None:
             check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
-        node = GroupBy(node, keys, having)
-    node = Project(node, tuple((output.name, output.expression) for output in outputs))
+        source = GroupBy(join, keys, having)
+    node: Node = Project(source, tuple((output.name, output.expression) for output in outputs))
     if select.distinct:
         node = Distinct(node)
     return Answer(node, outputs, not (grouped or select.distinct or views), scope, keys)

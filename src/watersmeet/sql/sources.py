@@ -10,10 +10,10 @@ import pyarrow as pa
 from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import Boundary, Rows, Window
+from watersmeet.model.windows import Boundary, RowsWindow, Window
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, is_monotone, schema_of
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, growing_join, schema_of
 from watersmeet.sql.scope import HIDDEN_TIME, UTC, Text, event_time_type, field_index
 from watersmeet.sql.syntax import Name, Query, Source, Span, stream_word
 
@@ -84,7 +84,7 @@ def _named(name: Name, context: Context) -> Stream | Table:
 
 def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> Window | None:
     clause = source.window
-    if clause is None or not isinstance(clause.window, Rows):
+    if clause is None or not isinstance(clause.window, RowsWindow):
         return clause.window if clause else None
     columns = []
     for name in clause.partition_by:
@@ -100,7 +100,7 @@ def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> 
             message = f"rows cannot be counted by {name.text}, which is nested: {sql_type(field.type)}"
             raise context.text.error(message, name.span)
         columns.append(field.name)
-    return Rows(clause.window.count, tuple(columns))
+    return RowsWindow(clause.window.count, tuple(columns))
 
 
 def _is_view(node: Node, source: Source) -> bool:
@@ -111,11 +111,12 @@ def _is_view(node: Node, source: Source) -> bool:
     """
     if isinstance(node, Changes):
         return False
-    if not is_monotone(node):
+    growing = growing_join(node)
+    if growing is None:
         return True
     assert isinstance(source.relation, Query)
     says_so = stream_word(source.relation) is not None or source.window is not None
-    return not says_so and all(one.window is not None for one in _join_of(node).streams)
+    return not says_so and all(one.window is not None for one in growing.join.streams)
 
 
 def _view(alias: str, source: Source, node: Node, context: Context) -> View:
@@ -143,20 +144,15 @@ def _derived(alias: str, source: Source, node: Node, context: Context) -> Derive
         schema = schema_of(node)
         _refuse_hidden_name(schema, source, context)
         return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
-    assert isinstance(node, Project)
-    join = _join_of(node)
-    time = _time_column(node, join)
+    growing = growing_join(node)
+    assert growing is not None
+    join, project = growing.join, growing.project
+    time = _time_column(project, join)
     if time is not None:
-        return Derived(alias, node, node.schema, time)
-    _refuse_hidden_name(node.schema, source, context)
-    with_time = Project(join, (*node.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
+        return Derived(alias, project, project.schema, time)
+    _refuse_hidden_name(project.schema, source, context)
+    with_time = Project(join, (*project.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
     return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
-
-
-def _join_of(node: Node) -> Join:
-    assert isinstance(node, Project)
-    assert isinstance(node.child, Join)
-    return node.child
 
 
 def _time_column(node: Project, join: Join) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import TokenType
 
 from watersmeet.model.time import unit_us
-from watersmeet.model.windows import Range, Rows, Unbounded, Window
+from watersmeet.model.windows import Range, RowsWindow, Unbounded, Window
 from watersmeet.sql.dialect import ExpressionParser
 from watersmeet.sql.syntax import Name, WindowClause
 
@@ -16,11 +16,11 @@ class WindowParser(ExpressionParser):
         if not self._match(TokenType.L_BRACKET):
             return None
         window, partition_by = self._window_form()
-        if isinstance(window, Rows) and unit_us(self._curr.text) is not None:
+        if isinstance(window, RowsWindow) and unit_us(self._curr.text) is not None:
             self.fail(
                 f"ROWS counts rows, found {self._found()}", hint=f"write [RANGE {window.count} {self._curr.text}]"
             )
-        if isinstance(window, Rows) and self._at_partition_by():
+        if isinstance(window, RowsWindow) and self._at_partition_by():
             hint = f"write [PARTITION BY k ROWS {window.count}]"
             self.fail("PARTITION BY stands before ROWS in a window", hint=hint)
         self._close("]")
@@ -33,7 +33,7 @@ class WindowParser(ExpressionParser):
         if self._match_text_seq("RANGE"):
             return (Unbounded() if self._match_text_seq("UNBOUNDED") else Range(self._interval())), ()
         if self._match_text_seq("ROWS"):
-            return Rows(self._count("a number of rows")), ()
+            return RowsWindow(self._count("a number of rows")), ()
         if self._match_text_seq("NOW"):
             return Range(0), ()
         if self._match_text_seq("UNBOUNDED"):
@@ -47,7 +47,7 @@ class WindowParser(ExpressionParser):
                     f"PARTITION BY in a window goes with ROWS, found {self._found()}",
                     hint="write [PARTITION BY k ROWS 10]",
                 )
-            return Rows(self._count("a number of rows")), tuple(columns)
+            return RowsWindow(self._count("a number of rows")), tuple(columns)
         if self._at_bare_interval():
             hint = f"write [RANGE {self._curr.text} {self._next.text}]"
             self.fail(f"{self._found()} is not a window", hint=hint)

@@ -12,9 +12,11 @@ from watersmeet.model.windows import (
     Bound,
     Boundary,
     Choice,
+    Range,
     directed_window,
     pair_window,
     path_window,
+    range_words,
     single_window,
 )
 from watersmeet.plan.expressions import Expression, Literal, conjuncts
@@ -75,7 +77,7 @@ def _add_constraint(found: Conditions, constraint: Constraint, scope: Scope, bou
     try:
         made = _constraint_bounds(constraint, scope, boundary)
     except WindowError as error:
-        raise _placed(error, scope, constraint.span) from None
+        raise error.at(scope.text.sql, constraint.span) from None
     if isinstance(made, Choice):
         found.choices.append(made)
         written = made.alternatives[0][0].written
@@ -149,23 +151,15 @@ def make_join(scope: Scope, found: Conditions, boundary: Boundary, places: dict[
     try:
         return Join(scope.inputs, tuple(found.predicates), tuple(found.bounds), tuple(found.choices), boundary)
     except WindowError as error:
-        raise _placed(error, scope, _place(error, scope.inputs, found, places)) from None
+        raise error.at(scope.text.sql, _place(error, scope.inputs, found, places)) from None
 
 
 def _place(error: WindowError, inputs: tuple[Input, ...], found: Conditions, places: dict[str, Span]) -> Span:
-    for one in inputs:
-        if error.message.startswith((f"rows of {one.alias} ", f"{one.alias} ")):
-            return places[one.alias]
-    for written, span in found.places.items():
-        if written in error.message:
+    """Where that stands which the error is about: an input, the first of the constraints at fault, or all of FROM."""
+    if error.alias is not None:
+        return places[error.alias]
+    ranges = {range_words(one.alias, one.window): places[one.alias] for one in inputs if isinstance(one.window, Range)}
+    for written, span in [*found.places.items(), *ranges.items()]:
+        if written in error.written:
             return span
-    for one in inputs:
-        if f"{one.alias} [" in error.message:
-            return places[one.alias]
     return (min(s for s, _ in places.values()), max(e for _, e in places.values()))
-
-
-def _placed(error: WindowError, scope: Scope, span: Span) -> WindowError:
-    if error.sql is not None:
-        return error
-    return WindowError(error.message, hint=error.hint, sql=scope.text.sql, span=span)

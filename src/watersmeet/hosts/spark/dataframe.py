@@ -38,7 +38,6 @@ from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.runtime.build import is_plain_join
 
 OBSERVED = "watersmeet"
 FIRST = "_first_"  # in the name under which a first stage is observed
@@ -98,7 +97,7 @@ def dataframe(
 
 def in_stages(plan: Plan) -> Staged | None:
     """The joins of a query apart, if the whole of it cannot be cut by one key."""
-    if is_plain_join(plan) or choose_bucket_key(plan.root) is not None:
+    if plan.plain_join is not None or choose_bucket_key(plan.root) is not None:
         return None
     return stage_joins(plan)
 

@@ -24,7 +24,7 @@ from watersmeet.physical.strategy import Code
 from watersmeet.plan.identity import expression_text
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.runtime.build import build_plan, is_plain_join
+from watersmeet.runtime.build import build_plan
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SparkJob(ABC):
         from watersmeet.hosts.spark.join_job import JoinJob
 
         bare = without_sources(plan)
-        return (JoinJob if is_plain_join(plan) else ContinuousJob)(bare, tables, buckets)
+        return (ContinuousJob if plan.plain_join is None else JoinJob)(bare, tables, buckets)
 
     @cached_property
     def physical(self) -> PhysicalPlan:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.layout import Layout, own_columns
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.policies import POLICIES
@@ -20,9 +20,9 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning
 from watersmeet.physical.strategy import Code, JoinStrategy
 from watersmeet.plan.expressions import Column, EventTime, columns_of
-from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.nodes import Input, Join, Plan, Project, SelectedJoin
 from watersmeet.plan.options import Options
-from watersmeet.runtime.build import build, runnable_join
+from watersmeet.runtime.build import build
 
 # Of an announced row: whether it belongs to this bucket.
 OWN = "__own"
@@ -34,12 +34,18 @@ CELLS, MIN_CELLS = 2048, 8
 @dataclass(frozen=True)
 class JoinJob(SparkJob):
     @cached_property
-    def join(self) -> Join:
-        return runnable_join(self.plan)[0]
+    def plain(self) -> SelectedJoin:
+        plain = self.plan.plain_join
+        assert plain is not None
+        return plain
 
-    @cached_property
+    @property
+    def join(self) -> Join:
+        return self.plain.join
+
+    @property
     def project(self) -> Project:
-        return runnable_join(self.plan)[1]
+        return self.plain.project
 
     @cached_property
     def strategy(self) -> JoinStrategy:
@@ -61,7 +67,7 @@ class JoinJob(SparkJob):
 
     @cached_property
     def counts_rows(self) -> bool:
-        return any(isinstance(one.window, Rows) for one in self.join.streams)
+        return any(isinstance(one.window, RowsWindow) for one in self.join.streams)
 
     @property
     def waits(self) -> bool:
@@ -79,7 +85,7 @@ class JoinJob(SparkJob):
     def admission(self, one: Input) -> Admission:
         """In a ROWS window every row counts, also one that can match nothing."""
         announced = one.alias in self.partitioning.announced
-        if announced or isinstance(one.window, Rows):
+        if announced or isinstance(one.window, RowsWindow):
             return Admission((), () if announced else self.keys_of(one))
         strategy = self.bucket_strategy
         compared = (*strategy.probing_codes(one.alias), *strategy.stored_codes(one.alias))
@@ -90,7 +96,9 @@ class JoinJob(SparkJob):
         """How a bucket will join. What it compares there is encoded before; where routes may change, all codes are."""
         if not self.partitioning.announced:
             return self.strategy
-        return optimize(runnable_join(self.bucket_plan)[0], self.plan.method)
+        inside = self.bucket_plan.plain_join
+        assert inside is not None
+        return optimize(inside.join, self.plan.method)
 
     def retention_us(self, alias: str) -> int:
         return self.physical.leaf(alias).reach_us
@@ -101,7 +109,7 @@ class JoinJob(SparkJob):
         schema, time = self.row_schema(one), one.time or ""
         if one.alias in self.partitioning.announced:
             return Layout(schema.append(OWN_FIELD), time)
-        if isinstance(one.window, Rows) or len(self.join.inputs) == 1:
+        if isinstance(one.window, RowsWindow) or len(self.join.inputs) == 1:
             return Layout(schema, time)
         codes = [code for code in self.admission(one).codes if self._is_compared(code)]
         kept = {time, *own_columns(codes), *self._shown(one.alias)}

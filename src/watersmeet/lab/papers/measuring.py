@@ -17,7 +17,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Int64s, Observable
 from watersmeet.papers.joins.loops import Loops, Slips
-from watersmeet.runtime.build import build_query, join_inside, runnable_join
+from watersmeet.runtime.build import build_query, join_inside
 from watersmeet.session import Query, Session
 
 K = TypeVar("K")
@@ -129,9 +129,10 @@ def _drain(batches: Iterator[pa.RecordBatch]) -> None:
 def results_with_slips(sql: str, tables: Mapping[str, pa.Table], slips: Slips) -> pa.Table:
     """What a join would give if it made mistakes that the papers warn of, which no option asks for."""
     plan = query_over(sql, tables).plan
-    join, project = runnable_join(plan)
-    strategy = optimize(join, plan.method)
-    faulty = ClassicJoin(strategy, project.columns, Loops(strategy, slips))
+    plain = plan.plain_join
+    assert plain is not None
+    strategy = optimize(plain.join, plan.method)
+    faulty = ClassicJoin(strategy, plain.columns, Loops(strategy, slips))
     found = list(faulty.push_together({name: _rows(table) for name, table in tables.items()}))
     found += faulty.advance(dict.fromkeys(tables, FOREVER_US))
     return pa.Table.from_batches(found, schema=plan.output_schema)

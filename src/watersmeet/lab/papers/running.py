@@ -21,7 +21,7 @@ import pyarrow as pa
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.continuous.group_by import GroupBy
+from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
@@ -275,7 +275,7 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
         now = max(int(rows.times[-1]) for rows in block.values())
         for _ in built.operator.advance(dict.fromkeys(batches, now)):  # the next block may have rows of this instant
             pass
-        grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupBy))
+        grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupByOperator))
         found.append((built.operator.window_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
     return Weighed(*(max(column) for column in zip(*found, strict=True)))
 

@@ -16,7 +16,7 @@ PREFERENCE: tuple[Scale, ...] = ("paper", "small", "10x", "100x")
 
 
 @dataclass(frozen=True)
-class Run:
+class JudgedRun:
     record: Record
     judgement: Judgement
 
@@ -26,7 +26,7 @@ class Entry:
     """An experiment and its runs, the one to show first; none if it was never run."""
 
     experiment: Experiment
-    runs: tuple[Run, ...]
+    runs: tuple[JudgedRun, ...]
 
     @property
     def verdict(self) -> str:
@@ -45,8 +45,8 @@ def gather(results: Path, known: Mapping[str, Experiment]) -> list[Entry]:
     ]
 
 
-def _judged(experiment: Experiment, record: Record) -> Run:
-    return Run(record, judge(experiment, record.result))
+def _judged(experiment: Experiment, record: Record) -> JudgedRun:
+    return JudgedRun(record, judge(experiment, record.result))
 
 
 def _first(record: Record) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from watersmeet.lab.cards import CARDS, Card
 from watersmeet.lab.experiment import Check, Panel
 from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, Table, Text
-from watersmeet.lab.report.gather import Entry, Run
+from watersmeet.lab.report.gather import Entry, JudgedRun
 from watersmeet.lab.report.plots import plot_name
 
 MOST_ROWS = 16
@@ -91,7 +91,7 @@ def _entry(entry: Entry, folder: str) -> Iterator[Block]:
             yield _numbers(others)
 
 
-def _circumstances(run: Run) -> str:
+def _circumstances(run: JudgedRun) -> str:
     record = run.record
     machine = f"{record.machine.get('cores')} cores, {record.machine.get('arch')}"
     commit = f", commit {record.commit[:10]}{'+' if record.commit.endswith('+') else ''}" if record.commit else ""
@@ -119,7 +119,7 @@ def _measured(panel: Panel) -> Table:
     return Table((panel.x_label, *panel.lines), rows, numbers=True)
 
 
-def _numbers(runs: Sequence[Run]) -> Table:
+def _numbers(runs: Sequence[JudgedRun]) -> Table:
     """Single numbers, with a column for each run."""
     names = dict.fromkeys(name for run in runs for name in run.record.result.numbers)
     header = ("measured",) if len(runs) == 1 else tuple(f"{run.record.scale}, seed {run.record.seed}" for run in runs)
@@ -127,7 +127,7 @@ def _numbers(runs: Sequence[Run]) -> Table:
     return Table(("", *header), rows, numbers=True)
 
 
-def _other_runs(runs: Sequence[Run]) -> Table:
+def _other_runs(runs: Sequence[JudgedRun]) -> Table:
     rows = tuple(
         (
             f"{run.record.scale}, seed {run.record.seed}",

@@ -10,7 +10,7 @@ from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.kernels import changes as kernel
 
 
-class Distinct(Unary):
+class DistinctOperator(Unary):
     """A union with nothing: the multiset's own rule."""
 
     netted = True

@@ -52,19 +52,19 @@ class Expiry(Protocol):
 
 
 @dataclass
-class Run:
+class DeathRun:
     """Rows in the order of their deaths."""
 
     data: pa.RecordBatch
     deaths: Int64s
     order: Int64s
 
-    def split(self, until: int) -> tuple[Run, Run]:
+    def split(self, until: int) -> tuple[DeathRun, DeathRun]:
         cut = int(np.searchsorted(self.deaths, until))
         return self._piece(0, cut), self._piece(cut, self.deaths.size)
 
-    def _piece(self, start: int, stop: int) -> Run:
-        return Run(self.data.slice(start, stop - start), self.deaths[start:stop], self.order[start:stop])
+    def _piece(self, start: int, stop: int) -> DeathRun:
+        return DeathRun(self.data.slice(start, stop - start), self.deaths[start:stop], self.order[start:stop])
 
 
 class KnownDeaths:
@@ -77,7 +77,7 @@ class KnownDeaths:
     def __init__(self, schema: pa.Schema, *, in_turn: bool) -> None:
         self.schema = schema
         self.in_turn = in_turn
-        self._runs: list[Run] = []
+        self._runs: list[DeathRun] = []
 
     @property
     def held(self) -> int:
@@ -95,7 +95,7 @@ class KnownDeaths:
             return
         if not self.in_turn and bool((np.diff(born.deaths) < 0).any()):
             born = born.take(np.argsort(born.deaths, kind="stable"))
-        self._runs.append(Run(born.data, born.deaths, born.order))
+        self._runs.append(DeathRun(born.data, born.deaths, born.order))
         if len(self._runs) > MAX_RUNS:
             self._merge()
 
@@ -133,16 +133,16 @@ class KnownDeaths:
         self._runs[start:] = [_as_one(self._runs[start:], self.schema, in_turn=self.in_turn)]
 
 
-def _as_one(runs: list[Run], schema: pa.Schema, *, in_turn: bool) -> Run:
+def _as_one(runs: list[DeathRun], schema: pa.Schema, *, in_turn: bool) -> DeathRun:
     if len(runs) == 1:
         return runs[0]
     data = joined([run.data for run in runs], schema)
     deaths = np.concatenate([run.deaths for run in runs])
     order = np.concatenate([run.order for run in runs])
     if in_turn:
-        return Run(data, deaths, order)
+        return DeathRun(data, deaths, order)
     by_death = np.argsort(deaths, kind="stable")
-    return Run(data.take(pa.array(by_death)), deaths[by_death], order[by_death])
+    return DeathRun(data.take(pa.array(by_death)), deaths[by_death], order[by_death])
 
 
 class AnnouncedDeaths:

@@ -19,7 +19,7 @@ from watersmeet.operators.kernels import changes as kernel
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
 
-class GroupBy(Unary):
+class GroupByOperator(Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
     netted = True

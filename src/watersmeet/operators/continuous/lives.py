@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
-from watersmeet.model.windows import Boundary, Range, Until, Window, dies_in_turn
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import Boundary, Range, RowsWindow, Until, Window, dies_in_turn
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import RowWindow

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.contract import Counters, Operator, Rows, WaitingRows

@@ -43,7 +43,7 @@ class Held:
         return ready
 
 
-class SetOperation:
+class SetOperator:
     """The two sides' columns pair up by place; the answer has the left side's names."""
 
     netted = True

@@ -18,7 +18,7 @@ from watersmeet.operators.continuous.value_order import answer_order
 from watersmeet.plan.nodes import SortKey
 
 
-class TopK(Unary):
+class TopKOperator(Unary):
     """Rows that the order does not tell apart stand in the order of their values, so the answer depends on the
     rows alone."""
 

@@ -15,17 +15,17 @@ from watersmeet.operators.join.positions import check_positions
 
 
 @dataclass
-class Run:
+class IndexRun:
     """Values in ascending order with the store positions they are at; `newest` is the last position among them."""
 
     values: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
     newest: int
 
-    def since(self, tail: int) -> Run:
+    def since(self, tail: int) -> IndexRun:
         """Without the rows that have expired."""
         live = self.rows >= tail
-        return self if bool(live.all()) else Run(self.values[live], self.rows[live], self.newest)
+        return self if bool(live.all()) else IndexRun(self.values[live], self.rows[live], self.newest)
 
 
 class SortedIndex:
@@ -33,7 +33,7 @@ class SortedIndex:
 
     def __init__(self, column: int) -> None:
         self.column = column
-        self.runs: list[Run] = []
+        self.runs: list[IndexRun] = []
 
     @property
     def nbytes(self) -> int:
@@ -55,13 +55,13 @@ class SortedIndex:
 
     def relocate(self, by: int) -> None:
         live = [run.since(by) for run in self.runs if run.newest >= by]
-        self.runs = [Run(run.values, run.rows - np.int32(by), run.newest - by) for run in live]
+        self.runs = [IndexRun(run.values, run.rows - np.int32(by), run.newest - by) for run in live]
 
     def rebuild(self, codes: npt.NDArray[np.int64], first: int, last: int) -> None:
         self.runs = []
         self.add(codes, first, last, first)
 
 
-def _sorted_run(values: npt.NDArray[np.int64], rows: npt.NDArray[np.int32], newest: int) -> Run:
+def _sorted_run(values: npt.NDArray[np.int64], rows: npt.NDArray[np.int32], newest: int) -> IndexRun:
     order = np.argsort(values, kind="stable")
-    return Run(values[order], rows[order], newest)
+    return IndexRun(values[order], rows[order], newest)

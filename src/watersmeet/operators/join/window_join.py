@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.join.admission import Admission

@@ -12,7 +12,7 @@ from typing import Literal
 
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Bound, Matrix, Rows, close
+from watersmeet.model.windows import Bound, Matrix, RowsWindow, close
 from watersmeet.papers.joins.shelf import shelf_codes
 from watersmeet.physical.strategy import MIRRORED, Code, Comparison, JoinStrategy
 from watersmeet.plan.nodes import Join
@@ -89,7 +89,7 @@ def describe(strategy: JoinStrategy, codes: Mapping[str, Sequence[Code]] | None 
         len(join.inputs),
         _alternatives(join, place),
         (*equalities, *comparisons),
-        tuple(place[i.alias] for i in join.streams if isinstance(i.window, Rows)),
+        tuple(place[i.alias] for i in join.streams if isinstance(i.window, RowsWindow)),
         tuple(place[i.alias] for i in join.inputs if i.is_table),
     )
 

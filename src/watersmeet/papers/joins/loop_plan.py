@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.join.program import NO_LIMIT, ORDERS, limits_of
 from watersmeet.operators.kernels.walk import EARLIER, LATER
 from watersmeet.papers.joins.contract import Int64s
@@ -212,8 +212,8 @@ class LoopPlan:
 
 def _counting(window: object) -> int:
     match window:
-        case Rows(partition_by=()):
+        case RowsWindow(partition_by=()):
             return buffers.BY_ROWS
-        case Rows():
+        case RowsWindow():
             return buffers.BY_PARTITION
     return buffers.BY_TIME

@@ -25,7 +25,7 @@ FEW = 1024
 
 
 @dataclass
-class Run:
+class ValueRun:
     """Values in order, with their labels and how many rows have each."""
 
     values: pa.Array
@@ -38,21 +38,21 @@ class Run:
         find_sorted(*slices(self.values), *slices(wanted), places, found)
         return places, found
 
-    def used(self) -> Run:
+    def used(self) -> ValueRun:
         """Without the values that no row has."""
         used = self.rows > 0
-        return self if used.all() else Run(self.values.filter(pa.array(used)), self.labels[used], self.rows[used])
+        return self if used.all() else ValueRun(self.values.filter(pa.array(used)), self.labels[used], self.rows[used])
 
     @property
     def nbytes(self) -> int:
         return int(self.values.nbytes) + self.labels.nbytes + self.rows.nbytes
 
 
-def merged(runs: list[Run]) -> Run:
+def merged(runs: list[ValueRun]) -> ValueRun:
     labels = np.concatenate([run.labels for run in runs])
     order = np.argsort(labels, kind="stable")
     values = pa.concat_arrays([run.values for run in runs]).take(pa.array(order))
-    return Run(values, labels[order], np.concatenate([run.rows for run in runs])[order])
+    return ValueRun(values, labels[order], np.concatenate([run.rows for run in runs])[order])
 
 
 class Dictionary:
@@ -60,7 +60,7 @@ class Dictionary:
 
     def __init__(self, data_type: pa.DataType) -> None:
         self._type = data_type
-        self._runs: list[Run] = []
+        self._runs: list[ValueRun] = []
 
     def enter(self, values: pa.Array, lives: Int64s) -> tuple[Int64s, Callable[[Int64s], Int64s] | None]:
         """The labels of a batch; if labels were given anew, the function from the old ones to the new."""
@@ -95,7 +95,7 @@ class Dictionary:
         made = labels_between(low[fresh], high[fresh])
         new = distinct.filter(pa.array(fresh))
         if made is not None:
-            self._runs.append(Run(new, made, rows[fresh]))
+            self._runs.append(ValueRun(new, made, rows[fresh]))
             labels[fresh] = made
             return labels, None
         return self._relabel(labels, fresh, new, low[fresh], rows[fresh])
@@ -108,7 +108,7 @@ class Dictionary:
         order = np.argsort(np.concatenate([old.labels, after]), kind="stable")  # a label before what comes after it
         values = pa.concat_arrays([old.values, new]).take(pa.array(order))
         even = even_labels(order.size)
-        self._runs = [Run(values, even, np.concatenate([old.rows, rows])[order])]
+        self._runs = [ValueRun(values, even, np.concatenate([old.rows, rows])[order])]
         place = np.empty_like(order)
         place[order] = np.arange(order.size)
         renaming = partial(renamed, old.labels, even[place[: len(old.values)]])

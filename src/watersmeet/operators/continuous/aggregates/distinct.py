@@ -15,7 +15,7 @@ from watersmeet.physical.strategy import is_exact
 MIN_SLOTS = 64
 
 
-class Distinct:
+class DistinctValues:
     """Counts how often each value stands in each group. NaN equals NaN, and -0.0 equals 0.0.
 
     Text, bytes and long decimals are known by 128 bits of hash.

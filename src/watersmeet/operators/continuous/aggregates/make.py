@@ -10,7 +10,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import is_bytes, is_text, sql_type
 from watersmeet.operators.continuous.aggregates.contract import Aggregator
 from watersmeet.operators.continuous.aggregates.counts import Count
-from watersmeet.operators.continuous.aggregates.distinct import Distinct
+from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
 from watersmeet.operators.continuous.aggregates.percentiles import Percentile
 from watersmeet.operators.continuous.aggregates.sums import DecimalSum, ExactMean, FloatSum, IntegerSum, Variance
@@ -26,7 +26,7 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
     if aggregate.distinct or aggregate.function != "count":
         _check_plain(aggregate)
     if aggregate.distinct and aggregate.function not in SAME_IF_DISTINCT:
-        return Distinct(make_aggregator(replace(aggregate, distinct=False), fifo=False))
+        return DistinctValues(make_aggregator(replace(aggregate, distinct=False), fifo=False))
     if aggregate.function == "count":
         return Count()
     if pa.types.is_null(aggregate.args[0].type):
