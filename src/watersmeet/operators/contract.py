@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
+from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.physical.estimate import Switch
 from watersmeet.plan.memory import Memory
 
@@ -30,6 +31,8 @@ Positions = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class Rows:
     """Rows of one input in arrival order, with their event times."""
+
+    STATE: ClassVar = ("data", "times")
 
     data: pa.RecordBatch
     times: Times
@@ -51,6 +54,12 @@ class Counters:
     found is estimated. `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
     `switches` are the changes of a join's routes.
     """
+
+    STATE: ClassVar = (
+        "stored_rows", "expired_rows", "results", "lost_results", "lost_between", "incomplete_rows", "shed_rows",
+        "queue_shed_rows", "kernel_seconds", "work", "switches",
+    )  # fmt: skip
+    ITEMS: ClassVar = {"switches": Switch}
 
     stored_rows: int = 0
     expired_rows: int = 0
@@ -118,6 +127,7 @@ class Operator(ABC):
     """
 
     counters: Counters
+    STATE: ClassVar[tuple[str, ...]]  # the fields that rows and time change (see saving.py)
 
     # ---- what a host goes by ----------------------------------------------------------------------------------------
 
@@ -196,6 +206,15 @@ class Operator(ABC):
     @abstractmethod
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
         """Which of all the rows ever pushed for an input a restore would miss, now that time has come this far."""
+
+    def save(self, *, tables: bool = True) -> Saved:
+        """All that rows and time have changed; its arrays are those in use, so it is valid until the next call. What
+        came of static tables is left out if they will be read anew."""
+        return state_of(self, tables=tables)
+
+    def load(self, saved: Saved) -> None:
+        """Bring a fresh operator of the same plan to where another was, with its static tables if they were saved."""
+        load_state(self, saved)
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 
