@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 from watersmeet.explain.audited_join import AuditedJoin
 from watersmeet.hosts.local.run import LocalRun
@@ -18,6 +18,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.statistics import JoinStatistics
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_plan, built_join
 from watersmeet.runtime.metrics import Metrics
@@ -81,6 +82,11 @@ class Watching:
     """A planner that never has better routes: for it a join measures its inputs, whether it may change its routes or
     not."""
 
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, strategy: JoinStrategy) -> None:
+        self.strategy = strategy
+
     def consider(self, measured: JoinStatistics, at_us: int) -> None:
         return None
 
@@ -88,7 +94,7 @@ class Watching:
 def _watched(plan: Plan, sample_rows: int) -> Analysis:
     """Any other query as it is, with the inputs of all the joins inside it measured."""
     physical = plan_query(plan)
-    built = build_plan(physical, lambda node: Watching())
+    built = build_plan(physical, lambda node: Watching(node.strategy))
     run = LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built)
     most_held = [dict.fromkeys(join.stores, 0) for join in built.joins]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.counters import Counters as Counters
+from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.memory import Memory
 
@@ -35,6 +36,8 @@ class Rows:
     `coded`: the door of a join (join/admission) let these rows in before, elsewhere, and the codes it made of them lie
     in these columns of `data`. Nobody needs to filter or encode them again; what only that needed may be missing.
     """
+
+    STATE: ClassVar = ("data", "times")
 
     data: pa.RecordBatch
     times: Times
@@ -107,6 +110,7 @@ class Operator(ABC):
     """
 
     counters: Counters
+    STATE: ClassVar[tuple[str, ...]]  # the fields that rows and time change (see saving.py)
 
     # ---- what a host goes by ----------------------------------------------------------------------------------------
 
@@ -185,6 +189,15 @@ class Operator(ABC):
     @abstractmethod
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
         """Which of all the rows ever pushed for an input a restore would miss, now that time has come this far."""
+
+    def save(self, *, tables: bool = True) -> Saved:
+        """All that rows and time have changed; its arrays are those in use, so it is valid until the next call. What
+        came of static tables is left out if they will be read anew."""
+        return state_of(self, tables=tables)
+
+    def load(self, saved: Saved) -> None:
+        """Bring a fresh operator of the same plan to where another was, with its static tables if they were saved."""
+        load_state(self, saved)
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
 
 from watersmeet.model.metric import KNOWN, LATEST, SECONDS, WORK, metric
 from watersmeet.physical.estimate import Switch
@@ -46,9 +47,15 @@ class Counters(Counted):
     """What an operator has done so far. `shed_rows` are those that lost their memory early, by stream; `switches` the
     changes of a join's routes."""
 
+    ITEMS: ClassVar = {"switches": Switch}
+
     shed_rows: dict[str, int] = field(default_factory=dict)
     switches: list[Switch] = field(default_factory=list)
 
     @property
     def losses_are_estimated(self) -> bool:
         return self.lost_between is not None or (self.queue_shed_rows > 0 and self.lost_results is not None)
+
+
+# All of it is state, a counter that is added to the table too.
+Counters.STATE = tuple(one.name for one in fields(Counters))  # type: ignore[attr-defined]

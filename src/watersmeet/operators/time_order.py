@@ -34,6 +34,8 @@ class InTimeOrder(Operator):
     Rows wait until the smallest watermark is beyond their time; rows of equal time keep their arrival order.
     """
 
+    STATE = ("inner", "waiting")
+
     def __init__(self, inner: Counting, aliases: Sequence[str]) -> None:
         self.inner = inner
         self.waiting = {alias: Waiting() for alias in aliases}

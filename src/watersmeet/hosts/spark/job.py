@@ -146,10 +146,11 @@ class SparkJob(ABC):
         """Refuse, before it starts, what could only fail in the buckets."""
         return
 
-    def make_operator(self) -> Operator:
-        """A fresh operator tree for one bucket, static tables loaded."""
+    def make_operator(self, *, tables: bool = True) -> Operator:
+        """A fresh operator tree for one bucket, static tables loaded unless these are to come from a state that was
+        saved."""
         built = build_plan(self._bucket_physical)
-        for table, load in built.tables:
+        for table, load in built.tables if tables else ():
             for batch in from_packet(self.tables[table.name]):
                 load(batch)
         return built.operator

@@ -177,8 +177,8 @@ class JoinJob(SparkJob):
                 option="memory",
             )
 
-    def make_operator(self) -> Operator:
-        operator = super().make_operator()
+    def make_operator(self, *, tables: bool = True) -> Operator:
+        operator = super().make_operator(tables=tables)
         if operator.bounded is not None and self.plan.shedding is not None and self.plan.shedding.archive is not None:
             operator.bounded.start_recording()
         if operator.bounded is not None and self.sharing is not None:

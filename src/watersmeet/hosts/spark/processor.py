@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.durable import resume, saved
+from watersmeet.operators.saving import Saved
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -90,7 +91,7 @@ class BucketProcessor(StatefulProcessor):
             version, nonce, manifest = self._manifest()
             layouts = [self.job.layout(one) for one in self.job.streams]
             log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
-            operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
+            operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
             memory = share_out(self.job, operator, bucket, _payloads(packets, NEEDS))
@@ -137,7 +138,8 @@ class BucketProcessor(StatefulProcessor):
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
         if operator.is_kept_whole:
-            log.save(saved(operator), operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
+            state = operator.save(tables=False).to_bytes()
+            log.save(state, operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
             return
         complete_until = log.manifest.complete_until
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
@@ -186,12 +188,16 @@ class BucketProcessor(StatefulProcessor):
             return 0, 0, Manifest()
         return int(held[0]), int(held[1]), Manifest.from_bytes(bytes(held[2]))
 
+    def _warm(self, bucket: int, version: int, nonce: int) -> Operator | None:
+        """The operator as the last batch left it, its static tables with it."""
+        return hot.fetch(_query(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
+
     def _rebuild(self, log: BucketLog) -> Operator:
         operator = self.job.make_operator()
         if operator.is_kept_whole:
             state = log.saved()
             assert state is not None
-            resume(operator, state)
+            operator.load(Saved.from_bytes(state))
             return operator
         rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
         operator.restore(rows, log.manifest.complete_until)

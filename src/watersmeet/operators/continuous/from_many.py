@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ from watersmeet.plan.nodes import Input
 class FromMany:
     """Joins the inputs as their rows are born. A combination is born with its youngest member and dies with the
     first that leaves its window."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("sources", "trigger", "join", "expiry", "_next", "complete")
 
     netted = False
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf, log, prod
 from time import perf_counter
 from time import time as wall_time
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +44,6 @@ from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.shedding import Shedding
 
-# What rows and time change in a join.
-REMEMBERED = (
-    "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
-    "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
-)  # fmt: skip
 # So few rows, of so few bytes, are stored at once even where the memory is smaller.
 FEW_ROWS, FEW_BYTES = 64, 1 << 16
 UNLIMITED = 1 << 62
@@ -61,6 +55,11 @@ RESULT_BYTES, RESULT_ROWS = 1 << 25, 1 << 10
 
 class SheddingJoin(WindowJoin):
     """A WindowJoin that keeps no more rows than it may. Static tables are kept whole and do not count."""
+
+    STATE = (
+        "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
+        "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
+    )  # fmt: skip
 
     stores: dict[str, WindowStore]
 
@@ -228,16 +227,6 @@ class SheddingJoin(WindowJoin):
     @property
     def is_kept_whole(self) -> bool:
         return True
-
-    def remembered(self) -> dict[str, Any]:
-        """All that rows and time have changed here, except the static tables."""
-        return {name: getattr(self, name) for name in REMEMBERED}
-
-    def remember(self, memory: Mapping[str, Any]) -> None:
-        """Go on where another join of the same query was."""
-        for name in REMEMBERED:
-            setattr(self, name, memory[name])
-        self.stores.update(self.shed)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         """Rows alone do not tell which of them were gone: they compete for memory again."""

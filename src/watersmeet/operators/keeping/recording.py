@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +64,8 @@ class Page:
 class Ledger:
     """What is known of the rows of a stream that have memory, by slot, and what waits to be taken."""
 
+    STATE: ClassVar = ("numbers", "turns", "recorded", "next_number", "waiting")
+
     numbers: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
     turns: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
     recorded: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -78,6 +81,8 @@ class Ledger:
 
 class Recorder:
     """Follows one SheddingJoin. Whoever runs the join takes the records away now and then."""
+
+    STATE = ("turn", "recorded_rows", "taken_rows", "waiting_bytes", "ledgers", "_in_losses", "_told")
 
     def __init__(
         self,

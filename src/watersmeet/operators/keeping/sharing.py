@@ -69,6 +69,8 @@ class Needs:
     """How many rows there are in the windows, by stream and cell, as far as counts tell: rows that came long ago fade
     away. The same counts in the same batches make the same needs, in every bucket and after every restart."""
 
+    STATE = ("rows", "recent", "arrived", "bytes", "passed", "newest_us")
+
     def __init__(
         self,
         sharing: Sharing,
