@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from watersmeet.explain.audited_join import AuditedJoin
+from watersmeet.explain.audit import Audit
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.wording import aligned, short, time_a_second
+from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
@@ -52,16 +53,16 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     analysis = _timed(run, sample_rows)
     if not is_plain_join(plan) or len(runnable_join(plan)[0].inputs) < 2:
         return analysis
-    first, _ = _audited(plan, sample_rows, None)
-    join, strategy = _audited(plan, sample_rows, first.statistics)
+    _, _, measured = _audited(plan, sample_rows, None)
+    audit, strategy, _ = _audited(plan, sample_rows, measured)
     carried = {
-        origin: tuple(count / max(join.arrived[origin], 1) for count in counts)
-        for origin, counts in join.carried.items()
+        origin: tuple(count / max(audit.arrived[origin], 1) for count in counts)
+        for origin, counts in audit.carried.items()
     }
     work = run.metrics.work
     return replace(
         analysis,
-        arrived=join.arrived,
+        arrived=audit.arrived,
         carried=carried,
         strategy=strategy,
         scanned=int(work["scanned"]) if "scanned" in work else None,
@@ -73,15 +74,21 @@ def _batch_rows(sample_rows: int) -> int:
     return max(1, min(BATCH_ROWS, sample_rows // 16))
 
 
-def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> tuple[AuditedJoin, JoinStrategy]:
-    """The engine's own join over the same rows, on the routes that suit what was measured before."""
+def _audited(
+    plan: Plan, sample_rows: int, measured: JoinStatistics | None
+) -> tuple[Audit, JoinStrategy, JoinStatistics]:
+    """The engine's own join over the same rows, on the routes that suit what was measured before; and what is measured
+    now, with the most rows that were held."""
     join, project = runnable_join(plan)
     strategy = optimize(join, plan.method, measured)
     own = strategy if not plan.method.is_classic else optimize(join, None, measured)
-    audited = AuditedJoin(own, project.columns)
-    built = built_join(join, InTimeOrder(audited, [one.alias for one in join.streams]))
+    joining = WindowJoin(own, project.columns, keeping=Audit, measured=True)
+    built = built_join(join, InTimeOrder(joining, [one.alias for one in join.streams]))
     _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
-    return audited, strategy
+    audit = joining.keeping
+    assert isinstance(audit, Audit)
+    assert joining.measures is not None
+    return audit, strategy, joining.measures.statistics(audit.most_held)
 
 
 def _timed(run: LocalRun, sample_rows: int) -> Analysis:

@@ -108,12 +108,13 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
 
 
 def _window_join(strategy: JoinStrategy, project: Project, shedding: Shedding | None) -> WindowJoin:
+    planner = Replanner(strategy) if strategy.is_flexible else None
     if shedding is None:
-        planner = Replanner(strategy) if strategy.is_flexible else None
         return WindowJoin(strategy, project.columns, planner=planner)
-    from watersmeet.operators.keeping.join import SheddingJoin
+    from watersmeet.operators.keeping.bounded import BoundedMemory
 
-    return SheddingJoin(strategy, project.columns, shedding)
+    keeping = partial(BoundedMemory, shedding=shedding)
+    return WindowJoin(strategy, project.columns, keeping=keeping, planner=planner)
 
 
 def join_inside(operator: Operator) -> Operator:

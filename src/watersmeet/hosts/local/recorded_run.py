@@ -10,8 +10,8 @@ import pyarrow as pa
 from watersmeet.archive.folder import Archive, OpenRun
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
-from watersmeet.operators.keeping.join import SheddingJoin
-from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.operators.keeping.bounded import BoundedMemory
+from watersmeet.operators.keeping.durable import shedding_join_of
 from watersmeet.plan.nodes import relations_below
 
 WAITING_BYTES = 8 << 20
@@ -24,12 +24,12 @@ def archiving(run: LocalRun) -> Iterator[None]:
     if shedding is None or shedding.archive is None:
         yield
         return
-    inner = run.operator.inner if isinstance(run.operator, InTimeOrder) else run.operator
-    assert isinstance(inner, SheddingJoin)
-    inner.start_recording()
+    bounded = shedding_join_of(run.operator)
+    assert bounded is not None
+    bounded.start_recording()
     folder = Archive.for_writing(shedding.archive, run.plan).begin()
     try:
-        writing = _Writing(run, inner, folder)
+        writing = _Writing(run, bounded, folder)
         yield
         writing.finish()
     except BaseException:
@@ -47,8 +47,8 @@ def archived_batches(run: LocalRun) -> Iterator[pa.RecordBatch]:
 class _Writing:
     """Takes records from the join before they need much memory."""
 
-    def __init__(self, run: LocalRun, joining: SheddingJoin, folder: OpenRun) -> None:
-        self.metrics, self.joining, self.folder = run.metrics, joining, folder
+    def __init__(self, run: LocalRun, bounded: BoundedMemory, folder: OpenRun) -> None:
+        self.metrics, self.bounded, self.folder = run.metrics, bounded, folder
         self.schemas = {one.name: one.schema for one in relations_below(run.plan.root) if isinstance(one, Table)}
         self.tables: dict[str, list[pa.RecordBatch]] = {name: [] for name in self.schemas}
         run.on_table, run.on_step = self.keep_table, self.step
@@ -58,8 +58,8 @@ class _Writing:
 
     def step(self) -> None:
         self._write_tables()
-        assert self.joining.recorder is not None
-        if self.joining.recorder.waiting_bytes > WAITING_BYTES:
+        assert self.bounded.recorder is not None
+        if self.bounded.recorder.waiting_bytes > WAITING_BYTES:
             self._write()
 
     def finish(self) -> None:
@@ -72,7 +72,7 @@ class _Writing:
         self.tables = {}
 
     def _write(self) -> None:
-        recorder, counters = self.joining.recorder, self.joining.counters
+        recorder, counters = self.bounded.recorder, self.bounded.counters
         assert recorder is not None
         self.metrics.archived_bytes += self.folder.add(recorder.take(counters.results, counters.lost_results))
         self.metrics.archived_rows = recorder.recorded_rows

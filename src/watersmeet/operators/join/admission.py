@@ -1,8 +1,9 @@
-"""The door of a join: a stream's own filters, and the codes its rows are compared by."""
+"""What rows of one input must pass: the input's own filters; and the codes they are compared by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,17 @@ from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
 
 
+@dataclass(frozen=True)
+class Encoded(Rows):
+    """Rows that were admitted before, with their codes: they are not looked at again."""
+
+    codes: Mapping[Code, Codes]
+
+    def part(self, start: int, stop: int) -> Encoded:
+        codes = {code: values[start:stop] for code, values in self.codes.items()}
+        return Encoded(self.data.slice(start, stop - start), self.times[start:stop], codes)
+
+
 class Admission:
     """Lets through the rows that can match at all: they pass the filters and have no NULL among their codes."""
 
@@ -23,6 +35,8 @@ class Admission:
 
     def admit(self, rows: Rows) -> tuple[Rows, dict[Code, Codes], Positions | None]:
         """The rows let through, their codes, and where they stood (None: all were let through)."""
+        if isinstance(rows, Encoded):
+            return rows, dict(rows.codes), None
         kept: Positions | None = None
         for predicate in self.filters:
             rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))

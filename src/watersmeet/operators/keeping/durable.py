@@ -9,14 +9,16 @@ from __future__ import annotations
 import pickle
 
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.time_order import InTimeOrder
 
 
-def shedding_join_of(operator: Operator) -> SheddingJoin | None:
-    """The join in bounded memory inside an operator, if it is one."""
+def shedding_join_of(operator: Operator) -> BoundedMemory | None:
+    """What keeps the memory of the join inside an operator bounded, if it is."""
     inner = operator.inner if isinstance(operator, InTimeOrder) else operator
-    return inner if isinstance(inner, SheddingJoin) else None
+    keeping = inner.keeping if isinstance(inner, WindowJoin) else None
+    return keeping if isinstance(keeping, BoundedMemory) else None
 
 
 def saved(operator: Operator) -> bytes:

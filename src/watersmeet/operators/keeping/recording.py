@@ -77,7 +77,7 @@ class Ledger:
 
 
 class Recorder:
-    """Follows one SheddingJoin. Whoever runs the join takes the records away now and then."""
+    """Follows one join in bounded memory. Whoever runs the join takes the records away now and then."""
 
     def __init__(
         self,
