@@ -1,14 +1,17 @@
-"""A join whose routes change at random between batches answers as if they never had."""
+"""A join whose routes change at random between batches answers as if they never had, in bounded memory too."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.properties.strategies import cases
 from tests.properties.test_joins import few, refuse_contradictions
+from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, streams_in, with_options
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.operators.join import window_join
 from watersmeet.optimizer.stages import optimize
@@ -39,13 +42,9 @@ class Restless:
         return JoinStrategy(**{**vars(self.strategy), "routes": other.routes}), Switch(at_us, (), (), 1.0, 1.0)
 
 
-@few
-@given(cases(), st.sampled_from([1, 2, 5]), st.integers(0, 10**6))
-def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
-    refuse_contradictions(case)
-    plan = bound_plan(case.sql, case.sources)
-    if len(plan.root.child.inputs) < 3:
-        return
+@contextmanager
+def restless_planners(seed: int) -> Iterator[list[Restless]]:
+    """Inside the block every join whose routes may change has one of these; those that were made."""
     planner, after = building.Replanner, window_join.RECONSIDER_AFTER_ROWS
     made: list[Restless] = []
 
@@ -55,7 +54,44 @@ def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
 
     building.Replanner, window_join.RECONSIDER_AFTER_ROWS = restless, 1
     try:
-        answer = answered(local_query(case.sql, case.sources), batch_rows=rows_per_batch)
+        yield made
     finally:
         building.Replanner, window_join.RECONSIDER_AFTER_ROWS = planner, after
+
+
+@few
+@given(cases(), st.sampled_from([1, 2, 5]), st.integers(0, 10**6))
+def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
+    refuse_contradictions(case)
+    plan = bound_plan(case.sql, case.sources)
+    if len(plan.root.child.inputs) < 3:
+        return
+    with restless_planners(seed):
+        answer = answered(local_query(case.sql, case.sources), batch_rows=rows_per_batch)
     assert answer.bag == by_reference(case.sql, answer.in_time(case.sources))
+
+
+@few
+@given(cases(most_streams=4), st.data(), st.sampled_from(POLICIES), st.sampled_from([1, 2, 5]), st.integers(0, 10**6))
+def test_routes_of_a_join_in_bounded_memory_may_change_too(case, data, policy, rows_per_batch, seed):
+    """Which rows lose their memory does not depend on the routes, unless it is a matter of bytes: indexes take some."""
+    refuse_contradictions(case)
+    assume(streams_in(case) > 1 and len(bound_plan(case.sql, case.sources).root.child.inputs) > 2)
+    recall = data.draw(st.sampled_from(["exact", "exact", "none"]))
+    sql = with_options(case, f"{data.draw(bounds(streams_in(case)))}, shed = '{policy}', recall = '{recall}'")
+
+    def run():
+        return answered(local_query(sql, case.sources), batch_rows=rows_per_batch)
+
+    with restless_planners(seed) as planners:
+        switching = run()
+    exact, told = by_reference(case.sql, switching.in_time(case.sources)), switching.metrics
+    assert switching.bag <= exact
+    assert told["plan_switches"] == sum(planner.switches for planner in planners) > 0 or not told["rows_in"]
+    if recall == "exact" and losses_are_known(case):
+        assert told["exact_results"] == exact.total()
+    if "KB" not in sql:
+        steady = run()
+        assert switching.bag == steady.bag
+        for name in ("lost_results", "shed_by_stream", "incomplete_rows"):
+            assert told.get(name) == steady.metrics.get(name)
