@@ -239,6 +239,15 @@ class WindowJoin:
             self.reroute(strategy)
             self.counters.switches.append(switch)
 
+    def measure_stored(self) -> None:
+        """Measure the rows that are stored, as those of a join that goes on elsewhere were not seen to come."""
+        for alias in self.windows.streams:
+            if self.measures is not None and alias in self.stores:
+                store = self.stores[alias]
+                live = store.codes[:, store.tail : store.head]
+                codes = {code: live[k] for code, k in self.layout.code_positions[alias].items()}
+                self.measures.saw(alias, store.live_times, codes)
+
     def _newest_us(self) -> int:
         return min(self.stores[alias].newest_us for alias in self.windows.streams if alias in self.stores)
 

@@ -34,5 +34,8 @@ def resume(operator: Operator, state: bytes) -> None:
     assert joining is not None
     memory, waiting = pickle.loads(state)
     joining.remember(memory)
+    inner = operator.inner if isinstance(operator, InTimeOrder) else operator
+    assert isinstance(inner, WindowJoin)
+    inner.measure_stored()
     if isinstance(operator, InTimeOrder):
         operator.waiting = waiting
