@@ -34,7 +34,7 @@ from watersmeet.operators.keeping.paced_door import PacedDoor
 from watersmeet.operators.keeping.pieces import rounds
 from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.operators.keeping.portions import Portions
-from watersmeet.operators.keeping.recall import PaneCounts, pane_counts
+from watersmeet.operators.keeping.recall import PaneCounts
 from watersmeet.operators.keeping.recording import Recorder, columns_to_record
 from watersmeet.operators.keeping.sharing import Needs, Share
 from watersmeet.operators.keeping.shelves import Shelves
@@ -65,7 +65,7 @@ class BoundedMemory(Keeping):
         self.portions = Portions(self.allocation, self.shed)
         self.lives = lives_of(layout.strategy.join, self.row_windows, self.shed)
         self.valuation = Valuation(layout, shedding, self.shed, self.lives, self.row_windows, self.allocation)
-        self.losses = LossAccount(layout, shedding.recall, self.shed, self._pane_counts())
+        self.losses = LossAccount(layout, shedding.recall, self.shed, self.allocation)
         self.contest = Contest(self.shed, self.allocation, self.valuation, shedding.seed, self.losses)
         self.shelves = Shelves(layout, self.portions, self.contest, self.valuation, self.losses)
         self.paced: PacedDoor | None = None
@@ -86,12 +86,6 @@ class BoundedMemory(Keeping):
             counted=alias in layout.mortal,
             forgetful=self.shedding.recall != "exact",
         )
-
-    def _pane_counts(self) -> dict[str, PaneCounts]:
-        if self.shedding.recall != "panes":
-            return {}
-        rows = max(self.allocation.rows_of(self.shed, alias) for alias in self.shed)
-        return pane_counts(self.layout.strategy, self.layout.code_positions, rows)
 
     def start_recording(self) -> None:
         """From now on, write down what completion needs; whoever asks for it takes the records away."""
@@ -219,19 +213,3 @@ class BoundedMemory(Keeping):
         """What rows and time change, except stores and ROWS windows, is in these parts: each tells what CHANGES."""
         parts = {"keeping": self, "valuation": self.valuation, "contest": self.contest, "losses": self.losses}
         return parts if self.paced is None else {**parts, "door": self.paced}
-
-    def memory(self) -> dict[str, Any]:
-        parts = {f"{part}.{name}": getattr(one, name) for part, one in self.parts.items() for name in one.CHANGES}
-        return {"stores": self.shed, "row_windows": self.row_windows, **parts}
-
-    def remember(self, memory: Mapping[str, Any]) -> None:
-        """Go on where another join of the same query was, which may have gone by other routes."""
-        # In place, as the join and other parts share these.
-        self.shed.update(memory["stores"])
-        self.stores.update(self.shed)
-        self.row_windows.update(memory["row_windows"])
-        for alias, store in self.shed.items():
-            store.index_by(*self.layout.index_keys(alias))
-        for part, one in self.parts.items():
-            for name in one.CHANGES:
-                setattr(one, name, memory[f"{part}.{name}"])

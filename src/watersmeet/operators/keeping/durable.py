@@ -7,6 +7,8 @@ state is bounded. So it is written down whole, without the static tables, which 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
+from typing import Any
 
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.window_join import WindowJoin
@@ -21,11 +23,30 @@ def shedding_join_of(operator: Operator) -> BoundedMemory | None:
     return keeping if isinstance(keeping, BoundedMemory) else None
 
 
+def memory_of(bounded: BoundedMemory) -> dict[str, Any]:
+    """All that rows and time have changed, except the static tables."""
+    parts = {f"{part}.{name}": getattr(one, name) for part, one in bounded.parts.items() for name in one.CHANGES}
+    return {"stores": bounded.shed, "row_windows": bounded.row_windows, **parts}
+
+
+def remember(bounded: BoundedMemory, memory: Mapping[str, Any]) -> None:
+    """Go on where another join of the same query was, which may have gone by other routes."""
+    # In place, as the join and other parts share these.
+    bounded.shed.update(memory["stores"])
+    bounded.stores.update(bounded.shed)
+    bounded.row_windows.update(memory["row_windows"])
+    for alias, store in bounded.shed.items():
+        store.index_by(*bounded.layout.index_keys(alias))
+    for part, one in bounded.parts.items():
+        for name in one.CHANGES:
+            setattr(one, name, memory[f"{part}.{name}"])
+
+
 def saved(operator: Operator) -> bytes:
     joining = shedding_join_of(operator)
     assert joining is not None
     waiting = operator.waiting if isinstance(operator, InTimeOrder) else None
-    return pickle.dumps((joining.memory(), waiting), protocol=5)
+    return pickle.dumps((memory_of(joining), waiting), protocol=5)
 
 
 def resume(operator: Operator, state: bytes) -> None:
@@ -33,7 +54,7 @@ def resume(operator: Operator, state: bytes) -> None:
     joining = shedding_join_of(operator)
     assert joining is not None
     memory, waiting = pickle.loads(state)
-    joining.remember(memory)
+    remember(joining, memory)
     inner = operator.inner if isinstance(operator, InTimeOrder) else operator
     assert isinstance(inner, WindowJoin)
     inner.measure_stored()

@@ -14,9 +14,10 @@ from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Counters, Positions, Rows
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.layout import Layout
+from watersmeet.operators.keeping.allocation import Allocation
 from watersmeet.operators.keeping.kernels.losses import look_up, note_flaws, take_apart
 from watersmeet.operators.keeping.kernels.slots import Slots
-from watersmeet.operators.keeping.recall import PaneCounts
+from watersmeet.operators.keeping.recall import PaneCounts, pane_counts
 from watersmeet.operators.keeping.recording import Recorder
 from watersmeet.operators.keeping.store import Marks, SheddingStore
 from watersmeet.operators.row_windows import Deaths
@@ -27,11 +28,15 @@ class LossAccount:
     CHANGES = ("counters", "panes", "recorder")
 
     def __init__(
-        self, layout: Layout, recall: str, stores: Mapping[str, SheddingStore], panes: dict[str, PaneCounts]
+        self, layout: Layout, recall: str, stores: Mapping[str, SheddingStore], allocation: Allocation
     ) -> None:
-        self.layout, self.stores, self.panes = layout, stores, panes
+        self.layout, self.stores = layout, stores
         self.recall = recall
         self.exact = recall == "exact"
+        self.panes: dict[str, PaneCounts] = {}
+        if recall == "panes":
+            rows = max(allocation.rows_of(stores, alias) for alias in stores)
+            self.panes = pane_counts(layout.strategy, layout.code_positions, rows)
         self.found = 0  # combinations, those with members without memory among them
         self.newly_flawed: Marks | None = None
         self.counters = self.fresh()
