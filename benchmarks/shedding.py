@@ -153,7 +153,7 @@ def resident(recall: str, bound_mb: int, window: int) -> dict[str, float]:
     for i in batches_in(2 * window):
         pushed(join, (batch(i, rng, window), batch(i, rng, window)))
         highest = max(highest, resident_mb() - start)
-    stores = list(join.shed.values())  # type: ignore[attr-defined]
+    stores = list(join.keeping.shed.values())  # type: ignore[attr-defined]
     each = sum(store.bytes_per_row for store in stores) / len(stores)
     return {
         "resident_mb": highest,

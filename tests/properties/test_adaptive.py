@@ -1,4 +1,5 @@
-"""Joins whose routes change at random between batches answer as if they never had, alone and inside other queries."""
+"""Joins whose routes change at random between batches answer as if they never had: alone, inside other queries, and in
+bounded memory."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.continuous_strategies import Case
@@ -15,6 +16,7 @@ from tests.properties.continuous_strategies import cases as continuous_cases
 from tests.properties.strategies import cases
 from tests.properties.test_continuous import PIPELINES, assert_same, by_engine, reference_sent, sent
 from tests.properties.test_joins import EFFORT, few, refuse_contradictions
+from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, streams_in, with_options
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.checking.recompute import rows_of
 from watersmeet.operators.join import window_join
@@ -88,3 +90,29 @@ def test_routes_of_joins_inside_a_changing_answer_may_change_at_any_batch(
     assert len(planners) == len(flexible)
     assert given.metrics["plan_switches"] == sum(planner.switches for planner in planners)
     assert_same(sent(plan, rows_of(given.table)), reference_sent(case, given))
+
+
+@few
+@given(cases(most_streams=4), st.data(), st.sampled_from(POLICIES), st.sampled_from([1, 2, 5]), st.integers(0, 10**6))
+def test_routes_of_a_join_in_bounded_memory_may_change_too(case, data, policy, rows_per_batch, seed):
+    """Which rows lose their memory does not depend on the routes, unless it is a matter of bytes: indexes take some."""
+    refuse_contradictions(case)
+    assume(streams_in(case) > 1 and len(bound_plan(case.sql, case.sources).root.child.inputs) > 2)
+    recall = data.draw(st.sampled_from(["exact", "exact", "none"]))
+    sql = with_options(case, f"{data.draw(bounds(streams_in(case)))}, shed = '{policy}', recall = '{recall}'")
+
+    def run():
+        return answered(local_query(sql, case.sources), batch_rows=rows_per_batch)
+
+    with restless(seed) as planners:
+        switching = run()
+    exact, told = by_reference(case.sql, switching.in_time(case.sources)), switching.metrics
+    assert switching.bag <= exact
+    assert told["plan_switches"] == sum(planner.switches for planner in planners) > 0 or not told["rows_in"]
+    if recall == "exact" and losses_are_known(case):
+        assert told["exact_results"] == exact.total()
+    if "KB" not in sql:
+        steady = run()
+        assert switching.bag == steady.bag
+        for name in ("lost_results", "shed_by_stream", "incomplete_rows"):
+            assert told.get(name) == steady.metrics.get(name)

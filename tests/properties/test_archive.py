@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from tests.properties.strategies import cases
+from tests.properties.test_adaptive import restless_planners
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
 from tests.properties.test_shedding import with_options as extended
 from tests.runners import Bag, answered, bag_of, by_reference, local_query
@@ -159,6 +160,27 @@ def test_crashes_neither_lose_nor_repeat_anything(form, recall, tmp_path):
     if recall == "exact":
         assert report.lost == completed.total()
     assert complete_into(host.archive.path, tmp_path / "completed").completed == 0
+
+
+# Its routes need different indexes.
+TWO_KEYS = "FROM a [RANGE 30 SECONDS], b [RANGE 30 SECONDS], c [RANGE 50 SECONDS] WHERE a.k = b.k AND b.id = c.id"
+
+
+@pytest.mark.parametrize("form", ["3 two keys", "3 mixed", "4 directed"])
+def test_joins_that_crash_and_change_their_routes_neither_lose_nor_repeat_anything(form, tmp_path, monkeypatch):
+    """A batch after a crash begins on the first routes, over what was saved on others."""
+    monkeypatch.setitem(FORMS, "3 two keys", TWO_KEYS)
+    monkeypatch.setitem(MEMORY, "3 two keys", 24)
+    policy = POLICIES[list(FORMS).index(form) % len(POLICIES)]
+    host, number = Host(tmp_path, form, policy), 0
+    with restless_planners(7) as planners:
+        while not host.ended:
+            number += 1
+            host.batch(3, crash=number % 4 == 0)
+    assert sum(planner.switches for planner in planners) > number
+    complete_into(host.archive.path, tmp_path / "completed")
+    assert host.results + rows_in(tmp_path / "completed") == exactly(form)
+    assert host.results < exactly(form)
 
 
 # ---- and while completing -------------------------------------------------------------------------------------------

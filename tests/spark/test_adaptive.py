@@ -76,6 +76,18 @@ def test_a_join_below_group_by_follows_the_rates_too(lost, pipeline):
     assert run.counted("plan_switches") >= 1  # what changes while rows are taken back is not counted
 
 
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+def test_a_bucket_in_bounded_memory_follows_the_rates_too(lost):
+    pieces = rows_whose_rates_flip()
+    sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
+    exact = answer_in_process(sources)
+    run = Simulation(f"{SQL} OPTIONS (memory = '4000 rows')", sources, 2, between_batches=lost)
+    given = run.run(pieces)
+    assert given < exact
+    assert given.total() + run.counted("lost_results") == exact.total()
+    assert run.counted("plan_switches") >= 2
+
+
 @pytest.mark.soak  # above without Spark
 def test_a_bucket_follows_the_rates_and_the_answer_stays(spark, tmp_path):
     pieces = rows_whose_rates_flip()

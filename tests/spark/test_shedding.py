@@ -394,7 +394,7 @@ def wall() -> float:
 @pytest.mark.parametrize("queue", ["integrated", "modular"])
 def test_buckets_that_are_behind_turn_rows_away_and_go_on_where_they_were(queue, monkeypatch):
     """Batches of ten seconds of events, and thirty more on the clock after each."""
-    monkeypatch.setattr("watersmeet.operators.keeping.join.wall_time", wall)
+    monkeypatch.setattr("watersmeet.operators.keeping.paced_door.wall_time", wall)
     sources = sources_of("a common key", 200)
     pieces = {source.name: cut(source.table, [50, 50, 50, 50]) for source in sources}
     sql = bounded("a common key", rows=4000).replace("memory", f"max_lag = '30 seconds', queue = '{queue}', memory")

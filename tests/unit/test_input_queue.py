@@ -16,7 +16,7 @@ from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, TICK_US, exactly, random_tables, selected, steps, table, two_way
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.saving import Saved
 from watersmeet.papers.shedding.arrivals import one_per_tick
 from watersmeet.runtime.build import build
@@ -31,7 +31,7 @@ class Machine:
     """A processor that needs so many seconds for each row that is joined, and its clock."""
 
     seconds_per_row: float
-    join: SheddingJoin
+    join: BoundedMemory
     idle: float = 0.0
 
     def __call__(self) -> float:
@@ -87,7 +87,8 @@ def made(sql: str, streams: int, seconds_per_row: float) -> Live:
     join = operator.bounded
     assert join is not None
     machine = Machine(seconds_per_row, join)
-    join.clock = machine
+    assert join.paced is not None
+    join.paced.clock = machine
     return Live(operator, machine, newest=dict.fromkeys("abcd"[:streams], -(10**15)))
 
 

@@ -245,7 +245,7 @@ def test_a_kernel_finds_each_combination_once_however_small_its_output(
                 list(join.push(alias, rows[alias]))
         program = join.programs[origin]
         assert program.is_star or name.startswith("walk")
-        _, codes, _ = join._admit(origin, rows[origin])
+        codes = join.door.admit(origin, rows[origin]).codes
         pieces = program.run(rows[origin].times, None, codes, join.stores, capacity)
         found = Counter(tuple(c) for piece in pieces for c in piece.T.tolist())
         plain = [plain_rows(batches[alias]) for alias in aliases]

@@ -239,8 +239,8 @@ def test_many_rows_at_once_take_little_time_in_a_tiny_memory():
     operator = operator_of(two_way(20_000, "memory = '2 rows'"), 2)
     joining = operator.bounded
     competed: list[int] = []
-    compete = joining._compete
-    joining._compete = lambda: (competed.append(1), compete())
+    compete = joining.contest.compete
+    joining.contest.compete = lambda: (competed.append(1), compete())
     for name, rows in steps([table(np.arange(6400))] * 2, 6400):
         for _ in operator.push(name, rows):
             pass

@@ -10,7 +10,8 @@ import numpy as np
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.join.door import Door
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.keeping.allocation import SLACK
 from watersmeet.papers.shedding.arrivals import Arrivals
 from watersmeet.papers.shedding.optimum import optimum_curve
@@ -42,17 +43,17 @@ def _limits(strategy: JoinStrategy) -> tuple[int, int]:
     return int(windows.limits[first][second]), int(windows.limits[second][first])
 
 
-def arrivals_of(joining: WindowJoin, rows: Sequence[Rows]) -> Arrivals:
+def arrivals_of(strategy: JoinStrategy, rows: Sequence[Rows]) -> Arrivals:
     """The rows of both streams that can match at all, by time, with their keys numbered."""
-    strategy = joining.strategy
+    door = Door(Layout(strategy, ()))
     aliases = [one.alias for one in strategy.join.streams]
     times, streams, keys = [], [], []
     for number, (alias, given) in enumerate(zip(aliases, rows, strict=True)):
-        admitted, codes, _ = joining.admissions[alias].admit(given)
+        admitted = door.admit(alias, given)
         own = [code for e in strategy.equalities for code in (e.left, e.right) if code.stream == alias]
-        times.append(admitted.times)
+        times.append(admitted.rows.times)
         streams.append(np.full(len(admitted), number))
-        keys.append(np.stack([codes[code] for code in own], axis=1))
+        keys.append(np.stack([admitted.codes[code] for code in own], axis=1))
     when = np.concatenate(times)
     order = np.argsort(when, kind="stable")
     _, numbers = np.unique(np.concatenate(keys), axis=0, return_inverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,39 +14,15 @@ from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.model.windows import RowsWindow
-from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.join.admission import with_codes
+from watersmeet.operators.join.door import Door
 from watersmeet.operators.join.window_join import WindowJoin
-from watersmeet.operators.keeping.join import SheddingJoin
-from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.time_order import InTimeOrder
-from watersmeet.physical.strategy import Code
 from watersmeet.plan.nodes import Join
 from watersmeet.runtime.build import built_join
 
 LARGEST_PIECE = 1 << 13
-
-
-@dataclass(frozen=True)
-class Encoded(Rows):
-    """Rows that were admitted before, with their codes."""
-
-    codes: Mapping[Code, Codes] = field(default_factory=dict)
-
-    def part(self, start: int, stop: int) -> Encoded:
-        codes = {code: values[start:stop] for code, values in self.codes.items()}
-        return Encoded(self.data.slice(start, stop - start), self.times[start:stop], codes=codes)
-
-
-class ReplayedJoin(SheddingJoin):
-    """A SheddingJoin that takes encoded rows as they are."""
-
-    def _admit(
-        self, alias: str, rows: Rows, deaths: Deaths | None = None
-    ) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
-        if isinstance(rows, Encoded):
-            return rows, dict(rows.codes), deaths
-        return super()._admit(alias, rows, deaths)
 
 
 @dataclass(frozen=True)
@@ -66,17 +42,17 @@ Step = tuple[Mapping[str, Rows], Mapping[str, int]]
 class Replay:
     """The sample as pieces in the order in which a run reads them."""
 
-    def __init__(self, join: Join, sample: Sample, like: WindowJoin) -> None:
-        """like: a join of the same strategy as those that are to run."""
+    def __init__(self, join: Join, sample: Sample, door: Door) -> None:
+        """door: of joins of the same strategy as those that are to run."""
         self.join = join
         self.counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
         self._tables = sample.tables
         by_name: dict[str, list[str]] = {}
         for one in join.streams:
             by_name.setdefault(one.relation.name, []).append(one.alias)
-        self.feeds = [self._feed(tuple(aliases), sample, like) for aliases in by_name.values()]
+        self.feeds = [self._feed(tuple(aliases), sample, door) for aliases in by_name.values()]
 
-    def _feed(self, aliases: tuple[str, ...], sample: Sample, like: WindowJoin) -> _Feed:
+    def _feed(self, aliases: tuple[str, ...], sample: Sample, door: Door) -> _Feed:
         stream = self.join.input(aliases[0]).relation
         assert isinstance(stream, Stream)
         rows = _rows(stream, sample.tables[stream.name])
@@ -86,15 +62,15 @@ class Replay:
             stream.lateness_us,
             reads_in_time_order(stream),
             newest,
-            {alias: self._encoded(alias, rows, like) for alias in aliases},
+            {alias: self._encoded(alias, rows, door) for alias in aliases},
         )
 
-    def _encoded(self, alias: str, rows: Rows, like: WindowJoin) -> Rows:
+    def _encoded(self, alias: str, rows: Rows, door: Door) -> Rows:
         """Rows that the filters leave out stay, as time goes by them; they are left out when they are pushed."""
         if self.counts_rows:
             return rows
-        admitted, codes, where = like.admissions[alias].admit(rows)
-        return Encoded(admitted.data, admitted.times, codes=codes) if where is None else rows
+        admitted, codes, where = door.admissions[alias].admit(rows)
+        return with_codes(admitted, codes) if where is None else rows
 
     @property
     def rows(self) -> int:
@@ -142,7 +118,7 @@ class Replay:
                 running.remove(number)
             marks[number] = reached[number] - feed.lateness_us if stop > start else FOREVER_US
             told = self._complete_until(marks, reached)
-            yield {a: _part(feed.rows[a], start, stop) for a in feed.aliases if stop > start}, told
+            yield {a: feed.rows[a].slice(start, stop) for a in feed.aliases if stop > start}, told
 
     def _complete_until(self, marks: Sequence[int], reached: Sequence[int]) -> dict[str, int]:
         """As a run tells its operators (LocalRun): the query's watermark, or more where more is certain."""
@@ -153,12 +129,6 @@ class Replay:
             )
             told |= dict.fromkeys(feed.aliases, until)
         return told
-
-
-def _part(rows: Rows, start: int, stop: int) -> Rows:
-    if isinstance(rows, Encoded):
-        return rows.part(start, stop)
-    return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
 
 
 def _rows(stream: Stream, table: pa.Table) -> Rows:

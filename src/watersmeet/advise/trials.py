@@ -15,13 +15,15 @@ from typing import Literal
 import pyarrow as pa
 
 from watersmeet.advise.ceiling import arrivals_of, ceilings, why_none
-from watersmeet.advise.replay import LARGEST_PIECE, Replay, ReplayedJoin
+from watersmeet.advise.replay import LARGEST_PIECE, Replay
 from watersmeet.advise.report import Advice, Ceiling, Trial
 from watersmeet.advise.sample import Sample, take_sample
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.time import FOREVER_US, UNITS_US, format_interval
+from watersmeet.operators.join.door import Door
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import WindowJoin
-from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.operators.keeping.store import expected_row_bytes
 from watersmeet.optimizer.stages import optimize
@@ -122,7 +124,7 @@ class _Trials:
 
     def _take(self, sample: Sample) -> None:
         self.sample = sample
-        self.replay = Replay(self.join, sample, WindowJoin(self.strategy, ()))
+        self.replay = Replay(self.join, sample, Door(Layout(self.strategy, ())))
         self.needed, self.exact, self.disordered = self._exactly()
         self.ways = [
             _Way(size, policy, allocation)
@@ -134,11 +136,11 @@ class _Trials:
     def _bytes(self, sample: Sample) -> tuple[float, int | None]:
         """What a row takes on average of all streams, and how many rows the bound of the query holds."""
         asked = self.asked or Shedding(Memory(rows=len(self.join.streams)))
-        joining = SheddingJoin(self.strategy, self.project.columns, asked)
-        tables = {alias: sample.tables[self.join.input(alias).relation.name] for alias in joining.shed}
+        stores = BoundedMemory(Layout(self.strategy, self.project.columns), asked).shed
+        tables = {alias: sample.tables[self.join.input(alias).relation.name] for alias in stores}
         sizes = {
             alias: expected_row_bytes(store, {name: _mean_bytes(tables[alias], name) for name in store.columns})
-            for alias, store in joining.shed.items()
+            for alias, store in stores.items()
         }
         total = sum(table.num_rows for table in tables.values())
         mean: float = sum(sizes[a] * tables[a].num_rows for a in sizes) / total if total else max(sizes.values())
@@ -166,13 +168,13 @@ class _Trials:
 
     def shorten(self, seconds: float) -> None:
         """Leave out the end of the sample if all runs would take too long; but fill the windows several times."""
-        timed = Replay(self.join, self.sample.first(TIMED_ROWS), WindowJoin(self.strategy, ()))
+        timed = Replay(self.join, self.sample.first(TIMED_ROWS), Door(Layout(self.strategy, ())))
         push_s = 0.0
         for _ in range(2):  # the first time kernels may have to be made
-            joining, started = self._joining(self.ways[0]), perf_counter()
-            timed.run(joining, partial(getattr, joining, "piece_rows"))
-            push_s = (perf_counter() - started) * joining.piece_rows / max(timed.rows, 1)
-        pushes = sum(self.replay.rows / min(self._joining(way).piece_rows, LARGEST_PIECE) for way in self.ways)
+            (joining, keeping), started = self._joining(self.ways[0]), perf_counter()
+            timed.run(joining, partial(getattr, keeping, "piece_rows"))
+            push_s = (perf_counter() - started) * keeping.piece_rows / max(timed.rows, 1)
+        pushes = sum(self.replay.rows / min(self._joining(way)[1].piece_rows, LARGEST_PIECE) for way in self.ways)
         expected_s = pushes * push_s + len(self.ways) * self.exact_s
         share = seconds / max(expected_s, 1e-9)
         # With hardly any time, windows that are filled twice tell more than a single run over a longer sample.
@@ -182,11 +184,13 @@ class _Trials:
             self.cut = True
             self._take(self.sample.first(rows))
 
-    def _joining(self, way: _Way) -> SheddingJoin:
+    def _joining(self, way: _Way) -> tuple[WindowJoin, BoundedMemory]:
         seed = self.asked.seed if self.asked is not None else 1
         recall = "exact" if POLICIES[way.policy].needs_records else "none"
         shedding = Shedding(Memory(rows=way.rows), way.policy, way.allocation, seed, recall)
-        return ReplayedJoin(self.strategy, (), shedding)
+        joining = WindowJoin(self.strategy, (), keeping=partial(BoundedMemory, shedding=shedding))
+        assert isinstance(joining.keeping, BoundedMemory)
+        return joining, joining.keeping
 
     def run(self, deadline: float) -> Iterator[Trial]:
         """The runs for which there is time, the most telling ones first; one of them in any case."""
@@ -195,8 +199,8 @@ class _Trials:
             started = perf_counter()
             if number and started + longest > deadline:
                 return
-            joining = self._joining(way)
-            self.replay.run(joining, partial(getattr, joining, "piece_rows"))
+            joining, keeping = self._joining(way)
+            self.replay.run(joining, partial(getattr, keeping, "piece_rows"))
             longest = max(longest, perf_counter() - started)
             found = joining.counters.results
             yield Trial(way.policy, way.allocation, way.rows, found, found / self.exact if self.exact else 1.0)
@@ -221,7 +225,7 @@ class _Trials:
         if why is not None:
             return (), [f"no optimum is given: {why}"]
         rows = [self.replay.rows_of(one.alias) for one in self.join.streams]
-        arrivals = arrivals_of(WindowJoin(self.strategy, ()), rows)
+        arrivals = arrivals_of(self.strategy, rows)
         sizes = self._sizes()
         found = [
             Ceiling(allocation, size, recall)

@@ -6,8 +6,9 @@ of the order in which rows come, so any stretch of time can be completed on its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.join.program import Program
+from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.keeping.recording import DEATH, GONE, INPUT, ROW, TIME, TURN, Numbers, columns_to_record
@@ -57,7 +59,37 @@ class Recorded:
             yield self.rows.take(piece), Deaths(self.numbers[piece], self.deaths[piece], _NO_NUMBERS, _NO_NUMBERS)
 
 
-class MissingJoin(WindowJoin):
+class NotGiven(Keeping):
+    """Keeps with every row when it came and when it was gone; and answers only with combinations that were not given
+    when they came about, if that was after some turn."""
+
+    def __init__(self, layout: Layout, after_turn: int) -> None:
+        super().__init__(layout)
+        self.after_turn = after_turn
+
+    def make_store(self, alias: str) -> WindowStore:
+        store = super().make_store(alias)
+        if not self.layout.inputs[alias].is_table:
+            store.payload |= {name: payload_column(pa.int64(), store.capacity) for name in (TURN, GONE)}
+        return store
+
+    def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterator[Codes]:
+        missing = self._are_missing(visits, numbers, rows)
+        if missing.any():
+            yield numbers[:, missing]
+
+    def _are_missing(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Mask:
+        came, gone = (_int64(rows.data.column(name))[numbers[0]] for name in (TURN, GONE))
+        for alias, members in zip(visits[1:], numbers[1:], strict=True):
+            payload = self.stores[alias].payload
+            if TURN in payload:
+                came = np.maximum(came, _int64(payload[TURN].gather(members)))
+                gone = np.minimum(gone, _int64(payload[GONE].gather(members)))
+        missing: Mask = (gone < came) & (came > self.after_turn)
+        return missing
+
+
+class MissingJoin:
     """Finds the combinations that are missing from an answer."""
 
     def __init__(self, strategy: JoinStrategy, columns: tuple[tuple[str, Expression], ...], stretch: Stretch) -> None:
@@ -68,13 +100,12 @@ class MissingJoin(WindowJoin):
         self.recorded = {alias: columns_to_record(strategy, alias, selected) for alias in self.streams}
         # What was recorded has passed its stream's own filters; static tables have not.
         filters = {alias: tests for alias, tests in strategy.filters.items() if alias not in self.streams}
-        super().__init__(replace(strategy, filters=filters), columns, announced=counted)
+        keeping = partial(NotGiven, after_turn=stretch.after_turn)
+        self.joining = WindowJoin(replace(strategy, filters=filters), columns, keeping=keeping, announced=counted)
+        self.mortal = set(counted)
 
-    def _make_store(self, alias: str) -> WindowStore:
-        store = super()._make_store(alias)
-        if not self.inputs[alias].is_table:
-            store.payload |= {name: payload_column(pa.int64(), store.capacity) for name in (TURN, GONE)}
-        return store
+    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
+        self.joining.load_table(alias, data)
 
     def complete(self, records: pa.Table) -> Iterator[pa.RecordBatch]:
         """The missing combinations of the stretch, from all the records it needs."""
@@ -82,25 +113,24 @@ class MissingJoin(WindowJoin):
         held = {alias: self._recorded(number, alias, records) for number, alias in enumerate(self.streams)}
         for alias, recorded in held.items():
             for rows, deaths in recorded.between(self.needed_from_us(alias), stretch.from_us):
-                self._store(alias, *self._admit(alias, rows, deaths if alias in self.mortal else None))
+                self.joining.store(alias, rows, deaths if alias in self.mortal else None)
         for alias, recorded in held.items():
             for rows, deaths in recorded.between(stretch.from_us, stretch.until_us):
-                yield from self._join_and_store(alias, rows, deaths if alias in self.mortal else None)
+                yield from self.joining.join_and_keep(alias, rows, deaths if alias in self.mortal else None)
 
     def needed_from_us(self, alias: str) -> int:
         """How old a row of a stream may be to be part of a combination of the stretch."""
         if self.stretch.from_us <= BEGINNING_US:
             return BEGINNING_US
-        return min(
-            self.cutoff_us(alias, dict.fromkeys(self.windows.streams, self.stretch.from_us)), self.stretch.from_us
-        )
+        reached = dict.fromkeys(self.joining.windows.streams, self.stretch.from_us)
+        return min(self.joining.cutoff_us(alias, reached), self.stretch.from_us)
 
     def _recorded(self, number: int, alias: str, records: pa.Table) -> Recorded:
         own = records.filter(pc.equal(records[INPUT], number))
         rows = own.filter(pc.and_(pc.is_valid(own[TURN]), pc.less_equal(own[TURN], self.stretch.to_turn)))
         numbers = _int64(rows[ROW])
         gone = _by_number(own, GONE, numbers)
-        one = self.inputs[alias]
+        one = self.joining.inputs[alias]
         assert one.time is not None
         time = rows[TIME].combine_chunks()
         values = {column.name: rows[f"{alias}.{column.name}"] for column in self.recorded[alias]}
@@ -108,21 +138,6 @@ class MissingJoin(WindowJoin):
         data = pa.table(values).combine_chunks().to_batches()
         batch = data[0] if data else pa.RecordBatch.from_pylist([], schema=pa.table(values).schema)
         return Recorded(Rows(batch, _int64(time)), numbers, _by_number(own, DEATH, numbers))
-
-    def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
-        missing = self._are_missing(program, numbers, rows)
-        if missing.any():
-            yield from super()._results(program, numbers[:, missing], rows)
-
-    def _are_missing(self, program: Program, numbers: Codes, rows: Rows) -> Mask:
-        came, gone = (_int64(rows.data.column(name))[numbers[0]] for name in (TURN, GONE))
-        for alias, members in zip(program.visits[1:], numbers[1:], strict=True):
-            if alias in self.recorded:
-                payload = self.stores[alias].payload
-                came = np.maximum(came, _int64(payload[TURN].gather(members)))
-                gone = np.minimum(gone, _int64(payload[GONE].gather(members)))
-        missing: Mask = (gone < came) & (came > self.stretch.after_turn)
-        return missing
 
 
 def _int64(column: pa.Array | pa.ChunkedArray) -> Numbers:

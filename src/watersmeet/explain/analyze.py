@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
-from watersmeet.explain.audited_join import AuditedJoin
+from watersmeet.explain.audit import Audit
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.wording import aligned, short, time_a_second
@@ -57,18 +57,18 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     analysis = _timed(run, sample_rows)
     if len(plan.plain_join.join.inputs) < 2:
         return analysis
-    first = _audited(plan, sample_rows, None)
-    join = _audited(plan, sample_rows, first.statistics)
+    _, measured = _audited(plan, sample_rows, None)
+    audit, _ = _audited(plan, sample_rows, measured)
     carried = {
-        origin: tuple(count / max(join.arrived[origin], 1) for count in counts)
-        for origin, counts in join.carried.items()
+        origin: tuple(count / max(audit.arrived[origin], 1) for count in counts)
+        for origin, counts in audit.carried.items()
     }
     work = run.metrics.work
     return replace(
         analysis,
-        arrived=join.arrived,
+        arrived=audit.arrived,
         carried=carried,
-        measured=(first.statistics,),
+        measured=(measured,),
         scanned=int(work["scanned"]) if "scanned" in work else None,
     )
 
@@ -117,16 +117,19 @@ def _seen(join: WindowJoin, most_held: Mapping[str, int]) -> JoinStatistics | No
     return join.measures.statistics(most_held)
 
 
-def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> AuditedJoin:
-    """The engine's own join over the same rows, on the routes that suit what was measured before."""
+def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> tuple[Audit, JoinStatistics]:
+    """The engine's own join over the same rows, on the routes that suit what was measured before; and what is measured
+    now, with the most rows that were held."""
     plain = plan.plain_join
     assert plain is not None
-    join = plain.join
-    own = optimize(join, None if plan.method.is_classic else plan.method, measured)
-    audited = AuditedJoin(own, plain.columns)
-    built = built_join(join, InTimeOrder(audited, [one.alias for one in join.streams]))
+    own = optimize(plain.join, None if plan.method.is_classic else plan.method, measured)
+    joining = WindowJoin(own, plain.columns, keeping=Audit, measured=True)
+    built = built_join(plain.join, InTimeOrder(joining, [one.alias for one in plain.join.streams]))
     _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
-    return audited
+    audit = joining.keeping
+    assert isinstance(audit, Audit)
+    assert joining.measures is not None
+    return audit, joining.measures.statistics(audit.most_held)
 
 
 def _timed(run: LocalRun, sample_rows: int) -> Analysis:

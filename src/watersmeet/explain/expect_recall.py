@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from watersmeet.explain.expected_recall import Shares, StreamKeys, expected_recall, kept_shares, of_one_key
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.keeping.allocation import SLACK
-from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.keeping.store import expected_row_bytes
 from watersmeet.optimizer.describe import Description
 from watersmeet.physical.estimate import MemoryEstimate
@@ -24,9 +25,9 @@ def expect_recall(strategy: JoinStrategy, columns: Columns, shedding: Shedding) 
     """Every number is measured if there are measurements, else declared, else assumed; keys that nothing is known of
     are taken to come equally often."""
     description = Description(strategy)
-    joining = SheddingJoin(strategy, columns, shedding)
-    aliases = tuple(joining.shed)
-    row_bytes = {a: expected_row_bytes(s, dict.fromkeys(s.columns, TEXT_BYTES)) for a, s in joining.shed.items()}
+    stores = BoundedMemory(Layout(strategy, columns), shedding).shed
+    aliases = tuple(stores)
+    row_bytes = {a: expected_row_bytes(s, dict.fromkeys(s.columns, TEXT_BYTES)) for a, s in stores.items()}
     rows = {alias: description.rows[alias] for alias in aliases}
     streams, one_key = _streams(description, aliases)
     memory = float(shedding.memory.rows or 0)

@@ -80,7 +80,7 @@ CARDS: dict[str, Card] = {
         cost="PROB: a priority queue, logarithmic per row. The optimum: one shortest path per row of memory, on a "
         "graph of at most three nodes per tick here.",
         files=(
-            "operators/keeping/join.py", "operators/keeping/policies.py", "papers/shedding/simulate.py",
+            "operators/keeping/bounded.py", "operators/keeping/policies.py", "papers/shedding/simulate.py",
             "papers/shedding/optimum.py",
             "papers/shedding/paper_graph.py", "papers/shedding/static.py",
             "papers/shedding/measures.py",

@@ -70,7 +70,7 @@ class WaitingRows:
     newest_us: int
 
 
-class BoundedMemory(Protocol):
+class MemoryBound(Protocol):
     """What may be asked of an operator that keeps no more than it may."""
 
     @property
@@ -140,7 +140,7 @@ class Operator(ABC):
         return False
 
     @property
-    def bounded(self) -> BoundedMemory | None:
+    def bounded(self) -> MemoryBound | None:
         """The bound on its memory, if there is one."""
         return None
 

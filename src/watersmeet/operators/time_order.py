@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import BoundedMemory, Counters, Operator, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, MemoryBound, Operator, Rows, WaitingRows
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, told_of
 
@@ -64,7 +64,7 @@ class InTimeOrder(Operator):
         return self.inner.is_kept_whole
 
     @property
-    def bounded(self) -> BoundedMemory | None:
+    def bounded(self) -> MemoryBound | None:
         return self.inner.bounded
 
     @property

@@ -25,6 +25,8 @@ from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, S
 from watersmeet.operators.continuous.top_k import TopKOperator
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
+from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import Planner, WindowJoin
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import Counting, InTimeOrder
@@ -211,11 +213,19 @@ def _entered(leaf: LeafNode, waiting: Waiting, source: Expiring) -> Leaf:
 
 
 def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
+    keeping: Callable[[Layout], Keeping] = Keeping
     if node.shedding is not None:
-        from watersmeet.operators.keeping.join import SheddingJoin
+        from watersmeet.operators.keeping.bounded import BoundedMemory
 
-        return SheddingJoin(node.strategy, node.columns, node.shedding)
-    return WindowJoin(node.strategy, node.columns, announced=node.announced, timeless=node.timeless, planner=planner)
+        keeping = partial(BoundedMemory, shedding=node.shedding)
+    return WindowJoin(
+        node.strategy,
+        node.columns,
+        keeping=keeping,
+        announced=node.announced,
+        timeless=node.timeless,
+        planner=planner,
+    )
 
 
 def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:

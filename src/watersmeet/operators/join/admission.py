@@ -1,4 +1,4 @@
-"""The door of a join: a stream's own filters, and the codes its rows are compared by."""
+"""What rows of one input must pass: the input's own filters; and the codes they are compared by."""
 
 from __future__ import annotations
 
@@ -59,6 +59,15 @@ class Admission:
             if valid is not None:
                 known = valid if known is None else known & valid
         return codes, known
+
+
+def with_codes(rows: Rows, codes: Mapping[Code, Codes]) -> Rows:
+    """Admitted rows with their codes beside them, so that nobody looks at them again."""
+    names = {code: f"__code_{number}" for number, code in enumerate(codes)}
+    data = rows.data
+    for code, name in names.items():
+        data = data.append_column(name, pa.array(codes[code]))
+    return Rows(data, rows.times, names)
 
 
 def columns_of(rows: Rows) -> Callable[[Column], pa.Array]:

@@ -1,13 +1,13 @@
 """The n-way sliding-window join: one window store per stream, no intermediate results.
 
 New rows of a stream walk the other stores and then enter their own, so each combination is found exactly once,
-when its last-arriving member is pushed.
+when its last-arriving member is pushed. What is stored, who is let in and what is accounted for is a matter of
+`keeping`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, ClassVar, Protocol
 
@@ -15,21 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.contract import Counters, Rows
-from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.join.combinations import Combinations, payload_columns
+from watersmeet.operators.contract import Counters, MemoryBound, Rows
+from watersmeet.operators.join.combinations import Combinations
+from watersmeet.operators.join.door import Admitted
+from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.measures import Measures
 from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
-from watersmeet.operators.row_windows import Deaths, RowWindow
+from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch
 from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import Code, JoinStrategy
+from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression
 
 OUTPUT_ROWS = 1 << 16
@@ -53,7 +54,7 @@ class WindowJoin(Counting):
 
     # Routes come first: stores are loaded with the indexes that these ask for.
     STATE: ClassVar[tuple[str, ...]] = (
-        "routes", "window_stores", "row_windows", "counters", "measures", "considered_at", "planner",
+        "routes", "window_stores", "row_windows", "keeping", "measures", "considered_at", "planner",
     )  # fmt: skip
     TABLES = ("table_stores",)
 
@@ -62,91 +63,84 @@ class WindowJoin(Counting):
         strategy: JoinStrategy,
         columns: tuple[tuple[str, Expression], ...],
         *,
+        keeping: Callable[[Layout], Keeping] = Keeping,
         announced: Collection[str] | None = None,
         timeless: Collection[str] = (),
         planner: Planner | None = None,
+        measured: bool = False,
     ) -> None:
-        """announced: the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows
-        are counted here. timeless: the inputs whose times are not event times. planner: is shown what was measured,
-        now and then, and may have better routes."""
-        self.timeless = tuple(timeless)
-        join = strategy.join
+        """keeping: makes what decides on the rows that are kept, for how they lie; by default all are kept. announced:
+        the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows are counted here.
+        timeless: the inputs whose times are not event times. planner: is shown what was measured, now and then, and may
+        have better routes. measured: whether to measure without a planner too."""
         self.strategy = strategy
         self.columns = columns
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
-        self.inputs = {one.alias: one for one in join.inputs}
-        self.windows = join.windows
-        counted = [i for i in join.streams if isinstance(i.window, RowsWindow)] if announced is None else []
-        self.row_windows = {i.alias: RowWindow(i.window) for i in counted if isinstance(i.window, RowsWindow)}
-        self.mortal = set(self.row_windows if announced is None else announced)
-        self.code_positions = {a: {c: k for k, c in enumerate(strategy.stored_codes(a))} for a in self.inputs}
+        self.timeless = tuple(timeless)
+        self.windows = strategy.join.windows
+        self.layout = Layout(strategy, columns, announced)
+        self.inputs = self.layout.inputs
         self.probing = {alias: strategy.probing_codes(alias) for alias in self.inputs}
-        self.admissions = {
-            alias: Admission(strategy.filters.get(alias, ()), (*self.probing[alias], *self.code_positions[alias]))
-            for alias in self.inputs
-        }
-        self.stores = {alias: self._make_store(alias) for alias in self.inputs if self._is_visited(alias)}
+        self.keeping = keeping(self.layout)
+        self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
         self.programs = self._make_programs()
-        self.counters = Counters()
         self.planner = planner
-        self.measures = None if planner is None else self._make_measures()
+        self.measures = self._make_measures() if measured or planner is not None else None
         self.considered_at = 0
 
     def _make_programs(self) -> dict[str, Program]:
+        counted = bool(self.layout.mortal)
         return {
-            route.origin: Program(route, self.windows, self.code_positions, counted=bool(self.mortal))
+            route.origin: Program(route, self.windows, self.layout.code_positions, counted=counted)
             for route in self.strategy.routes
         }
 
     def _make_measures(self) -> Measures:
         kept_us = {alias: self.strategy.join.retention_us(alias) for alias in self.windows.streams}
         horizons = {alias: kept for alias, kept in kept_us.items() if 0 < kept < FOREVER_US}
-        return Measures({alias: tuple(codes) for alias, codes in self.code_positions.items()}, horizons)
+        return Measures({alias: tuple(codes) for alias, codes in self.layout.code_positions.items()}, horizons)
 
-    def _is_visited(self, alias: str) -> bool:
-        """A stream that joins only static tables is never looked up again."""
-        return any(step.stream == alias for route in self.strategy.routes for step in route.steps)
-
-    def _make_store(self, alias: str) -> WindowStore:
-        position = self.code_positions[alias]
-        shown = [*(e for _, e in self.columns), *self.strategy.residuals, *self.strategy.verified]
-        return WindowStore(
-            len(position),
-            *self._index_keys(alias),
-            {column.name: column.type for column in payload_columns(alias, shown, self.inputs, position)},
-            counted=alias in self.mortal,
-        )
-
-    def _index_keys(self, alias: str) -> tuple[list[tuple[int, ...]], list[int]]:
-        position = self.code_positions[alias]
-        hashed = [tuple(position[code] for code in key) for key in self.strategy.hash_keys(alias)]
-        return hashed, [position[code] for code in self.strategy.sorted_keys(alias)]
+    @property
+    def counters(self) -> Counters:  # type: ignore[override]
+        return self.keeping.counters
 
     @property
     def window_rows(self) -> int:
-        return sum(len(store) for alias, store in self.stores.items() if not self.inputs[alias].is_table)
+        return self.keeping.window_rows
 
     @property
     def state_bytes(self) -> int:
-        return sum(store.nbytes for store in self.stores.values())
+        return self.keeping.state_bytes
+
+    @property
+    def piece_rows(self) -> int | None:
+        return self.keeping.piece_rows
+
+    # ---- rows come --------------------------------------------------------------------------------------------------
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
         """Read part of a static table in, before the first push."""
-        rows = Rows(data, np.full(data.num_rows, BEGINNING_US, np.int64))
-        self._store(alias, *self._admit(alias, rows))
+        self.store(alias, Rows(data, np.full(data.num_rows, BEGINNING_US, np.int64)))
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        yield from self._join_and_store(alias, rows)
+        for piece in self.keeping.pieces(alias, rows):
+            yield from self.join_and_keep(alias, piece, alone=True)
 
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
-        for alias, rows in log.items():
-            self._store(alias, *self._admit(alias, rows))
-        self._forget(dict.fromkeys(self.windows.streams, complete_until))
-        self.counters = Counters()
+    def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        """In steps, if that is how rows are kept: those of a step meet before they compete for memory."""
+        steps = self.keeping.steps(batch)
+        if steps is None:
+            yield from super().take(batch, watermarks)
+            return
+        for part, until_us in steps:
+            yield from self.push_together(part)
+            if until_us is not None:
+                yield from self.advance({alias: min(until_us, mark) for alias, mark in watermarks.items()})
+        yield from self.advance(watermarks)
+        self.keeping.batch_over()
 
-    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
-        cutoff = self.cutoff_us(alias, dict.fromkeys(self.windows.streams, complete_until))
-        return rows.times >= cutoff
+    def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
+        return self.keeping.moments(batch)
 
     def push_together(
         self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths] | None = None, *, quietly: bool = False
@@ -156,27 +150,108 @@ class WindowJoin(Counting):
         Every row's death is known before any is joined, as a window at T counts all rows up to T. With `quietly`
         the rows are only stored, as they were joined before.
         """
-        if deaths is None:
-            deaths = {
-                alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
-            }
+        for part in self.keeping.rounds(batch, quietly=quietly):
+            yield from self._take_round(part, self._count_rows(part) if deaths is None else deaths, quietly=quietly)
+
+    def _count_rows(self, batch: Mapping[str, Rows]) -> dict[str, Deaths]:
+        windows = self.row_windows
+        deaths = {alias: windows[alias].add(rows) for alias, rows in batch.items() if alias in windows}
+        self.keeping.died(deaths)
+        return deaths
+
+    def _take_round(
+        self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths], *, quietly: bool
+    ) -> Iterator[pa.RecordBatch]:
         for alias, died in deaths.items():
             if alias in self.stores:
                 self.stores[alias].kill(died.pushed_out, died.pushed_out_at)
         for alias, rows in batch.items():
             if quietly:
-                self._store(alias, *self._admit(alias, rows, deaths.get(alias)))
+                self.store(alias, rows, deaths.get(alias))
             else:
-                yield from self._join_and_store(alias, rows, deaths.get(alias))
+                yield from self.join_and_keep(alias, rows, deaths.get(alias))
         for alias in deaths:
             if alias in self.stores:
                 self.counters.expired_rows += self.stores[alias].expire_dead()
 
+    def join_and_keep(
+        self, alias: str, rows: Rows, deaths: Deaths | None = None, *, alone: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Join rows with what is stored, then keep them. `alone`: they came by themselves, not in a round."""
+        admitted = self.door.let_in(alias, rows, deaths)
+        if self.measures is not None:
+            self.measures.saw(alias, admitted.rows.times, admitted.codes)
+        yield from self._found(alias, admitted if admitted.entering is None else admitted.joined)
+        started = perf_counter()
+        self.keeping.joined(alias, admitted, alone=alone)
+        self.counters.kernel_seconds += perf_counter() - started
+
+    def store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> None:
+        """Keep rows that need not be joined with what is stored."""
+        admitted = self.door.admit(alias, rows, deaths)
+        if self.measures is not None:
+            self.measures.saw(alias, admitted.rows.times, admitted.codes)
+        self.keeping.store(alias, admitted)
+
+    def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """The combinations of some rows with what is stored, without storing them. They are not new, so they are not
+        measured: a rate would count them twice."""
+        yield from self._found(alias, self.door.admit(alias, rows))
+
+    def _found(self, alias: str, admitted: Admitted) -> Iterator[pa.RecordBatch]:
+        rows, deaths = admitted.rows, admitted.deaths
+        if len(rows) == 0:
+            return
+        program, counters = self.programs[alias], self.counters
+        probing = {code: admitted.codes[code] for code in self.probing[alias]}
+        pieces = program.run(rows.times, deaths.times if deaths else None, probing, self.stores, OUTPUT_ROWS)
+        while True:
+            started = perf_counter()
+            numbers = next(pieces, None)
+            counters.kernel_seconds += perf_counter() - started
+            if numbers is None:
+                return
+            for part in self.keeping.whole(program.visits, numbers, rows):
+                yield from self._results(program, part, rows)
+
+    def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
+        found = Combinations(
+            program.visits, numbers, rows, self.stores, self.inputs, self.layout.code_positions, self.timeless
+        )
+        for predicate in (*self.strategy.verified, *self.strategy.residuals):
+            found = found.where(predicate)
+        if len(found):
+            self.counters.results += len(found)
+            yield found.select(self.columns, self.schema)
+
+    # ---- time goes on -----------------------------------------------------------------------------------------------
+
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Forget rows that no future row of any other stream can reach."""
         self._forget(watermarks)
+        self.keeping.advanced(min(watermarks.values(), default=BEGINNING_US))
         self.reconsider()
         yield from ()
+
+    def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
+        return cutoff_us(self.windows, alias, watermarks)
+
+    def _forget(self, watermarks: Mapping[str, int]) -> None:
+        for alias in self.windows.streams:
+            if alias in self.stores:
+                self.counters.expired_rows += self.stores[alias].expire(self.cutoff_us(alias, watermarks))
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        for alias, rows in log.items():
+            self.store(alias, rows)
+        self._forget(dict.fromkeys(self.windows.streams, complete_until))
+        self.keeping.restored(complete_until)
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
+        cutoff = self.cutoff_us(alias, dict.fromkeys(self.windows.streams, complete_until))
+        return rows.times >= cutoff
+
+    # ---- and routes change ------------------------------------------------------------------------------------------
 
     def reconsider(self) -> None:
         """Between batches: whether the routes still suit the rows."""
@@ -200,8 +275,19 @@ class WindowJoin(Counting):
         """Go by other routes from now on. What is stored stays; indexes that no route uses go, new ones are built."""
         self.strategy = strategy
         for alias, store in self.stores.items():
-            store.index_by(*self._index_keys(alias))
+            store.index_by(*self.layout.index_keys(alias, strategy))
         self.programs = self._make_programs()
+
+    # ---- what a restart would miss ----------------------------------------------------------------------------------
+
+    @property
+    def is_kept_whole(self) -> bool:
+        """Which rows are gone early cannot be told from those that are left."""
+        return self.bounded is not None
+
+    @property
+    def bounded(self) -> MemoryBound | None:
+        return self.keeping.bounded
 
     @property
     def window_stores(self) -> dict[str, WindowStore]:
@@ -224,75 +310,3 @@ class WindowJoin(Counting):
             return
         self.reroute(with_routes_in_words(self.strategy, words))
         self.planner.strategy = self.strategy
-
-    def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
-        return cutoff_us(self.windows, alias, watermarks)
-
-    def _forget(self, watermarks: Mapping[str, int]) -> None:
-        for alias in self.windows.streams:
-            if alias in self.stores:
-                self.counters.expired_rows += self.stores[alias].expire(self.cutoff_us(alias, watermarks))
-
-    def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """The combinations of some rows with what is stored, without storing them. They are not new, so they are not
-        measured: a rate would count them twice."""
-        rows, codes, _ = self.admissions[alias].admit(rows)
-        if len(rows):
-            yield from self._found(alias, rows, codes, None)
-
-    def _join_and_store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
-        rows, codes, deaths = self._admit(alias, rows, deaths)
-        if len(rows) == 0:
-            return
-        yield from self._found(alias, rows, codes, deaths)
-        started = perf_counter()
-        self._store(alias, rows, codes, deaths)
-        self.counters.kernel_seconds += perf_counter() - started
-
-    def _found(
-        self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
-    ) -> Iterator[pa.RecordBatch]:
-        program = self.programs[alias]
-        probing = {code: codes[code] for code in self.probing[alias]}
-        pieces = program.run(rows.times, deaths.times if deaths else None, probing, self.stores, OUTPUT_ROWS)
-        while True:
-            started = perf_counter()
-            numbers = next(pieces, None)
-            self.counters.kernel_seconds += perf_counter() - started
-            if numbers is None:
-                return
-            yield from self._results(program, numbers, rows)
-
-    def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
-        found = Combinations(
-            program.visits, numbers, rows, self.stores, self.inputs, self.code_positions, self.timeless
-        )
-        for predicate in (*self.strategy.verified, *self.strategy.residuals):
-            found = found.where(predicate)
-        if len(found):
-            self.counters.results += len(found)
-            yield found.select(self.columns, self.schema)
-
-    def _admit(
-        self, alias: str, rows: Rows, deaths: Deaths | None = None
-    ) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
-        """The rows that can match at all, with what belongs to them."""
-        rows, codes, kept = self.admissions[alias].admit(rows)
-        if self.measures is not None:
-            self.measures.saw(alias, rows.times, codes)
-        if deaths is not None and kept is not None:
-            deaths = replace(deaths, serials=deaths.serials[kept], times=deaths.times[kept])
-        return rows, codes, deaths
-
-    def _store(self, alias: str, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None) -> None:
-        store = self.stores.get(alias)
-        if store is None or len(rows) == 0:
-            return
-        payload = {name: rows.data.column(name) for name in store.payload}
-        own = [codes[code] for code in self.code_positions[alias]]
-        if deaths is None:
-            store.append(rows.times, own, payload)
-        else:
-            store.append(rows.times, own, payload, deaths.serials, deaths.times)
-        if not self.inputs[alias].is_table:
-            self.counters.stored_rows += len(rows)

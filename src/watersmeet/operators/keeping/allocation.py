@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from watersmeet.errors import OptionError
 from watersmeet.operators.keeping.store import SheddingStore
 from watersmeet.plan.memory import Memory
 
@@ -125,3 +126,20 @@ class Allocation:
             counts[i] = min(counts[i] + 1, sizes[i, level])
         counts += below
         return {stream: int(count) for stream, count in zip(self.streams, counts, strict=True) if count > 0}
+
+
+def least_size(stores: Stores) -> int:
+    """The bytes that two rows of each stream take: one that is kept, and one that comes."""
+    return 2 * sum(int(store.bytes_per_row) + 1 for store in stores.values())
+
+
+def check_size(memory: Memory, stores: Stores) -> None:
+    """How large rows are only the stores know."""
+    least = least_size(stores)
+    if memory.size is not None and memory.size < least:
+        raise OptionError(
+            f"option memory = {memory.written or str(memory)!r} is too little: a row of each stream that is "
+            f"kept, and one that comes, take {least} bytes",
+            hint=f"write memory = '{least} bytes' or more",
+            option="memory",
+        )

@@ -85,7 +85,7 @@ class Yield:
 
 
 class InputQueue:
-    """Stands before a SheddingJoin. A piece is some rows of one stream that can match at all."""
+    """Stands before a join in bounded memory. A piece is some rows of one stream that can match at all."""
 
     STATE = ("pace", "came", "present", "records", "left_over", "to_come", "yields", "chance", "entered")
 

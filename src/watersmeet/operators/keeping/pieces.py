@@ -1,29 +1,16 @@
-"""Rows that came together, cut into parts: by number, by time, or by who is let in."""
+"""Rows that came together, cut into parts: by number or by time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.row_windows import Deaths
-from watersmeet.physical.strategy import Code
 
 
 def slice_of(rows: Rows, start: int, stop: int) -> Rows:
     return rows if start == 0 and stop >= len(rows) else rows.slice(start, stop)
-
-
-def only(
-    entering: Mask, rows: Rows, codes: Mapping[Code, Codes], deaths: Deaths | None
-) -> tuple[Rows, dict[Code, Codes], Deaths | None]:
-    positions = np.flatnonzero(entering)
-    if deaths is not None:
-        deaths = replace(deaths, serials=deaths.serials[positions], times=deaths.times[positions])
-    return rows.take(positions), {code: values[positions] for code, values in codes.items()}, deaths
 
 
 def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Rows], int]]:

@@ -80,7 +80,7 @@ class Ledger:
 
 
 class Recorder:
-    """Follows one SheddingJoin. Whoever runs the join takes the records away now and then."""
+    """Follows one join in bounded memory. Whoever runs the join takes the records away now and then."""
 
     STATE = ("turn", "recorded_rows", "taken_rows", "waiting_bytes", "ledgers", "_in_losses", "_told")
 

@@ -1,55 +1,49 @@
-"""A window join that counts what each step of its routes finds, for EXPLAIN ANALYZE. It runs every part of a route by
-itself, so it takes a few times as long."""
+"""Counts what each step of a join's routes finds, for EXPLAIN ANALYZE. It runs every part of a route by itself, so the
+join takes a few times as long."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.program import Program
-from watersmeet.operators.join.window_join import OUTPUT_ROWS, WindowJoin
+from watersmeet.operators.join.window_join import OUTPUT_ROWS
 from watersmeet.operators.kernels.walk import LATER
-from watersmeet.operators.row_windows import Deaths
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy, Route
-from watersmeet.plan.expressions import Expression
+from watersmeet.physical.strategy import Route
 
 
-class AuditedJoin(WindowJoin):
-    """`arrived` counts the new rows by origin, `carried` the combinations after each step of its route, as if each row
-    was joined when it came. It must be given its rows in time order (see time_order.InTimeOrder)."""
+class Audit(Keeping):
+    """Keeps everything, and beside it accounts for every step: `arrived` counts the new rows by origin, `carried` the
+    combinations after each step of its route, as if each row was joined when it came. Its join must be given rows in
+    time order (see time_order.InTimeOrder)."""
 
-    def __init__(
-        self,
-        strategy: JoinStrategy,
-        columns: tuple[tuple[str, Expression], ...],
-        *,
-        announced: Collection[str] | None = None,
-    ) -> None:
-        super().__init__(strategy, columns, announced=announced)
-        self.measures = self._make_measures()
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        strategy = layout.strategy
         self.arrived = dict.fromkeys((route.origin for route in strategy.routes), 0)
         self.carried = {route.origin: [0] * len(route.steps) for route in strategy.routes}
-        self._parts = {route.origin: self._parts_of(route) for route in strategy.routes}
-        self._most_held = dict.fromkeys(self.stores, 0)
-        self._first_us = FOREVER_US
-        kept_us = [strategy.join.retention_us(alias) for alias in self.windows.streams]
-        self._spans_us = [kept for kept in kept_us if kept < FOREVER_US]
+        self.most_held = dict.fromkeys(self.stores, 0)
         self.windows_full = False
+        self._parts = {route.origin: self._parts_of(route) for route in strategy.routes}
+        self._first_us = FOREVER_US
+        kept_us = [strategy.join.retention_us(alias) for alias in strategy.join.windows.streams]
+        self._spans_us = [kept for kept in kept_us if kept < FOREVER_US]
 
     def _parts_of(self, route: Route) -> list[Program]:
         """The first step, the first two, …; each over rows that are not newer than the new one."""
-        counted = bool(self.mortal)
+        layout, counted = self.layout, bool(self.layout.mortal)
+        windows = layout.strategy.join.windows
         parts = []
         for d in range(1, len(route.steps) + 1):
-            part = Program(replace(route, steps=route.steps[:d]), self.windows, self.code_positions, counted=counted)
+            part = Program(replace(route, steps=route.steps[:d]), windows, layout.code_positions, counted=counted)
             for step, stream in enumerate(part.visits[1:]):
-                if not self.inputs[stream].is_table:
+                if not layout.inputs[stream].is_table:
                     later = part.limits[:, step, 0, LATER]
                     np.minimum(later, self._may_follow(route.origin, stream), out=later)
             parts.append(part)
@@ -57,42 +51,34 @@ class AuditedJoin(WindowJoin):
 
     def _may_follow(self, origin: str, stream: str) -> int:
         """How much later a row may be and still come before; of equal times, the first in FROM comes first."""
-        places = list(self.inputs)
+        places = list(self.layout.inputs)
         return 0 if places.index(stream) < places.index(origin) else -1
 
-    def push_together(
-        self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths] | None = None, *, quietly: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        yield from super().push_together(batch, deaths, quietly=quietly)
+    def rounds(self, batch: Mapping[str, Rows], *, quietly: bool) -> Iterator[Mapping[str, Rows]]:
+        yield batch
         firsts = [int(rows.times.min()) for rows in batch.values() if len(rows)]
         self._first_us = min([self._first_us, *firsts])
         for alias, store in self.stores.items():
-            self._most_held[alias] = max(self._most_held[alias], len(store))
+            self.most_held[alias] = max(self.most_held[alias], len(store))
         for alias, rows in batch.items():
             self._count(alias, rows)
 
     def _count(self, alias: str, rows: Rows) -> None:
         """What a row finds that is looked at when it comes, in the order of time."""
         full = np.flatnonzero(rows.times >= self._full_from())
-        rows, codes, _ = self.admissions[alias].admit(rows.take(full) if full.size else rows)
+        admitted = self.door.admit(alias, rows.take(full) if full.size else rows)
         if full.size and not self.windows_full:
             self.windows_full = True
             self.arrived = dict.fromkeys(self.arrived, 0)
             self.carried = {origin: [0] * len(counts) for origin, counts in self.carried.items()}
         elif self.windows_full and not full.size:
             return
-        self.arrived[alias] += len(rows)
-        probing = {code: codes[code] for code in self.probing[alias]}
+        self.arrived[alias] += len(admitted)
+        probing = {code: admitted.codes[code] for code in self.layout.strategy.probing_codes(alias)}
         for step, part in enumerate(self._parts[alias]):
-            pieces = part.run(rows.times, None, probing, self.stores, OUTPUT_ROWS)
+            pieces = part.run(admitted.rows.times, None, probing, self.stores, OUTPUT_ROWS)
             self.carried[alias][step] += sum(piece.shape[1] for piece in pieces)
 
     def _full_from(self) -> int:
         """When windows have filled up; what was counted before then gives way to what is counted after."""
         return self._first_us + max(self._spans_us, default=0)
-
-    @property
-    def statistics(self) -> JoinStatistics:
-        """What was measured, with the most rows that were held."""
-        assert self.measures is not None
-        return self.measures.statistics(self._most_held)

@@ -1,0 +1,125 @@
+"""What a join keeps of its rows, whom it lets in and what it accounts for; and the way in which most joins do that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.contract import Counters, MemoryBound, Rows
+from watersmeet.operators.join.door import Admitted, Door
+from watersmeet.operators.join.layout import Layout
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.row_windows import Deaths
+from watersmeet.physical.strategy import Code
+
+
+class Keeping:
+    """Keeps every row as long as it can match, and lets every row in that can.
+
+    A join owns the walk: it asks the `stores`, and its rows come through the `door`. Its way of keeping is told of
+    everything else that happens, in this order: rows come (`pieces`, or `rounds` with `died`), combinations are found
+    (`whole`), the rows were joined (`joined`) or need not be (`store`), time goes on (`advanced`). Ways that keep less,
+    or account for more, answer these moments differently.
+    """
+
+    # What rows and time change beside the stores and the ROWS windows, which the join saves itself.
+    STATE: ClassVar[tuple[str, ...]] = ("counters",)
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.row_windows = layout.row_windows()
+        self.stores: dict[str, WindowStore] = {alias: self.make_store(alias) for alias in layout.looked_up}
+        self.door = Door(layout)
+        self._counters = Counters()
+
+    def make_store(self, alias: str) -> WindowStore:
+        layout = self.layout
+        codes = len(layout.code_positions[alias])
+        keys = layout.index_keys(alias)
+        return WindowStore(codes, *keys, layout.payload(alias), counted=alias in layout.mortal)
+
+    # ---- what is accounted ------------------------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> Counters:
+        return self._counters
+
+    @property
+    def window_rows(self) -> int:
+        return sum(len(store) for alias, store in self.stores.items() if not self.layout.inputs[alias].is_table)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(store.nbytes for store in self.stores.values())
+
+    @property
+    def piece_rows(self) -> int | None:
+        """How many rows of a stream are best pushed at a time; None: any number."""
+        return None
+
+    @property
+    def bounded(self) -> MemoryBound | None:
+        """What may be asked of a bound on the memory, if there is one."""
+        return None
+
+    # ---- moments ----------------------------------------------------------------------------------------------------
+
+    def pieces(self, alias: str, rows: Rows) -> Iterable[Rows]:
+        """New rows of one input: the pieces to join and store one after another."""
+        return (rows,)
+
+    def rounds(self, batch: Mapping[str, Rows], *, quietly: bool) -> Iterable[Mapping[str, Rows]]:
+        """Rows of several inputs, complete up to one instant: the parts to take one after another, each complete up to
+        an instant too. With `quietly` they were joined before."""
+        return (batch,)
+
+    def steps(self, batch: Mapping[str, Rows]) -> Iterable[tuple[Mapping[str, Rows], int | None]] | None:
+        """A whole batch of a host: the parts to take one after another, each with the time it is complete up to, if
+        time may go on after it. None: one input after another, then time."""
+        return None
+
+    def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
+        """Instants up to which the rows of a batch should be given one after the other, before the rest."""
+        return ()
+
+    def batch_over(self) -> None:
+        """All of a batch that came in steps has been taken."""
+
+    def died(self, deaths: Mapping[str, Deaths]) -> None:
+        """ROWS windows have taken in new rows, which push others out."""
+
+    def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterable[Codes]:
+        """Combinations of new rows were found (see Program.run): those to answer with, in any number of pieces."""
+        return (numbers,)
+
+    def joined(self, alias: str, admitted: Admitted, *, alone: bool) -> None:
+        """Rows have met all that is stored. `alone`: they came by themselves, not in a round with others."""
+        self.store(alias, admitted)
+
+    def store(self, alias: str, admitted: Admitted) -> None:
+        """Keep rows, so that others meet them."""
+        store = self.stores.get(alias)
+        if store is None or len(admitted) == 0:
+            return
+        put(store, admitted, self.layout.code_positions[alias])
+        if not self.layout.inputs[alias].is_table:
+            self.counters.stored_rows += len(admitted)
+
+    def advanced(self, complete_until: int) -> None:
+        """No row before this time will come any more, of any input; rows that nothing can reach are gone."""
+
+    def restored(self, complete_until: int) -> None:
+        """Rows were stored that were joined in another life, up to this time. Counting begins anew."""
+        self._counters = Counters()
+
+
+def put(store: WindowStore, admitted: Admitted, codes: Iterable[Code]) -> None:
+    """Append rows to their store, which holds these codes of them."""
+    rows, deaths = admitted.rows, admitted.deaths
+    payload = {name: rows.data.column(name) for name in store.payload}
+    own = [admitted.codes[code] for code in codes]
+    if deaths is None:
+        store.append(rows.times, own, payload)
+    else:
+        store.append(rows.times, own, payload, deaths.serials, deaths.times)

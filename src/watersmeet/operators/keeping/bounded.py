@@ -1,0 +1,245 @@
+"""A join keeps no more rows than it may.
+
+Every row is joined when it comes. Then the rows of the windows compete for memory: those with the lowest priority
+lose their payload and keep a record of their time and codes, or nothing. Walks find records like rows; a combination
+with a member whose payload is gone is counted as lost instead of given. So what is given is a part of the exact
+answer, and given + lost is the exact answer's size, as far as kernels alone decide what matches.
+
+With a bound on the lag, rows may be turned away before they are joined (see paced_door). They too leave a record, so
+that what others lose with them is counted; what they would have found themselves can only be estimated.
+
+    what is kept      stores whose rows can lose memory, as many as `allocation` says; `shelves` put rows there
+    who goes          the `contest`, by the `valuation` of rows
+    what is let in    the `door`
+    what is accounted the `losses`, which are recorded where an archive is asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import log
+
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.join.door import Admitted
+from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.layout import Layout
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.keeping.allocation import Allocation, check_size, least_size
+from watersmeet.operators.keeping.batches import moments_of
+from watersmeet.operators.keeping.contest import Contest
+from watersmeet.operators.keeping.input_queue import InputQueue
+from watersmeet.operators.keeping.lives import lives_of
+from watersmeet.operators.keeping.losses import LossAccount
+from watersmeet.operators.keeping.paced_door import PacedDoor
+from watersmeet.operators.keeping.pieces import parts_until, rounds
+from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
+from watersmeet.operators.keeping.portions import Portions
+from watersmeet.operators.keeping.recall import PaneCounts
+from watersmeet.operators.keeping.recording import Recorder, columns_to_record
+from watersmeet.operators.keeping.sharing import Came, Needs, Share, Sharing
+from watersmeet.operators.keeping.shelves import Shelves
+from watersmeet.operators.keeping.store import SheddingStore
+from watersmeet.operators.keeping.valuation import Valuation
+from watersmeet.operators.row_windows import Deaths
+from watersmeet.plan.expressions import columns_of
+from watersmeet.plan.memory import Memory
+from watersmeet.plan.shedding import Shedding
+
+
+class BoundedMemory(Keeping):
+    """Static tables are kept whole and do not count."""
+
+    STATE = ("valuation", "contest", "losses", "paced", "needs")
+
+    def __init__(self, layout: Layout, shedding: Shedding, *, clock: Callable[[], float] | None = None) -> None:
+        """clock: see PacedDoor."""
+        self.shedding = shedding
+        self.policy = POLICIES[shedding.policy]
+        selected = {c for _, e in layout.columns for c in columns_of(e)}
+        streams = [one.alias for one in layout.strategy.join.streams] if shedding.archive else []
+        self.recorded = {alias: columns_to_record(layout.strategy, alias, selected) for alias in streams}
+        super().__init__(layout)
+        self.shed = {alias: store for alias, store in self.stores.items() if isinstance(store, SheddingStore)}
+        beside = PaneCounts.bytes_per_row() if shedding.recall == "panes" else 0.0
+        self.allocation = Allocation(shedding.memory, shedding.allocation, tuple(self.shed), beside)
+        check_size(shedding.memory, self.shed)
+        self.portions = Portions(self.allocation, self.shed)
+        self.lives = lives_of(layout.strategy.join, self.row_windows, self.shed)
+        self.valuation = Valuation(layout, shedding, self.shed, self.lives, self.row_windows, self.allocation)
+        self.losses = LossAccount(layout, shedding.recall, self.shed, self.allocation)
+        self.contest = Contest(self.shed, self.allocation, self.valuation, shedding.seed, self.losses)
+        self.shelves = Shelves(layout, self.portions, self.contest, self.valuation, self.losses)
+        self.paced: PacedDoor | None = None
+        if shedding.max_lag_us is not None:
+            self.door = self.paced = PacedDoor(layout, shedding, self.shed, self.valuation, self.losses, clock)
+        self.needs: Needs | None = None  # of all buckets, where several share the memory
+
+    # ---- what it is made of -----------------------------------------------------------------------------------------
+
+    def make_store(self, alias: str) -> WindowStore:
+        layout = self.layout
+        if layout.inputs[alias].is_table:
+            return super().make_store(alias)
+        return SheddingStore(
+            len(layout.code_positions[alias]),
+            *layout.index_keys(alias),
+            layout.payload(alias, self.recorded.get(alias, ())),
+            counted=alias in layout.mortal,
+            forgetful=self.shedding.recall != "exact",
+        )
+
+    def start_recording(self) -> None:
+        """From now on, write down what completion needs; whoever asks for it takes the records away."""
+        everything = self.shedding.recall != "exact"
+        self.losses.recorder = Recorder(self.recorded, self.layout.code_positions, everything=everything)
+
+    @property
+    def bounded(self) -> BoundedMemory:
+        return self
+
+    @property
+    def memory(self) -> Memory:
+        """The bound it keeps to now."""
+        return self.allocation.memory
+
+    def share_by(self, sharing: Sharing) -> None:
+        """It is one of several that share a memory; before the first row."""
+        lives = [self.lives[alias] for alias in sharing.streams]
+        sizes = [self.shed[alias].bytes_per_row for alias in sharing.streams]
+        self.needs = Needs(sharing, lives, sizes, HALF_LIFE / log(2) if self.policy.fades else 1.0)
+
+    def told_needs(self, came: Sequence[Came], place: int) -> None:
+        """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
+        if self.needs is not None:
+            self.needs.add(came)
+            self.bound_by(self.needs.share_of(place))
+
+    def bound_by(self, share: Share) -> None:
+        """Keep no more than this from now on; rows that are too many go when rows compete next."""
+        self.allocation.bound_by(share.memory, share.streams)
+
+    @property
+    def least_size(self) -> int:
+        """The bytes that the least memory has."""
+        return least_size(self.shed)
+
+    @property
+    def recorder(self) -> Recorder | None:
+        return self.losses.recorder
+
+    @property
+    def queue(self) -> InputQueue | None:
+        return None if self.paced is None else self.paced.queue
+
+    @property
+    def counters(self) -> Counters:
+        return self.losses.counters
+
+    @property
+    def window_rows(self) -> int:
+        """The rows that have memory."""
+        return sum(store.kept for store in self.shed.values())
+
+    @property
+    def state_bytes(self) -> int:
+        beside = self.valuation.keys.nbytes + self.losses.nbytes
+        return super().state_bytes + beside + (self.queue.nbytes if self.queue is not None else 0)
+
+    @property
+    def piece_rows(self) -> int:
+        """So many that those of one time meet."""
+        return self.portions.piece_rows(at_first=not self.counters.shed_rows)
+
+    # ---- rows come --------------------------------------------------------------------------------------------------
+
+    def pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
+        """Rows of one stream do not meet each other, so they are joined at once and only stored in portions; but the
+        time they take is measured, and turns are recorded, piece by piece."""
+        self.losses.take_flaws()  # of a push whose results nobody read to the end
+        if alias not in self.shed or (self.paced is None and self.recorder is None):
+            yield rows
+            return
+        if self.paced is not None:
+            self.paced.expect([rows])
+        for piece in self.portions.pieces(alias, rows):
+            self.contest.make_room({alias: len(piece)})
+            yield piece
+
+    def rounds(self, batch: Mapping[str, Rows], *, quietly: bool) -> Iterator[Mapping[str, Rows]]:
+        """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
+        self.losses.take_flaws()
+        if self.paced is not None and not quietly:
+            self.paced.expect(batch.values())
+        size = min(self.piece_rows, min(map(self.portions.fitting, batch.values()), default=1))
+        for part, until_us in rounds(batch, size * max(len(self.shed), 1)):
+            self.contest.make_room({alias: len(rows) for alias, rows in part.items()})
+            yield part
+            self.contest.settle(until_us)
+            if max(len(rows) for rows in part.values()) > self.piece_rows:  # all of one stream, or of one time
+                self.contest.make_room({})
+
+    def steps(self, batch: Mapping[str, Rows]) -> Iterator[tuple[Mapping[str, Rows], int | None]]:
+        """Rows meet before they compete for memory, and leave their windows inside a batch too."""
+        if self.paced is not None:  # to know how far behind it is, it must see all there is
+            yield batch, None
+        else:
+            yield from parts_until(batch, self.moments(batch))
+
+    def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
+        if self.paced is not None:
+            return ()
+        return moments_of(batch, (life for life, in_rows in self.lives.values() if not in_rows))
+
+    def batch_over(self) -> None:
+        self.shed_to_bound()
+
+    def died(self, deaths: Mapping[str, Deaths]) -> None:
+        self.losses.died(deaths)
+
+    def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterator[Codes]:
+        self.valuation.matched(visits, numbers, rows)
+        kept, of_lost = self.losses.part(visits, numbers)
+        if of_lost.shape[1]:
+            self.losses.lost(visits, of_lost, len(rows))
+        size = self.portions.of_results(list(visits[1:]), rows, kept)
+        for first in range(0, kept, size or 1):
+            yield numbers[:, first : min(first + size, kept)]
+
+    # ---- are kept ---------------------------------------------------------------------------------------------------
+
+    def joined(self, alias: str, admitted: Admitted, *, alone: bool) -> None:
+        if alias not in self.shed:
+            self.store(alias, admitted)
+            return
+        flawed = self.losses.take_flaws()
+        self.losses.met(alias, admitted.joined)
+        if self.paced is not None:
+            self.paced.joined(alias, admitted)
+            self.shelves.keep_entered(alias, admitted, flawed)
+            self.paced.done(admitted)
+        elif alone and self.recorder is None:
+            self.shelves.keep_in_portions(alias, admitted, flawed)
+        else:
+            self.shelves.keep(alias, admitted, flawed)
+
+    def store(self, alias: str, admitted: Admitted) -> None:
+        if alias in self.shed:
+            self.shelves.keep(alias, admitted)
+        else:
+            super().store(alias, admitted)
+
+    # ---- and go -----------------------------------------------------------------------------------------------------
+
+    def shed_to_bound(self) -> None:
+        """Keep no more rows than the bound says, although there may be more while rows come."""
+        self.contest.shed_to_bound()
+
+    def advanced(self, complete_until: int) -> None:
+        self.contest.settle(complete_until)
+
+    def restored(self, complete_until: int) -> None:
+        """Rows alone do not tell which of them were gone: they compete for memory again."""
+        self.contest.settle(complete_until)
+        self.contest.make_room({})
+        self.losses.counters = self.losses.fresh()

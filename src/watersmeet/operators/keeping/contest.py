@@ -1,0 +1,72 @@
+"""Rows compete for memory: those of the lowest priority lose it when there is no room for the next to come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from watersmeet.model.time import BEGINNING_US
+from watersmeet.operators.keeping.allocation import Allocation
+from watersmeet.operators.keeping.losses import LossAccount
+from watersmeet.operators.keeping.store import SheddingStore
+from watersmeet.operators.keeping.valuation import Valuation
+
+# How often rows go before what is left fits a bound in bytes: rows of one stream differ in size.
+PASSES = 8
+
+
+class Contest:
+    STATE = ("settled_us",)
+
+    def __init__(
+        self,
+        stores: Mapping[str, SheddingStore],
+        allocation: Allocation,
+        valuation: Valuation,
+        seed: int,
+        losses: LossAccount,
+    ) -> None:
+        self.stores, self.allocation, self.valuation = stores, allocation, valuation
+        self.seed = seed
+        self.losses = losses
+        self.settled_us = BEGINNING_US  # all streams have come this far: fresh rows up to here may compete
+
+    def settle(self, until_us: int) -> None:
+        self.settled_us = max(self.settled_us, until_us)
+
+    def make_room(self, coming: Mapping[str, int]) -> None:
+        """If there is no room for so many more rows, let those that all streams have come up to compete for memory, and
+        take it from those with the lowest priority."""
+        if not self.allocation.fits(self.stores, coming):
+            self.compete()
+            self._shed_lowest(make_room=True)
+
+    def shed_to_bound(self) -> None:
+        """Keep no more rows than the bound says, although there may be more while rows come."""
+        if self.allocation.is_exceeded(self.stores):
+            self.compete()
+            self._shed_lowest(make_room=False)
+
+    def compete(self) -> None:
+        valuation = self.valuation
+        for alias, store in self.stores.items():
+            room = self.allocation.fresh_rows(self.stores, alias)
+            seed = None if valuation.policy.keys else self._seed(alias)
+            partners = valuation.keys.of_partners[alias]
+            matured = store.mature(self.settled_us, room, valuation.worth(alias), partners, seed)
+            valuation.matured(alias, matured)
+
+    def _shed_lowest(self, *, make_room: bool) -> None:
+        """Those that go may be smaller than the others, which then are larger on average: so it is looked at again."""
+        for _ in range(1 if self.allocation.memory.size is None else PASSES):
+            victims = self.allocation.victims(self.stores, make_room=make_room)
+            for alias, count in victims.items():
+                store = self.stores[alias]
+                self.losses.went(alias, store, *store.evict(count))
+                if store.forgetful:
+                    store.squeeze_records()
+            if not victims:
+                break
+
+    def _seed(self, alias: str) -> int:
+        number = list(self.stores).index(alias)
+        return (self.seed * 0x5851F42D4C957F2D + number * 0x14057B7EF767814F) % (1 << 62)
