@@ -16,7 +16,7 @@ import pyarrow as pa
 from tests.relays import Batch, Relay
 from tests.runners import Source, bound_plan
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.sharing import Sharing
+from watersmeet.operators.memory_bound import Sharing
 from watersmeet.operators.saving import FORMAT, Saved
 
 HERE = Path(__file__).parent

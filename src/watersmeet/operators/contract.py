@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,9 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.counters import Counters as Counters
+from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.physical.strategy import Code
-from watersmeet.plan.memory import Memory
-
-if TYPE_CHECKING:
-    from watersmeet.operators.keeping.recording import Recorder
-    from watersmeet.operators.keeping.sharing import Came, Sharing
 
 Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]
@@ -68,39 +64,6 @@ class WaitingRows:
     rows: int
     oldest_us: int
     newest_us: int
-
-
-class MemoryBound(Protocol):
-    """What may be asked of an operator that keeps no more than it may."""
-
-    @property
-    def memory(self) -> Memory:
-        """The bound it keeps to now."""
-        ...
-
-    @property
-    def least_size(self) -> int:
-        """The bytes that it cannot do with less than."""
-        ...
-
-    @property
-    def recorder(self) -> Recorder | None:
-        """What it writes down of rows it lets go of, once that was asked for."""
-        ...
-
-    def start_recording(self) -> None: ...
-
-    def share_by(self, sharing: Sharing) -> None:
-        """It is one of several that share a memory; before the first row."""
-        ...
-
-    def told_needs(self, came: Sequence[Came], place: int) -> None:
-        """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
-        ...
-
-    def shed_to_bound(self) -> None:
-        """Keep no more than the bound says, although there may be more while rows come."""
-        ...
 
 
 class Operator(ABC):

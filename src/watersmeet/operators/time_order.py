@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import Counters, MemoryBound, Operator, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, Operator, Rows, WaitingRows
+from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, told_of
 

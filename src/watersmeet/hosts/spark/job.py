@@ -16,7 +16,7 @@ from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.keeping.sharing import Sharing
+from watersmeet.operators.memory_bound import Sharing
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.plan import PhysicalPlan

@@ -14,7 +14,7 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.policies import POLICIES
-from watersmeet.operators.keeping.sharing import Sharing
+from watersmeet.operators.memory_bound import Sharing
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning

@@ -10,7 +10,7 @@ import numpy as np
 
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.sharing import Came
+from watersmeet.operators.memory_bound import Came
 from watersmeet.plan.memory import Memory
 
 NEEDS = -1  # stands for the number of an input where a packet holds counts, not rows

@@ -15,8 +15,8 @@ from watersmeet.hosts.spark.join_job import OWN
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.keeping.sharing import Came, Sharing
 from watersmeet.operators.kernels.spread import coordinates, grouped
+from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.nodes import Input
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from watersmeet.operators.codes import Codes
-from watersmeet.operators.contract import Counters, MemoryBound, Rows
+from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.strategy import Code
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.contract import Counters, MemoryBound, Rows
+from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.join.combinations import Combinations
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.keeping import Keeping
@@ -26,6 +26,7 @@ from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch

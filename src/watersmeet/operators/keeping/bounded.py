@@ -37,10 +37,11 @@ from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
 from watersmeet.operators.keeping.portions import Portions
 from watersmeet.operators.keeping.recall import PaneCounts
 from watersmeet.operators.keeping.recording import Recorder, columns_to_record
-from watersmeet.operators.keeping.sharing import Came, Needs, Share, Sharing
+from watersmeet.operators.keeping.sharing import Needs, Share
 from watersmeet.operators.keeping.shelves import Shelves
 from watersmeet.operators.keeping.store import SheddingStore
 from watersmeet.operators.keeping.valuation import Valuation
+from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.memory import Memory

@@ -26,6 +26,7 @@ from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.join.combinations import held_as_code
 from watersmeet.operators.keeping.kernels.slots import Slots
 from watersmeet.operators.keeping.store import SheddingStore
+from watersmeet.operators.memory_bound import Page
 from watersmeet.operators.payload import moved
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.strategy import Code, JoinStrategy
@@ -49,15 +50,6 @@ def columns_to_record(strategy: JoinStrategy, alias: str, selected: Iterable[Col
 def recorded_schema(columns: Mapping[str, list[Column]]) -> pa.Schema:
     """Records of all streams lie in one table; those of one stream are NULL in the columns of the others."""
     return pa.schema([*_OWN, *(pa.field(f"{a}.{c.name}", c.type) for a, own in columns.items() for c in own)])
-
-
-@dataclass
-class Page:
-    """Records of some batches, with what the join gave and lost meanwhile; `lost` is None if that is not known."""
-
-    records: pa.Table
-    results: int
-    lost: int | None
 
 
 @dataclass

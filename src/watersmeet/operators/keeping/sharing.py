@@ -17,41 +17,14 @@ from math import exp, expm1, inf
 
 import numpy as np
 
-from watersmeet.operators.keeping.apportioning import Amounts, Counts, filled, shared_out
+from watersmeet.operators.keeping.apportioning import Amounts, filled, shared_out
+from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.plan.memory import Memory
 
 # A batch is taken in so many steps for each window (see batches). Rows leave their windows after a step, so there are
 # more of them than a window holds.
 STEPS_OF_A_WINDOW = 16
 HELD = 1 + 1 / STEPS_OF_A_WINDOW
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """A memory, and among how many buckets it is shared; `fixed` gives every stream the same part of it. A bucket has
-    `finer` cells: cell c belongs to bucket c modulo `buckets`."""
-
-    memory: Memory
-    fixed: bool
-    streams: tuple[str, ...]
-    buckets: int
-    finer: int = 1
-
-    @property
-    def cells(self) -> int:
-        return self.buckets * self.finer
-
-
-@dataclass(frozen=True)
-class Came:
-    """Rows of a stream that came: how many, their bytes and times, and how many are in each cell, copies included."""
-
-    stream: int
-    rows: int
-    size: int
-    oldest_us: int
-    newest_us: int
-    counts: Counts
 
 
 @dataclass(frozen=True)
