@@ -30,7 +30,7 @@ from watersmeet.archive.targets import FolderTarget
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.durable import resume, saved
+from watersmeet.operators.saving import Saved
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
@@ -111,10 +111,9 @@ class Host:
         operator = operator_of(self.sql, self.streams)
         joining = operator.bounded
         assert joining is not None
-        if self.state is None:
-            joining.start_recording()
-        else:
-            resume(operator, self.state)
+        joining.start_recording()
+        if self.state is not None:
+            operator.load(Saved.from_bytes(self.state))
         assert joining.recorder is not None
         now = self.steps[self.taken : self.taken + size]
         found = pushed(operator, now, self.steps[: self.taken], self.streams)
@@ -125,7 +124,7 @@ class Host:
             return
         (self.commits / str(self.taken)).touch()
         self.results += found
-        self.state = saved(operator)
+        self.state = operator.save(tables=False).to_bytes()
         self.taken += size
 
 

@@ -12,7 +12,7 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark import checkpoint
 from watersmeet.hosts.spark.checkpoint import NOTE, Checkpoint, Owner
 
-OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, ["f1"])
+OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, ["4-f1"])
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_new_checkpoint_becomes_that_of_the_first_query(folder: Checkpoint) ->
     folder.note(replace(OWNER, sql="select 1"))
     assert note.read_text() == before
     with pytest.raises(SetupError, match=r"belongs to another query:\nSELECT 1\n"):
-        folder.refuse_others(Owner("SELECT 2", 2, {"a": "k int64"}, ["f2"]))
+        folder.refuse_others(Owner("SELECT 2", 2, {"a": "k int64"}, ["4-f2"]))
 
 
 def test_a_start_that_failed_before_it_had_a_checkpoint_leaves_it_to_anybody(folder: Checkpoint) -> None:
@@ -69,3 +69,26 @@ def test_a_file_that_cannot_be_written_does_not_end_the_query(
     with caplog.at_level(logging.WARNING):
         folder.note(OWNER)
     assert "watersmeet.json cannot be written" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("state", "version", "told"),
+    [
+        ("f1", "", "another version of watersmeet in state format 3"),
+        ("9-f1", "7.1.0", "watersmeet 7.1.0 in state format 9"),
+        ("9-f2", "7.1.0", "watersmeet 7.1.0 in state format 9"),
+    ],
+)
+def test_a_state_of_another_format_is_refused_with_who_wrote_it(
+    folder: Checkpoint, monkeypatch: pytest.MonkeyPatch, state: str, version: str, told: str
+) -> None:
+    """By the file, and by the guard alone, which does not know the version."""
+    note = started(folder)
+    folder.note(replace(OWNER, states=[state], version=version))
+    with pytest.raises(SetupError, match=rf"was written by {told}; this is watersmeet .* reads format 4") as refused:
+        folder.refuse_others(OWNER)
+    assert "new checkpoint" in str(refused.value.hint)
+    note.unlink()
+    monkeypatch.setattr(checkpoint, "read_guard", lambda spark, folder: state)
+    with pytest.raises(SetupError, match=r"another version of watersmeet .* reads format 4"):
+        folder.refuse_others(OWNER)

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from watersmeet.hosts.spark import hot
+from watersmeet.operators.select import Select
 from watersmeet.private_folders import made_private, private_folder
 
 pytestmark = pytest.mark.usefixtures("warm_copies")
@@ -24,8 +26,23 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot, "_swept", False)
 
 
-def value() -> dict[str, Any]:
-    return {"times": np.arange(1000, dtype=np.int64), "empty": np.empty(0), "flags": np.array([True]), "text": "x" * 99}
+class Held(Select):
+    """An operator that holds values of several kinds."""
+
+    STATE = ("times", "empty", "flags", "text", "words")
+
+    def __init__(self, times: Any = None, text: str = "") -> None:
+        super().__init__((), ())
+        self.times, self.text = times, text
+        self.empty, self.flags, self.words = np.empty(0), np.array([True]), pa.array(["a", None, "b"])
+
+
+def value() -> Held:
+    return Held(np.arange(1000, dtype=np.int64), "x" * 99)
+
+
+def fetch(query: str, bucket: int, version: int, nonce: int) -> Any:
+    return hot.fetch(query, bucket, version, nonce, Held)
 
 
 def as_another_worker() -> None:
@@ -35,14 +52,14 @@ def as_another_worker() -> None:
 
 def assert_same(found: Any) -> None:
     assert found is not None
-    assert found["text"] == value()["text"]
-    assert all(np.array_equal(found[name], value()[name]) for name in ("times", "empty", "flags"))
+    assert (found.text, found.words) == (value().text, value().words)
+    assert all(np.array_equal(getattr(found, name), getattr(value(), name)) for name in ("times", "empty", "flags"))
 
 
 def test_another_worker_finds_what_one_kept():
     hot.keep("q", 3, 7, 1234, value())
     as_another_worker()
-    assert_same(hot.fetch("q", 3, 7, 1234))
+    assert_same(fetch("q", 3, 7, 1234))
 
 
 @pytest.mark.parametrize("asked", [(8, 1234), (6, 1234), (7, 1235), (0, 0)])
@@ -51,39 +68,39 @@ def test_only_the_exact_version_and_nonce_will_do(asked, same_worker):
     hot.keep("q", 3, 7, 1234, value())
     if not same_worker:
         as_another_worker()
-    assert hot.fetch("q", 3, *asked) is None
+    assert fetch("q", 3, *asked) is None
 
 
 def test_other_buckets_and_queries_have_other_copies():
     hot.keep("q", 3, 7, 1234, value())
     as_another_worker()
-    assert hot.fetch("q", 4, 7, 1234) is None
-    assert hot.fetch("p", 3, 7, 1234) is None
+    assert fetch("q", 4, 7, 1234) is None
+    assert fetch("p", 3, 7, 1234) is None
 
 
 def test_a_failed_attempt_in_the_same_worker_leaves_nothing_half_done_behind():
     """A worker takes a copy, changes it, fails before it is kept again; the next attempt must not see the changes."""
     hot.keep("q", 0, 1, 11, value())
-    taken = hot.fetch("q", 0, 1, 11)
-    taken["times"][:] = -1
-    taken["text"] = "changed"
-    assert_same(hot.fetch("q", 0, 1, 11))
+    taken = fetch("q", 0, 1, 11)
+    taken.times[:] = -1
+    taken.text = "changed"
+    assert_same(fetch("q", 0, 1, 11))
 
 
 def test_changes_to_a_mapped_copy_stay_private():
     hot.keep("q", 0, 1, 11, value())
     as_another_worker()
-    hot.fetch("q", 0, 1, 11)["times"][:] = -1
+    fetch("q", 0, 1, 11).times[:] = -1
     as_another_worker()
-    assert_same(hot.fetch("q", 0, 1, 11))
+    assert_same(fetch("q", 0, 1, 11))
 
 
 def test_a_later_copy_replaces_an_earlier_one():
     hot.keep("q", 0, 1, 11, value())
     hot.keep("q", 0, 2, 22, value())
     as_another_worker()
-    assert hot.fetch("q", 0, 1, 11) is None
-    assert_same(hot.fetch("q", 0, 2, 22))
+    assert fetch("q", 0, 1, 11) is None
+    assert_same(fetch("q", 0, 2, 22))
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 1, 31, 32, 40, 100, 400, 1000, -1])
@@ -93,20 +110,20 @@ def test_a_truncated_file_counts_as_absent(keep_bytes):
     path = hot.folder_of("q") / "0"
     data = path.read_bytes()
     path.write_bytes(data[:keep_bytes] if keep_bytes >= 0 else data[:-2000])
-    assert hot.fetch("q", 0, 1, 11) is None
+    assert fetch("q", 0, 1, 11) is None
 
 
 @pytest.mark.parametrize("position", range(32, 600, 23))
 def test_a_file_with_wrong_bytes_never_raises(position):
-    """Behind the stamp anything may be wrong after a full disk; a damaged pickle must not bring a query down."""
-    hot.keep("q", 0, 1, 11, {"a": "text", "b": [1, 2, 3]})
+    """Behind the stamp anything may be wrong after a full disk; a damaged state must not bring a query down."""
+    hot.keep("q", 0, 1, 11, Held(np.arange(3), "text"))
     as_another_worker()
     path = hot.folder_of("q") / "0"
     data = bytearray(path.read_bytes())
     if position < len(data):
         data[position] ^= 0xFF
     path.write_bytes(bytes(data))
-    hot.fetch("q", 0, 1, 11)
+    fetch("q", 0, 1, 11)
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
@@ -114,7 +131,7 @@ def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
     hot.keep("q", 0, 1, 11, value())
     assert "/proc/nowhere" in (hot.trouble() or "")
     as_another_worker()
-    assert hot.fetch("q", 0, 1, 11) is None
+    assert fetch("q", 0, 1, 11) is None
 
 
 def test_no_temporary_files_stay(warm_copies):
@@ -140,13 +157,13 @@ def test_discard_removes_one_query_only():
     hot.keep("p", 0, 1, 11, value())
     hot.discard("q")
     as_another_worker()
-    assert hot.fetch("q", 0, 1, 11) is None
-    assert_same(hot.fetch("p", 0, 1, 11))
+    assert fetch("q", 0, 1, 11) is None
+    assert_same(fetch("p", 0, 1, 11))
 
 
 def _write_often(worker: int, times: int) -> None:
     for version in range(times):
-        hot.keep("q", 0, version, worker, {"worker": worker, "version": version, "data": np.full(50_000, worker)})
+        hot.keep("q", 0, version, worker, Held(np.full(50_000, worker), f"{worker} {version}"))
 
 
 def test_writers_at_the_same_time_leave_one_whole_copy():
@@ -157,8 +174,8 @@ def test_writers_at_the_same_time_leave_one_whole_copy():
     version, nonce, *_ = hot._HEAD.unpack_from(path.read_bytes(), 0)
     with private_folder(path.parent) as folder:
         found = hot._load(folder, path.name, version, nonce)
-    assert (found["worker"], found["version"]) == (nonce, version)
-    assert np.array_equal(found["data"], np.full(50_000, nonce))
+    assert found.values["text"] == f"{nonce} {version}"
+    assert np.array_equal(found.values["times"], np.full(50_000, nonce))
     assert [p.name for p in path.parent.iterdir()] == ["0"]
 
 

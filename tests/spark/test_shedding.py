@@ -18,13 +18,13 @@ from pyspark.sql import Row
 from tests.runners import Source, bag_of
 from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
-from watersmeet.errors import OptionError
+from watersmeet.errors import DataError, OptionError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.dataframe import OBSERVED
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.join_job import JoinJob
 from watersmeet.hosts.spark.output import PREFIX, TOLD
-from watersmeet.hosts.spark.pack import packer
+from watersmeet.hosts.spark.pack import GUARD, packer
 from watersmeet.hosts.spark.progress import Tally
 from watersmeet.operators.kernels.spread import coordinates
 
@@ -79,6 +79,19 @@ def test_a_part_of_the_answer_is_given_and_the_rest_is_counted(name, buckets, re
         assert run.counted("unknown_losses") == 0
     else:
         assert run.counted("unknown_losses")
+
+
+def test_a_state_from_before_named_arrays_is_refused_with_its_format():
+    """Such states were pickles, and their checkpoints had no number before the fingerprint."""
+    sources = sources_of("a common key")
+    run = Simulation(bounded("a common key"), sources, 2)
+    pieces = pieces_of(sources)
+    run.batch({name: parts[0] for name, parts in pieces.items()})
+    number, dash, fingerprint = run.job.fingerprint.partition("-")
+    assert (number, dash) == ("4", "-")
+    run.state.variables["meta"][GUARD,] = (1, 0, fingerprint.encode())
+    with pytest.raises(DataError, match=r"this checkpoint was written by .* in state format 3; .* reads format 4"):
+        run.batch({name: parts[1] for name, parts in pieces.items()})
 
 
 @pytest.mark.parametrize("recall", ["exact", "none"])

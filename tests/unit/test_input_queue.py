@@ -16,8 +16,8 @@ from tests.unit.shedding_strategies import zipf
 from tests.unit.test_shedding_join import FORMS, TICK_US, exactly, random_tables, selected, steps, table, two_way
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.durable import resume, saved
 from watersmeet.operators.keeping.join import SheddingJoin
+from watersmeet.operators.saving import Saved
 from watersmeet.papers.shedding.arrivals import one_per_tick
 from watersmeet.runtime.build import build
 from watersmeet.sql import bind
@@ -202,7 +202,7 @@ def test_a_join_that_was_saved_goes_on_as_if_nothing_had_happened(queue):
     whole.take(taken)
     first, second = made(sql, 2, 1.5), made(sql, 2, 1.5)
     first.take(taken[:80])
-    resume(second.operator, saved(first.operator))
+    second.operator.load(Saved.from_bytes(first.operator.save(tables=False).to_bytes()))
     second.machine.idle, second.newest = first.machine.idle, first.newest
     second.take(taken[80:])
     assert first.found + second.found == whole.found

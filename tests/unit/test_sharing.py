@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.operators.keeping.sharing import Came, Needs, Sharing
+from watersmeet.operators.bounded import Came, Sharing
+from watersmeet.operators.keeping.sharing import Needs
 from watersmeet.plan.memory import Memory
 
 SECOND = 1_000_000

@@ -16,7 +16,7 @@ from watersmeet.errors import OptionError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.durable import resume, saved
+from watersmeet.operators.saving import Saved
 from watersmeet.papers.shedding.arrivals import one_per_tick
 from watersmeet.papers.shedding.optimum import optimum
 from watersmeet.plan.memory import Memory
@@ -338,7 +338,7 @@ def test_a_join_that_was_saved_goes_on_as_if_nothing_had_happened(form, policy):
         expected = drive(operator, taken)
         first, second = operator_of(sql, 2), operator_of(sql, 2)
         found = drive(first, taken[:8])
-        resume(second, saved(first))
+        second.load(Saved.from_bytes(first.save(tables=False).to_bytes()))
         found += drive(second, taken[8:], before=taken[:8])
         assert found == expected
         assert second.counters.shed_rows == operator.counters.shed_rows

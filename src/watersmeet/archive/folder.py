@@ -29,7 +29,7 @@ from watersmeet.archive.description import FILE, Description
 from watersmeet.archive.disk import reading, replace_file, replace_parquet
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.sinks import writable
-from watersmeet.operators.keeping.recording import Page
+from watersmeet.operators.bounded import Page
 from watersmeet.plan.nodes import Plan
 
 BATCHES = "batches.json"

@@ -7,21 +7,18 @@ tables) every operator can be asked for, and the others have none.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
+from watersmeet.operators.bounded import BoundedMemory
+from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.physical.estimate import Switch
-from watersmeet.plan.memory import Memory
-
-if TYPE_CHECKING:
-    from watersmeet.operators.keeping.recording import Recorder
-    from watersmeet.operators.keeping.sharing import Came, Sharing
 
 Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]
@@ -30,6 +27,8 @@ Positions = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class Rows:
     """Rows of one input in arrival order, with their event times."""
+
+    STATE: ClassVar = ("data", "times")
 
     data: pa.RecordBatch
     times: Times
@@ -51,6 +50,12 @@ class Counters:
     found is estimated. `work` is what one of the papers' algorithms has counted, by name; empty for other operators.
     `switches` are the changes of a join's routes.
     """
+
+    STATE: ClassVar = (
+        "stored_rows", "expired_rows", "results", "lost_results", "lost_between", "incomplete_rows", "shed_rows",
+        "queue_shed_rows", "kernel_seconds", "work", "switches",
+    )  # fmt: skip
+    ITEMS: ClassVar = {"switches": Switch}
 
     stored_rows: int = 0
     expired_rows: int = 0
@@ -78,39 +83,6 @@ class WaitingRows:
     newest_us: int
 
 
-class BoundedMemory(Protocol):
-    """What may be asked of an operator that keeps no more than it may."""
-
-    @property
-    def memory(self) -> Memory:
-        """The bound it keeps to now."""
-        ...
-
-    @property
-    def least_size(self) -> int:
-        """The bytes that it cannot do with less than."""
-        ...
-
-    @property
-    def recorder(self) -> Recorder | None:
-        """What it writes down of rows it lets go of, once that was asked for."""
-        ...
-
-    def start_recording(self) -> None: ...
-
-    def share_by(self, sharing: Sharing) -> None:
-        """It is one of several that share a memory; before the first row."""
-        ...
-
-    def told_needs(self, came: Sequence[Came], place: int) -> None:
-        """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
-        ...
-
-    def shed_to_bound(self) -> None:
-        """Keep no more than the bound says, although there may be more while rows come."""
-        ...
-
-
 class Operator(ABC):
     """Inputs are named by their alias in the query.
 
@@ -118,6 +90,7 @@ class Operator(ABC):
     """
 
     counters: Counters
+    STATE: ClassVar[tuple[str, ...]]  # the fields that rows and time change (see saving.py)
 
     # ---- what a host goes by ----------------------------------------------------------------------------------------
 
@@ -196,6 +169,15 @@ class Operator(ABC):
     @abstractmethod
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
         """Which of all the rows ever pushed for an input a restore would miss, now that time has come this far."""
+
+    def save(self, *, tables: bool = True) -> Saved:
+        """All that rows and time have changed; its arrays are those in use, so it is valid until the next call. What
+        came of static tables is left out if they will be read anew."""
+        return state_of(self, tables=tables)
+
+    def load(self, saved: Saved) -> None:
+        """Bring a fresh operator of the same plan to where another was, with its static tables if they were saved."""
+        load_state(self, saved)
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 

@@ -47,6 +47,8 @@ def _fixed_width(data_type: pa.DataType) -> int | None:
 class FixedColumn:
     """Values of one width in a flat array; validity bytes only once a NULL has been seen."""
 
+    STATE = ("values", "valid")
+
     def __init__(self, data_type: pa.DataType, width: int, capacity: int) -> None:
         self.type = data_type
         self.width = width
@@ -89,6 +91,8 @@ def _cell(width: int) -> npt.DTypeLike:
 
 class ChunkedColumn:
     """Values as Arrow chunks; `starts[i]` is the position of the first row of chunk i."""
+
+    STATE = ("chunks", "starts")
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.type = data_type

@@ -37,6 +37,8 @@ class RowWindow:
     """The rows still in the window, as times, serial numbers and partition numbers; all rows of the stream
     count, also those that no predicate lets through."""
 
+    STATE = ("times", "serials", "partitions", "_numbering", "next_serial")
+
     def __init__(self, window: RowsWindow) -> None:
         self.window = window
         self.count = min(window.count, FOREVER_US)  # positions are added to it in int64
@@ -77,6 +79,8 @@ class RowWindow:
 class Numbering:
     """Numbers the distinct combinations of the partition columns from 0; NULL is a value like any other."""
 
+    STATE = ("_columns", "_pairs")
+
     def __init__(self, columns: int) -> None:
         self._columns = [_Distinct() for _ in range(columns)]
         self._pairs = [_Distinct() for _ in range(columns - 1)]
@@ -95,6 +99,8 @@ class Numbering:
 
 class _Distinct:
     """The distinct values of one column seen so far, in order of appearance."""
+
+    STATE = ("_known",)
 
     def __init__(self) -> None:
         self._known: pa.Array | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from watersmeet.plan.expressions import Column, Expression
 
 
 class Select(Operator):
+    STATE: ClassVar[tuple[str, ...]] = ("counters",)
+
     def __init__(self, predicates: Sequence[Expression], columns: Sequence[tuple[str, Expression]]) -> None:
         self.predicates = list(predicates)
         self.columns = list(columns)
@@ -56,6 +59,8 @@ def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
 
 class CountedSelect(Select, Counting):
     """The same over `a [ROWS n]`: of rows with equal times only the last n are in the window at that time."""
+
+    STATE = ("counters", "row_windows")
 
     def __init__(
         self,

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.windows import Rows as RowsWindow
+from watersmeet.operators.bounded import BoundedMemory
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import BoundedMemory, Counters, Operator, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, Operator, Rows, WaitingRows
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, told_of
 
@@ -33,6 +34,8 @@ class InTimeOrder(Operator):
 
     Rows wait until the smallest watermark is beyond their time; rows of equal time keep their arrival order.
     """
+
+    STATE = ("inner", "waiting")
 
     def __init__(self, inner: Counting, aliases: Sequence[str]) -> None:
         self.inner = inner

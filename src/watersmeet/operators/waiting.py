@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ from watersmeet.operators.contract import Rows, WaitingRows
 
 class Waiting:
     """The rows of one input. Rows of equal time keep their arrival order."""
+
+    STATE = ("_parts", "first_us", "last_us", "ended")
+    ITEMS: ClassVar = {"_parts": Rows}
 
     def __init__(self) -> None:
         self._parts: list[Rows] = []

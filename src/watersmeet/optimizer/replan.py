@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from watersmeet.model.time import format_instant
 from watersmeet.model.wording import time_a_second
@@ -24,6 +25,8 @@ LOOK_ANYWAY = 16  # at every so manieth chance, for what no single number shows
 @dataclass
 class Replanner:
     """Watches one join. Two thresholds, so that a plan neither is searched for nor changes at every wobble."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("_looked_at", "_chances")
 
     strategy: JoinStrategy
     drift: float = DRIFT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Known = Literal["measured", "declared", "assumed"]
 
@@ -112,6 +112,8 @@ class MemoryEstimate:
 class Switch:
     """A change of routes while a join ran: when, from which orders to which, and what either would cost from then on,
     in nanoseconds a second."""
+
+    STATE: ClassVar = ("at_us", "before", "after", "before_ns", "after_ns")
 
     at_us: int
     before: tuple[tuple[str, ...], ...]

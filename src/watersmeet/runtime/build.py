@@ -55,13 +55,16 @@ def runnable_join(plan: Plan) -> tuple[Join, Project]:
     return plan.root.child, plan.root
 
 
-def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
+def build_query(
+    plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None, strategy: JoinStrategy | None = None
+) -> Built:
     """The operator that answers a plan, and what it reads. With `refresh_at_push` a lazy join is refreshed whenever
     rows are pushed and time advances, not at moments of event time: for a host that has moments of its own. With a
-    `quantum` the operators of a continuous query run in turns, with queues between them."""
+    `quantum` the operators of a continuous query run in turns, with queues between them. `strategy` is that of a plain
+    join, if it was worked out before (see strategy_of)."""
     if is_plain_join(plan):
         join, _ = runnable_join(plan)
-        return built_join(join, build(plan, refresh_at_push=refresh_at_push))
+        return built_join(join, build(plan, refresh_at_push=refresh_at_push, strategy=strategy))
     plan.options.require_runnable()
     builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
@@ -89,17 +92,24 @@ def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
     ]
 
 
-def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
-    """The operator of a plain join."""
-    join, project = runnable_join(plan)
+def strategy_of(plan: Plan, *, refresh_at_push: bool = False) -> JoinStrategy:
+    """How a plain join runs."""
+    join, _ = runnable_join(plan)
     method = plan.method
     if refresh_at_push and method.is_lazy:
         method = replace(method, at_every_push=True)
+    return optimize(join, method)
+
+
+def build(plan: Plan, *, refresh_at_push: bool = False, strategy: JoinStrategy | None = None) -> Operator:
+    """The operator of a plain join."""
+    join, project = runnable_join(plan)
     aliases = [one.alias for one in join.streams]
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
     if len(join.inputs) > 1:
-        strategy = optimize(join, method)
-        if method.is_classic:
+        if strategy is None:
+            strategy = strategy_of(plan, refresh_at_push=refresh_at_push)
+        if strategy.method.is_classic:
             return InTimeOrder(ClassicJoin(strategy, project.columns), aliases)
         joining = _window_join(strategy, project, plan.shedding)
         return InTimeOrder(joining, aliases) if counts_rows else joining

@@ -10,8 +10,8 @@ import pyarrow as pa
 from watersmeet.archive.folder import Archive, OpenRun
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
+from watersmeet.operators.bounded import Records
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.recording import Recorder
 from watersmeet.plan.nodes import relations_below
 
 WAITING_BYTES = 8 << 20
@@ -62,7 +62,7 @@ class _Writing:
             self._write()
 
     @property
-    def _recorder(self) -> Recorder:
+    def _recorder(self) -> Records:
         bounded = self.operator.bounded
         assert bounded is not None
         assert bounded.recorder is not None

@@ -21,7 +21,9 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
 from watersmeet.hosts.spark.state import read_guard
+from watersmeet.hosts.spark.state_format import NEW_CHECKPOINT, other_format
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
 NOTE = "watersmeet.json"
@@ -38,6 +40,7 @@ class Owner:
     buckets: int
     inputs: dict[str, str]
     states: list[str]
+    version: str = ""
 
     @classmethod
     def of(cls, plan: Plan, buckets: int) -> Owner:
@@ -45,10 +48,13 @@ class Owner:
             one.name: ", ".join(f"{field.name} {field.type}" for field in one.schema)
             for one in relations_below(plan.root)
         }
-        return cls(plan.sql.strip(), buckets, inputs, list(_states(plan, buckets)))
+        return cls(plan.sql.strip(), buckets, inputs, list(_states(plan, buckets)), VERSION)
 
     def differs_from(self, held: Owner) -> str:
         """What another owner had that this one has not, in words."""
+        told = self.other_format(held)
+        if told is not None:
+            return told
         if held.buckets != self.buckets:
             return f"was made with {held.buckets} buckets, and this run has {self.buckets}"
         for name, columns in held.inputs.items():
@@ -57,6 +63,11 @@ class Owner:
         if " ".join(held.sql.split()) != " ".join(self.sql.split()):
             return f"belongs to another query:\n{held.sql}"
         return "was made when rates or other settings spread the rows of this query differently"
+
+    def other_format(self, held: Owner) -> str | None:
+        """What is to be said if it is the same query with a state of another format."""
+        pairs = zip(held.states, self.states, strict=False)
+        return next(filter(None, (other_format(theirs, own, held.version) for theirs, own in pairs)), None)
 
 
 class OnSpark(Protocol):
@@ -110,6 +121,9 @@ class Checkpoint:
         guard = read_guard(self.spark, self.folder)
         if guard is None:
             return False
+        told = next(filter(None, (other_format(guard, state) for state in owner.states)), None)
+        if told is not None and guard not in owner.states:
+            raise SetupError(f"{self.folder} {told}", hint=NEW_CHECKPOINT)
         if guard not in owner.states:
             raise SetupError(
                 f"{self.folder} belongs to another query, or to the same one with other columns, buckets, or rates "
@@ -161,6 +175,8 @@ def _owner_in(text: str | None) -> Owner | None:
 
 
 def _way_out(held: Owner, owner: Owner) -> str:
+    if owner.other_format(held) is not None:
+        return NEW_CHECKPOINT
     if held.buckets != owner.buckets:
         return f"go on with --buckets {held.buckets} or Session(spark, buckets={held.buckets}), or use a new checkpoint"
     return GO_BACK

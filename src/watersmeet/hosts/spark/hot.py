@@ -1,12 +1,12 @@
 """Operators kept warm between batches, in memory that all Python workers of a node share.
 
-Spark gives a bucket to any worker, so what one worker keeps to itself another misses. After each batch an
-operator is saved to a memory-backed file, its arrays as they are; the next worker maps them without copying.
-Every copy is stamped with the version and the random nonce that the state store holds as well: what a failed
-or abandoned attempt left behind can never pass for the present state.
+Spark gives a bucket to any worker, so what one worker keeps to itself another misses. After each batch the state of an
+operator is saved to a memory-backed file, its arrays as they are (operators/saving.py); the next worker maps them into
+a fresh operator without copying. Every copy is stamped with the version and the random nonce that the state store holds
+as well: what a failed or abandoned attempt left behind can never pass for the present state.
 
-A copy is code to whoever loads it, so copies lie in a private folder (`watersmeet.private_folders`) and are read only
-if this user wrote them. If the folder or a copy is refused, or nothing can be written, a query goes on without the
+What is mapped is believed, so copies lie in a private folder (`watersmeet.private_folders`) and are read only if this
+user wrote them. If the folder or a copy is refused, or nothing can be written, a query goes on without the
 short cut, and `trouble` says why.
 """
 
@@ -15,27 +15,28 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import shutil
 import struct
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from watersmeet.errors import UnsafeFolderError
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.saving import ALIGN, Saved
 from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
 
 HOT_DIR = "WATERSMEET_HOT_DIR"
-_ALIGN = 64
-_HEAD = struct.Struct("<qqqq")  # version, nonce, size of the pickle, number of buffers
+_HEAD = struct.Struct("<qqq")  # version, nonce, bytes of the whole file
 
 
 @dataclass
 class Warm:
     version: int
     nonce: int
-    value: Any
+    operator: Operator
 
 
 # What this very process used last, by (query, bucket): no need to map what is still at hand.
@@ -61,14 +62,19 @@ def _name_of(query: str) -> str:
     return f"{query}.{os.getppid()}"
 
 
-def fetch(query: str, bucket: int, version: int, nonce: int) -> Any | None:
-    """The operator of exactly this version, or None."""
+def fetch(query: str, bucket: int, version: int, nonce: int, fresh: Callable[[], Operator]) -> Operator | None:
+    """The operator of exactly this version, or None. `fresh` makes one without rows and tables, for a copy to be
+    loaded into."""
     held = _at_hand.pop((query, bucket), None)  # taken away: an attempt that fails may have changed it
     if held is not None and (held.version, held.nonce) == (version, nonce):
-        return held.value
+        return held.operator
     try:
         with _opened(query) as folder:
-            return _load(folder, str(bucket), version, nonce)
+            saved = _load(folder, str(bucket), version, nonce)
+        if saved is not None:
+            operator = fresh()
+            operator.load(saved)
+            return operator
     except UnsafeFolderError as refused:
         _note(refused)
     except Exception:  # a missing or damaged copy costs speed, not correctness
@@ -76,13 +82,13 @@ def fetch(query: str, bucket: int, version: int, nonce: int) -> Any | None:
     return None
 
 
-def keep(query: str, bucket: int, version: int, nonce: int, value: Any) -> None:
+def keep(query: str, bucket: int, version: int, nonce: int, operator: Operator) -> None:
     """Save an operator for whichever worker gets the bucket next."""
-    _at_hand[query, bucket] = Warm(version, nonce, value)
+    _at_hand[query, bucket] = Warm(version, nonce, operator)
     try:
         with _opened(query) as folder:
             _sweep()
-            _save(folder, bucket, version, nonce, value)
+            _save(folder, bucket, version, nonce, operator.save())
     except (OSError, UnsafeFolderError) as error:  # a full or missing memory disk costs speed, not correctness
         _note(error)
 
@@ -115,18 +121,15 @@ def _note(error: Exception) -> None:
     _trouble = str(error).replace("\n", "; ")
 
 
-def _save(folder: PrivateFolder, bucket: int, version: int, nonce: int, value: Any) -> None:
-    buffers: list[pickle.PickleBuffer] = []
-    body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    raws = [buffer.raw() for buffer in buffers]
+def _save(folder: PrivateFolder, bucket: int, version: int, nonce: int, saved: Saved) -> None:
+    parts = list(saved.parts())
+    size = ALIGN + sum(memoryview(part).nbytes for part in parts)
     temporary = f".{bucket}.{os.getpid()}"
     try:
         with folder.write(temporary) as file:
-            sizes = struct.pack(f"<{len(raws)}q", *(raw.nbytes for raw in raws))
-            head = _HEAD.pack(version, nonce, len(body), len(raws)) + sizes + body
-            position = _write(file, head, 0)
-            for raw in raws:
-                position = _write(file, raw, position)
+            _write(file, _HEAD.pack(version, nonce, size).ljust(ALIGN, b"\0"))
+            for part in parts:
+                _write(file, part)
         folder.replace(temporary, str(bucket))
     except OSError:
         with contextlib.suppress(FileNotFoundError):
@@ -134,39 +137,22 @@ def _save(folder: PrivateFolder, bucket: int, version: int, nonce: int, value: A
         raise
 
 
-def _write(file: BinaryIO, data: Any, position: int) -> int:
-    """Write everything and move on to the next aligned position."""
-    view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
+def _write(file: BinaryIO, data: Any) -> None:
+    """Write everything, however little of it is taken at a time."""
+    view = memoryview(data).cast("B")
     while view.nbytes:
         view = view[file.write(view) :]
-    end = position + memoryview(data).nbytes
-    padding = -end % _ALIGN
-    if padding:
-        file.write(b"\0" * padding)
-    return end + padding
 
 
-def _load(folder: PrivateFolder, name: str, version: int, nonce: int) -> Any | None:
+def _load(folder: PrivateFolder, name: str, version: int, nonce: int) -> Saved | None:
     with folder.read(name) as file:
         # A private mapping: writing to the arrays changes this process's pages only.
         mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    found_version, found_nonce, body_size, count = _HEAD.unpack_from(mapped, 0)
-    if (found_version, found_nonce) != (version, nonce):
+    found_version, found_nonce, size = _HEAD.unpack_from(mapped, 0)
+    if (found_version, found_nonce) != (version, nonce) or size != len(mapped):
         mapped.close()
         return None
-    sizes = struct.unpack_from(f"<{count}q", mapped, _HEAD.size)
-    view = memoryview(mapped)
-    start = _HEAD.size + 8 * count
-    body = view[start : start + body_size]
-    position = start + body_size
-    buffers = []
-    for size in sizes:
-        position += -position % _ALIGN
-        buffers.append(view[position : position + size])
-        position += size
-    if position > len(mapped):
-        return None
-    return pickle.loads(body, buffers=buffers)
+    return Saved.mapped(memoryview(mapped)[ALIGN:])
 
 
 def _sweep() -> None:

@@ -12,17 +12,16 @@ import pyarrow as pa
 
 from watersmeet.hosts.spark.buckets import balanced_ids
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.state_format import KEPT_WHOLE, LOG_OF_ROWS, with_format
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.operators.bounded import Sharing
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.keeping.sharing import Sharing
 from watersmeet.physical.partitioning import Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.runtime.build import build_query, is_plain_join
-
-STATE_FORMAT = 3
+from watersmeet.runtime.build import Built, build_query, is_plain_join
 
 
 @dataclass(frozen=True)
@@ -139,21 +138,28 @@ class SparkJob(ABC):
         """Refuse, before it starts, what could only fail in the buckets."""
         return
 
-    def make_operator(self) -> Operator:
-        """A fresh operator tree for one bucket, static tables loaded. Spark's trigger is what refreshes it."""
-        built = build_query(self.bucket_plan, refresh_at_push=True)
-        for table, load in built.tables:
+    def make_operator(self, *, tables: bool = True) -> Operator:
+        """A fresh operator tree for one bucket, static tables loaded unless these are to come from a state that was
+        saved. Spark's trigger is what refreshes it."""
+        built = self._build()
+        for table, load in built.tables if tables else ():
             for batch in from_packet(self.tables[table.name]):
                 load(batch)
         return built.operator
 
+    def _build(self) -> Built:
+        return build_query(self.bucket_plan, refresh_at_push=True)
+
     @cached_property
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
-        parts = [f"format {STATE_FORMAT}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
+        parts = [f"format {LOG_OF_ROWS}", f"buckets {self.partitioning.buckets}", *self.grid(), *self.meaning()]
         if self.plan.options.has("timezone"):
             parts.append(f"timezone {self.plan.options.timezone}")
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        whole = self.plan.shedding is not None
+        return with_format(
+            hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32], KEPT_WHOLE if whole else LOG_OF_ROWS
+        )
 
     def grid(self) -> list[str]:
         """Where rows lie in the state."""

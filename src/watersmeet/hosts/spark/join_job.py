@@ -10,10 +10,10 @@ import pyarrow as pa
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.model.windows import Rows
+from watersmeet.operators.bounded import Sharing
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.policies import POLICIES
-from watersmeet.operators.keeping.sharing import Sharing
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Partitioning
@@ -22,7 +22,7 @@ from watersmeet.plan.expressions import Column, EventTime, columns_of, to_text
 from watersmeet.plan.nodes import Input, Join, Plan, Project
 from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
-from watersmeet.runtime.build import build, runnable_join
+from watersmeet.runtime.build import Built, build, build_query, runnable_join, strategy_of
 
 # Of an announced row: whether it belongs to this bucket.
 OWN = "__own"
@@ -147,13 +147,23 @@ class JoinJob(SparkJob):
                 option="memory",
             )
 
-    def make_operator(self) -> Operator:
-        operator = super().make_operator()
+    def make_operator(self, *, tables: bool = True) -> Operator:
+        operator = super().make_operator(tables=tables)
         if operator.bounded is not None and self.plan.shedding is not None and self.plan.shedding.archive is not None:
             operator.bounded.start_recording()
         if operator.bounded is not None and self.sharing is not None:
             operator.bounded.share_by(self.sharing)
         return operator
+
+    def _build(self) -> Built:
+        return build_query(self.bucket_plan, refresh_at_push=True, strategy=self._bucket_strategy)
+
+    @cached_property
+    def _bucket_strategy(self) -> JoinStrategy | None:
+        """Worked out once for all buckets of a task."""
+        if self.bucket_plan.root is self.plan.root and not self.plan.method.is_lazy:
+            return self.strategy
+        return strategy_of(self.bucket_plan, refresh_at_push=True) if len(self.join.inputs) > 1 else None
 
     @property
     def _bucket_options(self) -> Options:

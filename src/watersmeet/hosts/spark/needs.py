@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.operators.bounded import Came
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keeping.sharing import Came
 from watersmeet.plan.memory import Memory
 
 NEEDS = -1  # stands for the number of an input where a packet holds counts, not rows

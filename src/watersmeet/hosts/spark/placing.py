@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.join_job import OWN
+from watersmeet.operators.bounded import Came, Sharing
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.keeping.sharing import Came, Sharing
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.nodes import Input

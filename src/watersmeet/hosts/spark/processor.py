@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,10 @@ from watersmeet.hosts.spark.needs import NEEDS, share_out
 from watersmeet.hosts.spark.output import Output
 from watersmeet.hosts.spark.pack import AHEAD, GUARD, WATERMARK_STEP_MS, in_time_order, watermark_delay_ms
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.state_format import NEW_CHECKPOINT, other_format
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.keeping.durable import resume, saved
+from watersmeet.operators.saving import Saved
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -87,6 +89,9 @@ class BucketProcessor(StatefulProcessor):
         if held is None:
             self.meta.update((1, 0, fingerprint))
         elif bytes(held[2]) != fingerprint:
+            told = other_format(bytes(held[2]).decode(), self.job.fingerprint)
+            if told is not None:
+                raise DataError(f"this checkpoint {told}", hint=NEW_CHECKPOINT)
             raise DataError(
                 "this checkpoint belongs to another query, or to the same one with other columns, buckets, or rates "
                 "that spread its rows differently",
@@ -100,7 +105,7 @@ class BucketProcessor(StatefulProcessor):
         with spent.on("state_ns"):
             version, nonce, manifest = self._manifest()
             log = BucketLog(manifest, _SparkSegments(self.segments), *_layouts(self.job))
-            operator = hot.fetch(_query(), bucket, version, nonce) if version else self.job.make_operator()
+            operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
             memory = share_out(self.job, operator, bucket, _payloads(packets, NEEDS))
@@ -144,7 +149,8 @@ class BucketProcessor(StatefulProcessor):
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
         if operator.is_kept_whole:
-            log.save(saved(operator), operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
+            state = operator.save(tables=False).to_bytes()
+            log.save(state, operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
             return
         complete_until = log.manifest.complete_until
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
@@ -195,12 +201,16 @@ class BucketProcessor(StatefulProcessor):
             return 0, 0, Manifest()
         return int(held[0]), int(held[1]), Manifest.from_bytes(bytes(held[2]))
 
+    def _warm(self, bucket: int, version: int, nonce: int) -> Operator | None:
+        """The operator as the last batch left it, its static tables with it."""
+        return hot.fetch(_query(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
+
     def _rebuild(self, log: BucketLog) -> Operator:
         operator = self.job.make_operator()
         if operator.is_kept_whole:
             state = log.saved()
             assert state is not None
-            resume(operator, state)
+            operator.load(Saved.from_bytes(state))
             return operator
         rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
         operator.restore(rows, log.manifest.complete_until)

@@ -13,6 +13,8 @@ FIRST_ROOM = 1024
 class Copies:
     """Rows are known by small numbers (ids); an answer may hold several copies of each."""
 
+    STATE = ("_tops", "_numbers", "_below", "_free", "_free_count", "_next")
+
     def __init__(self) -> None:
         self._tops = np.full(FIRST_ROOM, -1, np.int64)
         self._numbers = np.empty(FIRST_ROOM, np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ class Delta:
     `order` numbers the rows of an answer as they came into being: a row leaves with the number it entered with.
     `noticed` is the event time at which the operators noticed a change, where that can be later than its instant.
     """
+
+    STATE: ClassVar = ("data", "instants", "diffs", "order", "noticed")
 
     data: pa.RecordBatch
     instants: Int64s

@@ -18,6 +18,8 @@ class Departures:
     only the first piece is looked at. Those of a ROWS window have come when they are known.
     """
 
+    STATE = ("expired_rows", "_coming")
+
     def __init__(self, *, announced: bool, in_turn: bool) -> None:
         self.announced = announced
         self.in_turn = in_turn

@@ -13,6 +13,8 @@ from watersmeet.operators.kernels import changes as kernel
 class Distinct(Unary):
     """A union with nothing: the multiset's own rule."""
 
+    STATE = ("child", "_rows")
+
     netted = True
 
     def __init__(self, child: Node) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,8 @@ class Expiry(Protocol):
 class Run:
     """Rows in the order of their deaths."""
 
+    STATE: ClassVar = ("data", "deaths", "order")
+
     data: pa.RecordBatch
     deaths: Int64s
     order: Int64s
@@ -73,6 +75,9 @@ class KnownDeaths:
     Held as runs in the order of death. With one window, runs follow each other and never meet; otherwise small
     runs are merged. What never dies is not held at all.
     """
+
+    STATE = ("_runs",)
+    ITEMS: ClassVar = {"_runs": Run}
 
     def __init__(self, schema: pa.Schema, *, in_turn: bool) -> None:
         self.schema = schema
@@ -147,6 +152,8 @@ def _as_one(runs: list[Run], schema: pa.Schema, *, in_turn: bool) -> Run:
 
 class AnnouncedDeaths:
     """Rows that die when one of their members is named dead, or at a death known before, whichever is first."""
+
+    STATE = ("_room", "_head", "_gone", "_columns", "_deaths", "_order", "_alive", "_serials")
 
     def __init__(self, schema: pa.Schema, aliases: list[str]) -> None:
         self.schema = schema

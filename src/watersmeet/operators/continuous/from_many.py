@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ SINCE = "__since"  # the event time that a row of a changing answer has in the j
 class FromMany:
     """Joins the inputs as their rows are born. A combination is born with its youngest member and dies with the
     first that leaves its window."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("sources", "trigger", "join", "expiry", "_next", "complete")
 
     netted = False
 

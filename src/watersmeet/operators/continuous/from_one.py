@@ -37,6 +37,8 @@ class FromOne:
     as they came; when they die they are chosen once more (negative tuples).
     """
 
+    STATE = ("source", "trigger", "expiry", "_next", "complete")
+
     netted = False
 
     def __init__(

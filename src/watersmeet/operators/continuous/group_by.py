@@ -22,6 +22,8 @@ from watersmeet.plan.expressions import Aggregate, Column, Expression
 class GroupBy(Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
+    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next")
+
     netted = True
 
     def __init__(

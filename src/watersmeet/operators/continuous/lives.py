@@ -34,6 +34,8 @@ class Lives:
 class Lifetimes:
     """How long the rows of a stream live in its window."""
 
+    STATE = ("_counting", "_next_serial")
+
     def __init__(self, window: Window | None, boundary: Boundary) -> None:
         self.window = window
         self.extra_us = 0 if boundary == "half_open" else 1

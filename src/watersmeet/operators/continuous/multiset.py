@@ -15,6 +15,8 @@ from watersmeet.operators.kernels import changes as kernel
 class Multiset:
     """Rows by value, how often each is on the left and on the right, and the copies in the answer."""
 
+    STATE = ("ids", "rows", "left", "right", "copies", "_scratch")
+
     def __init__(self, schema: pa.Schema, kind: int) -> None:
         self.schema = schema
         self.kind = kind

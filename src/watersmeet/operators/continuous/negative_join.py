@@ -24,6 +24,8 @@ class NegativeJoin(FromMany):
     """Every stream has a window in time. The rows of each are held until they leave it; then each is joined once more,
     and the combinations of which it is the first to leave are withdrawn. Rows that are withdrawn have no numbers."""
 
+    STATE = (*FromMany.STATE, "held")
+
     def __init__(
         self,
         join: Join,

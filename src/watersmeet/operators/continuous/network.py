@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -18,6 +19,9 @@ from watersmeet.operators.continuous.node import Node
 
 class Fifo:
     """The changes that an operator has made and the next has not taken yet; to the next it is the operator."""
+
+    STATE = ("node", "queue", "complete", "longest", "_filled_until")
+    ITEMS: ClassVar = {"queue": Delta}
 
     held_rows = 0
     nbytes = 0
@@ -77,6 +81,8 @@ class Fifo:
 
 class Network:
     """A tree of operators with queues between them; asked for changes, it runs operators in turn until all is done."""
+
+    STATE = ("root",)
 
     def __init__(self, root: Fifo, queues: list[Fifo]) -> None:
         """queues: all of them, those nearer the inputs first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -59,6 +59,8 @@ def next_event_below(node: Node) -> int:
 
 class Unary:
     """An operator with one input, which has changed when its input has."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("child",)
 
     def __init__(self, child: Node, schema: pa.Schema) -> None:
         self.child = child

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,8 @@ class Leaf:
 
 class Continuous(Operator):
     """Runs a tree of operators; nothing is said of an instant before all rows up to it are there."""
+
+    STATE = ("root", "counters", "_delays", "answered_us", "_expired_before")
 
     def __init__(
         self, root: Node, leaves: Mapping[str, Leaf], kind: Kind, schema: pa.Schema, strategy: Pipeline
@@ -155,6 +157,8 @@ def _signs(delta: Delta) -> pa.Array:
 @dataclass
 class Delays:
     """How late changes were noticed, in event time."""
+
+    STATE: ClassVar = ("changes", "total_us", "longest_us")
 
     changes: int = 0
     total_us: int = 0

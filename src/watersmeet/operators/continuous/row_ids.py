@@ -48,6 +48,8 @@ def _codes(column: pa.Array) -> tuple[Int64s, Int64s]:
 class RowIds:
     """Numbers rows from 0 and uses numbers again after `forget`."""
 
+    STATE = ("_heads", "_following", "_first", "_second", "_free", "_free_count")
+
     def __init__(self) -> None:
         self._heads: Int64s = np.full(2 * FIRST_ROOM, -1, np.int64)
         self._following: Int64s = np.empty(FIRST_ROOM, np.int64)

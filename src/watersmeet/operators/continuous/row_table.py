@@ -15,6 +15,8 @@ class RowTable:
     """Row i is at `_where[i]` of columns that are only appended to; what was replaced is squeezed out when it is
     more than half."""
 
+    STATE = ("_room", "_columns", "_where", "_head", "_held")
+
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._room = FIRST_ROOM

@@ -31,6 +31,8 @@ _CODES = {
 class Held:
     """Changes of one side that the other side is not complete for yet."""
 
+    STATE = ("node", "ahead")
+
     def __init__(self, node: Node) -> None:
         self.node = node
         self.ahead = no_changes(node.schema)
@@ -45,6 +47,8 @@ class Held:
 
 class SetOperation:
     """The two sides' columns pair up by place; the answer has the left side's names."""
+
+    STATE = ("_left", "_right", "_rows")
 
     netted = True
 

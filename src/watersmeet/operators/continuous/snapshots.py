@@ -21,6 +21,8 @@ class Snapshots(Unary):
     """At every multiple of `every_us` since 1970, from the first event on and up to the last, all rows that are
     in the answer then, as rows that enter."""
 
+    STATE = ("child", "_rows", "_next", "_number")
+
     netted = True
 
     def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting], order: Sequence[SortKey] = ()) -> None:

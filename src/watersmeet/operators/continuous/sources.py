@@ -45,6 +45,8 @@ class Source(Protocol):
 class StreamSource:
     """Rows as they were pushed, through their window."""
 
+    STATE = ("waiting", "lifetimes", "complete", "_departures")
+
     def __init__(self, window: Window | None, boundary: Boundary) -> None:
         self.waiting = Waiting()
         self.lifetimes = Lifetimes(window, boundary)
@@ -74,6 +76,8 @@ class StreamSource:
 
 class ChangesSource:
     """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants."""
+
+    STATE = ("node", "lifetimes")
 
     def __init__(
         self,
@@ -120,6 +124,8 @@ def _by_values(rows: Rows) -> Rows:
 class JoinSource:
     """A plain join or selection inside FROM as a stream, its rows in the order of their event times."""
 
+    STATE = ("operator", "streams", "lifetimes", "complete")
+
     def __init__(
         self, operator: Operator, aliases: list[str], time: str, window: Window | None, boundary: Boundary
     ) -> None:
@@ -159,6 +165,8 @@ class JoinSource:
 
 class ViewSource:
     """An answer that changes, as an input: its rows live while they are in it."""
+
+    STATE = ("node", "_next_serial", "_live_orders", "_live_serials")
 
     announced = True
     in_turn = False

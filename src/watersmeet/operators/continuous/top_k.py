@@ -22,6 +22,8 @@ class TopK(Unary):
     """Rows that the order does not tell apart stand in the order of their values, so the answer depends on the
     rows alone."""
 
+    STATE = ("child", "ids", "rows", "counts", "ranks", "window", "copies")
+
     netted = True
 
     def __init__(self, child: Node, keys: Sequence[SortKey], limit: int) -> None:

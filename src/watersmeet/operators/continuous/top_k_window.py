@@ -18,6 +18,8 @@ class TopKWindow:
     Rows are known by ids; different ids have different ranks. All rows are kept, as the first may leave.
     """
 
+    STATE = ("_tree",)
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._tree = Tree()

@@ -24,6 +24,8 @@ class Trigger(Protocol):
 class Timely:
     """Expired rows are noticed as soon as time has come that far, whatever comes in."""
 
+    STATE = ()
+
     def reach(self, until: int, entered: Delta) -> int:
         return until
 
@@ -33,6 +35,8 @@ class Timely:
 
 class AtNextInput:
     """Expired rows are noticed when the next row comes in: late, with the same answers."""
+
+    STATE = ("_clock",)
 
     def __init__(self) -> None:
         self._clock = BEGINNING_US

@@ -17,6 +17,8 @@ EMPTY = np.int32(-1)
 class HashIndex:
     """Chains over the codes in `columns` of its store; positions are the store's."""
 
+    STATE = ("bits", "heads", "following")
+
     def __init__(self, columns: Sequence[int], capacity: int) -> None:
         self.columns = np.array(columns, np.int64)
         self.following = _chains(capacity)

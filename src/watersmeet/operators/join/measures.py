@@ -23,6 +23,8 @@ class Measures:
     """Of all inputs of one join. `horizons_us` says how long the rows of a stream matter, if that is a matter of time;
     older ones fade."""
 
+    STATE = ("_inputs",)
+
     def __init__(self, codes: Mapping[str, Sequence[Code]], horizons_us: Mapping[str, int]) -> None:
         self._inputs = {alias: InputMeasures(own, horizons_us.get(alias)) for alias, own in codes.items()}
 
@@ -39,6 +41,8 @@ class Measures:
 
 class InputMeasures:
     """Of one input. Rows kept by their number, or of a static table, have no horizon of their own."""
+
+    STATE = ("rows_seen", "values", "sample", "sampled", "rows", "seconds", "newest_us")
 
     def __init__(self, codes: Sequence[Code], horizon_us: int | None) -> None:
         self.kept_by_time = horizon_us is not None
@@ -93,6 +97,8 @@ class InputMeasures:
 
 class RecentValues:
     """The values of a code in this horizon and the one before."""
+
+    STATE = ("now", "before", "rows_now", "rows_before", "since_us")
 
     def __init__(self, horizon_us: int) -> None:
         self.horizon_us = horizon_us

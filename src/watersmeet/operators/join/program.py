@@ -58,11 +58,6 @@ class Program:
         self._out = np.empty((len(self.visits), 0), np.int64)
         self._keep_alive: list[Table] = []
 
-    def __getstate__(self) -> dict[str, object]:
-        """A saved program leaves its scratch memory behind."""
-        scratch = {"lists": self.lists[:, :0], "_out": self._out[:, :0], "_keep_alive": []}
-        return {**self.__dict__, **scratch}
-
     def _describe(self, d: int, step: Step) -> None:
         row = self.steps[d]
         row[kernel.ACCESS] = ACCESSES[step.access]

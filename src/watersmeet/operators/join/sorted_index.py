@@ -7,6 +7,7 @@ them and every row is sorted that often in its life. Expired rows are dropped wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from watersmeet.operators.join.positions import check_positions
 @dataclass
 class Run:
     """Values in ascending order with the store positions they are at; `newest` is the last position among them."""
+
+    STATE: ClassVar = ("values", "rows", "newest")
 
     values: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
@@ -30,6 +33,9 @@ class Run:
 
 class SortedIndex:
     """Runs over one code column of a store."""
+
+    STATE = ("runs",)
+    ITEMS: ClassVar = {"runs": Run}
 
     def __init__(self, column: int) -> None:
         self.column = column

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from watersmeet.operators.join.combinations import Combinations, payload_columns
 from watersmeet.operators.join.measures import Measures
 from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us
+from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.operators.time_order import Counting
@@ -38,6 +39,9 @@ RECONSIDER_AFTER_ROWS = 4096
 class Planner(Protocol):
     """Finds better routes for what was measured, if there are any."""
 
+    STATE: ClassVar[tuple[str, ...]]
+    strategy: JoinStrategy  # what the join goes by now
+
     def consider(self, measured: JoinStatistics, at_us: int) -> tuple[JoinStrategy, Switch] | None: ...
 
 
@@ -46,6 +50,12 @@ class WindowJoin(Counting):
 
     A join with ROWS windows must be given its rows in time order (see time_order.InTimeOrder).
     """
+
+    # Routes come first: stores are loaded with the indexes that these ask for.
+    STATE: ClassVar[tuple[str, ...]] = (
+        "routes", "window_stores", "row_windows", "counters", "measures", "considered_at", "planner",
+    )  # fmt: skip
+    TABLES = ("table_stores",)
 
     def __init__(
         self,
@@ -192,6 +202,28 @@ class WindowJoin(Counting):
         for alias, store in self.stores.items():
             store.index_by(*self._index_keys(alias))
         self.programs = self._make_programs()
+
+    @property
+    def window_stores(self) -> dict[str, WindowStore]:
+        """The stores of streams."""
+        return {alias: store for alias, store in self.stores.items() if not self.inputs[alias].is_table}
+
+    @property
+    def table_stores(self) -> dict[str, WindowStore]:
+        """The stores of static tables."""
+        return {alias: store for alias, store in self.stores.items() if self.inputs[alias].is_table}
+
+    @property
+    def routes(self) -> dict[str, Any] | None:
+        """The routes as they are saved, if they may have changed."""
+        return None if self.planner is None else routes_in_words(self.strategy)
+
+    @routes.setter
+    def routes(self, words: dict[str, Any] | None) -> None:
+        if self.planner is None or words is None or words == self.routes:
+            return
+        self.reroute(with_routes_in_words(self.strategy, words))
+        self.planner.strategy = self.strategy
 
     def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
         return cutoff_us(self.windows, alias, watermarks)

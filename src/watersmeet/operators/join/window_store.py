@@ -7,6 +7,7 @@ move to the front (or into larger arrays), so every scan is over one contiguous 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,10 @@ class WindowStore:
     """
 
     generation = 0
+    STATE: ClassVar[tuple[str, ...]] = (
+        "capacity", "tail", "head", "times", "codes", "deaths", "serials", "hash_indexes", "sorted_indexes", "payload",
+        "disorder_us", "newest_us",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ def is_text(kind: pa.DataType) -> bool:
 class SlottedBytes:
     """Values of any length. What belongs to no row any more is squeezed out when the array is full."""
 
+    STATE = ("starts", "lengths", "data", "end", "live_rows", "live_bytes", "width")
+
     def __init__(
         self, kind: pa.DataType, slot_of: Callable[[], Slots], slots: int, live: Callable[[int], Slots]
     ) -> None:

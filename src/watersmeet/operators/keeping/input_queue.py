@@ -8,6 +8,7 @@ be expected while it stays, by the keys of the rows that were let in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ REMEMBERED_YIELD = 0.95
 
 class Census:
     """How many rows of each key the stores hold now, or hold in memory. It may be a little behind."""
+
+    STATE = ("counts", "due")
 
     def __init__(self, counts: KeyCounts, *, in_memory: bool) -> None:
         self.counts = counts
@@ -60,6 +63,8 @@ class Census:
 class Yield:
     """What the rows of a stream find for their weight, from those that were let in: what the others would have."""
 
+    STATE = ("found", "weight", "left_over")
+
     def __init__(self) -> None:
         self.found = 0.0
         self.weight = 0.0
@@ -82,6 +87,8 @@ class Yield:
 class InputQueue:
     """Stands before a SheddingJoin. A piece is some rows of one stream that can match at all."""
 
+    STATE = ("pace", "came", "present", "records", "left_over", "to_come", "yields", "chance", "entered")
+
     def __init__(
         self,
         shedding: Shedding,
@@ -102,6 +109,15 @@ class InputQueue:
         self.yields = {stream: Yield() for stream in streams}
         self.random = np.random.default_rng(shedding.seed)
         self.entered = 0
+
+    @property
+    def chance(self) -> dict[str, Any]:
+        """Where the random numbers have come to."""
+        return dict(self.random.bit_generator.state)
+
+    @chance.setter
+    def chance(self, state: dict[str, Any]) -> None:
+        self.random.bit_generator.state = state
 
     @property
     def nbytes(self) -> int:

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf, log, prod
 from time import perf_counter
 from time import time as wall_time
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
+from watersmeet.operators.bounded import BoundedMemory, Came, Sharing
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.contract import BoundedMemory, Counters, Rows
+from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.join.combinations import payload_columns
 from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.window_join import WindowJoin
@@ -37,7 +37,7 @@ from watersmeet.operators.keeping.pieces import only, parts_until, rounds, slice
 from watersmeet.operators.keeping.policies import AGE_BINS, HALF_LIFE, POLICIES, AgeCurve
 from watersmeet.operators.keeping.recall import PaneCounts, pane_counts
 from watersmeet.operators.keeping.recording import Recorder, columns_to_record
-from watersmeet.operators.keeping.sharing import Came, Needs, Share, Sharing
+from watersmeet.operators.keeping.sharing import Needs, Share
 from watersmeet.operators.keeping.store import Marks, SheddingStore, Worth
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.strategy import Code, JoinStrategy
@@ -45,11 +45,6 @@ from watersmeet.plan.expressions import Expression, columns_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.shedding import Shedding
 
-# What rows and time change in a join.
-REMEMBERED = (
-    "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
-    "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
-)  # fmt: skip
 # So few rows, of so few bytes, are stored at once even where the memory is smaller.
 FEW_ROWS, FEW_BYTES = 64, 1 << 16
 UNLIMITED = 1 << 62
@@ -61,6 +56,11 @@ RESULT_BYTES, RESULT_ROWS = 1 << 25, 1 << 10
 
 class SheddingJoin(WindowJoin):
     """A WindowJoin that keeps no more rows than it may. Static tables are kept whole and do not count."""
+
+    STATE = (
+        "shed", "row_windows", "keys", "panes", "ages", "factors", "scales", "unrefreshed", "arrived", "newest_us",
+        "oldest_us", "settled_us", "counters", "recorder", "queue", "needs",
+    )  # fmt: skip
 
     stores: dict[str, WindowStore]
 
@@ -228,16 +228,6 @@ class SheddingJoin(WindowJoin):
     @property
     def is_kept_whole(self) -> bool:
         return True
-
-    def remembered(self) -> dict[str, Any]:
-        """All that rows and time have changed here, except the static tables."""
-        return {name: getattr(self, name) for name in REMEMBERED}
-
-    def remember(self, memory: Mapping[str, Any]) -> None:
-        """Go on where another join of the same query was."""
-        for name in REMEMBERED:
-            setattr(self, name, memory[name])
-        self.stores.update(self.shed)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         """Rows alone do not tell which of them were gone: they compete for memory again."""

@@ -50,6 +50,8 @@ class Factors:
 class KeyCounts:
     """Counts of the keys that equalities compare, for every stream; `half_life` in the unit of its times, or none."""
 
+    STATE = ("since", "total", "counts", "unseen")
+
     def __init__(
         self,
         streams: Sequence[str],
@@ -88,6 +90,21 @@ class KeyCounts:
             columns += key
         table = np.array(rows, np.int64).reshape(-1, 3)
         return Factors(table, np.array(columns, np.int64), self.counts, self.shift)
+
+    @property
+    def unseen(self) -> dict[str, float]:
+        """What a key that never came counts for now, by stream."""
+        return {stream: factors.unseen for stream, factors in self.of_partners.items()}
+
+    @unseen.setter
+    def unseen(self, by_stream: Mapping[str, float]) -> None:
+        for stream, unseen in by_stream.items():
+            self.of_partners[stream].unseen = unseen
+
+    def loaded(self) -> None:
+        """The counts lie elsewhere now."""
+        for factors in (*self.own.values(), *self.of_partners.values()):
+            factors.counts = self.counts
 
     @property
     def nbytes(self) -> int:

@@ -30,6 +30,8 @@ SECOND_US = 1_000_000
 class Pace:
     """Times of the wall clock are in seconds."""
 
+    STATE = ("began", "newest_us", "in_hand", "rows", "span_us", "steps", "first_cost", "costs")
+
     def __init__(self, max_lag_us: int) -> None:
         self.max_lag_us = max_lag_us
         self.began: tuple[float, int] | None = None

@@ -21,6 +21,8 @@ MAX_WASTE = 0.5
 class SlottedFixed:
     """Values of one width, at their slots."""
 
+    STATE = ("inner",)
+
     def __init__(self, inner: FixedColumn, slot_of: Callable[[], Slots]) -> None:
         self.inner = inner
         self.slot_of = slot_of
@@ -67,6 +69,8 @@ class SlottedFixed:
 class SlottedChunks:
     """Values of any length, appended to Arrow chunks; `places` says where those of a slot lie. What belongs to no
     slot any more is squeezed out when it is half as much as the rest, which for that moment is there twice."""
+
+    STATE = ("inner", "places", "end", "appended_rows", "appended_bytes")
 
     def __init__(self, inner: ChunkedColumn, slot_of: Callable[[], Slots], slots: int) -> None:
         self.inner = inner
@@ -126,6 +130,8 @@ class SlottedChunks:
 
 class SlottedWords:
     """Text that comes with dictionaries, without them: a dictionary may hold far more than the rows that stay."""
+
+    STATE = ("inner",)
 
     def __init__(self, kind: pa.DictionaryType, inner: SlottedBytes) -> None:
         self.type = kind

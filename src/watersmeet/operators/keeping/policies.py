@@ -86,6 +86,8 @@ POLICIES = {
 class AgeCurve:
     """At which ages the rows of a stream are matched, for each row that reaches the age."""
 
+    STATE = ("matched", "exposed")
+
     def __init__(self) -> None:
         self.matched: Bins = np.zeros(AGE_BINS)
         self.exposed: Bins = np.zeros(AGE_BINS)

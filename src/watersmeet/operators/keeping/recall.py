@@ -38,6 +38,8 @@ class Losses:
 class PaneCounts:
     """The rows that went from one stream, as the other meets them."""
 
+    STATE = ("keys", "seen", "counts", "others", "state", "found")
+
     def __init__(
         self, own: tuple[int, ...], theirs: tuple[int, ...], life_us: int, reach_us: tuple[int, int], rows: int
     ) -> None:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US, Times
+from watersmeet.operators.bounded import Page
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.join.combinations import held_as_code
@@ -51,17 +53,10 @@ def recorded_schema(columns: Mapping[str, list[Column]]) -> pa.Schema:
 
 
 @dataclass
-class Page:
-    """Records of some batches, with what the join gave and lost meanwhile; `lost` is None if that is not known."""
-
-    records: pa.Table
-    results: int
-    lost: int | None
-
-
-@dataclass
 class Ledger:
     """What is known of the rows of a stream that have memory, by slot, and what waits to be taken."""
+
+    STATE: ClassVar = ("numbers", "turns", "recorded", "next_number", "waiting")
 
     numbers: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
     turns: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
@@ -78,6 +73,8 @@ class Ledger:
 
 class Recorder:
     """Follows one SheddingJoin. Whoever runs the join takes the records away now and then."""
+
+    STATE = ("turn", "recorded_rows", "taken_rows", "waiting_bytes", "ledgers", "_in_losses", "_told")
 
     def __init__(
         self,

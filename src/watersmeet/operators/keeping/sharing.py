@@ -18,6 +18,7 @@ from math import exp, expm1, inf
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.operators.bounded import Came, Sharing
 from watersmeet.plan.memory import Memory
 
 Counts = npt.NDArray[np.int64]
@@ -27,34 +28,6 @@ Amounts = npt.NDArray[np.float64]
 # more of them than a window holds.
 STEPS_OF_A_WINDOW = 16
 HELD = 1 + 1 / STEPS_OF_A_WINDOW
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """A memory, and among how many buckets it is shared; `fixed` gives every stream the same part of it. A bucket has
-    `finer` cells: cell c belongs to bucket c modulo `buckets`."""
-
-    memory: Memory
-    fixed: bool
-    streams: tuple[str, ...]
-    buckets: int
-    finer: int = 1
-
-    @property
-    def cells(self) -> int:
-        return self.buckets * self.finer
-
-
-@dataclass(frozen=True)
-class Came:
-    """Rows of a stream that came: how many, their bytes and times, and how many are in each cell, copies included."""
-
-    stream: int
-    rows: int
-    size: int
-    oldest_us: int
-    newest_us: int
-    counts: Counts
 
 
 @dataclass(frozen=True)
@@ -68,6 +41,8 @@ class Share:
 class Needs:
     """How many rows there are in the windows, by stream and cell, as far as counts tell: rows that came long ago fade
     away. The same counts in the same batches make the same needs, in every bucket and after every restart."""
+
+    STATE = ("rows", "recent", "arrived", "bytes", "passed", "newest_us")
 
     def __init__(
         self,

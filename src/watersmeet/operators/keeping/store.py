@@ -49,6 +49,12 @@ class Worth:
 
 
 class SheddingStore(WindowStore):
+    STATE = (
+        *(name for name in WindowStore.STATE if name != "payload"),  # which has the same columns
+        "slot_of", "flawed", "mature_until", "matured", "slot_count", "free_count", "free", "held", "levels", "sizes",
+        "contest", "columns",
+    )  # fmt: skip
+
     def __init__(
         self,
         code_count: int,

@@ -37,6 +37,7 @@ class ClassicJoin(Counting):
     """
 
     generation = 0
+    STATE = ("shelf", "row_windows", "algorithm", "counters", "_now_us", "_finished")
 
     def __init__(
         self,

@@ -23,6 +23,8 @@ class HashPipeline(Pipeline):
     """Nodes probe one bucket of the table on their other side. Without a given number of buckets a table has one
     for each entry it has room for, and more as it grows."""
 
+    STATE = (*Pipeline.STATE, "_tables", "_arenas", "_heads")
+
     def __init__(self, plan: PipelinePlan, buckets: int | None, output_rows: int = OUTPUT_ROWS) -> None:
         super().__init__(plan, output_rows)
         self.buckets = buckets

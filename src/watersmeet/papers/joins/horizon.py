@@ -14,6 +14,8 @@ from watersmeet.papers.joins.nested_plan import NestedPlan
 class Horizon:
     """The oldest serial of each input that a row to come, of any other input, can still reach."""
 
+    STATE = ("_buffers",)
+
     def __init__(self, description: Description) -> None:
         self._plan = NestedPlan(description, timed=True, refined=False)
         self._buffers = empty_buffers(description)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -38,6 +37,10 @@ class Slips:
 class Loops:
     """One algorithm of the family, as the strategy's method says. Holds the buffers; follows contract.Algorithm."""
 
+    STATE = (
+        "counts", "state", "pass_at_us", "of_inputs", "of_tables", "heads", "free", "arenas", "next_pass_us", "due_us",
+    )  # fmt: skip
+
     def __init__(self, strategy: JoinStrategy, slips: Slips | None = None, output_rows: int = OUTPUT_ROWS) -> None:
         self.method = strategy.method
         self.slips = slips = slips or Slips()
@@ -67,12 +70,33 @@ class Loops:
         plan[buffers.ALTERNATIVES] = self.layout.alternatives
         return plan
 
-    def __getstate__(self) -> dict[str, Any]:
-        """A saved algorithm leaves its scratch memory behind."""
-        return {**self.__dict__, "_out": self._out[:, :0]}
+    # What of the kernels' own tables is worth saving: addresses mean nothing elsewhere.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    @property
+    def pass_at_us(self) -> int:
+        return int(self.plan[buffers.NEXT_PASS])
+
+    @pass_at_us.setter
+    def pass_at_us(self, time_us: int) -> None:
+        self.plan[buffers.NEXT_PASS] = time_us
+
+    @property
+    def of_inputs(self) -> Int64s:
+        return _without(self.inputs, buffers.TIMES_AT, buffers.DEATHS_AT)
+
+    @of_inputs.setter
+    def of_inputs(self, inputs: Int64s) -> None:
+        self.inputs[:] = inputs
+
+    @property
+    def of_tables(self) -> Int64s:
+        return _without(self.tables, buffers.HEADS, buffers.FREE, buffers.ARENA)
+
+    @of_tables.setter
+    def of_tables(self, tables: Int64s) -> None:
+        self.tables[:] = tables
+
+    def loaded(self) -> None:
         self._settle_in()
 
     # -- the contract -------------------------------------------------------------------------------------------
@@ -274,3 +298,10 @@ class Loops:
         self.tables[t, buffers.FREE] = writable_address(self.free[t])
         self.tables[t, buffers.ARENA] = writable_address(self.arenas[t])
         self.tables[t, buffers.ARENA_SIZE] = self.arenas[t].size
+
+
+def _without(table: Int64s, *columns: int) -> Int64s:
+    """The table with nothing in some columns."""
+    kept = table.copy()
+    kept[:, list(columns)] = 0
+    return kept

@@ -39,6 +39,8 @@ class MergeJoin:
     `trace_rows` events are kept for `trace`.
     """
 
+    STATE = ("counts", "_buffers", "_state", "_trace")
+
     def __init__(
         self,
         description: Description,

@@ -10,7 +10,7 @@ OUTPUT_ROWS = 1 << 14
 
 
 class Output:
-    """Room for a piece, one row of serials per input; made when first used, and left behind when saved."""
+    """Room for a piece, one row of serials per input; made when first used."""
 
     def __init__(self, inputs: int, rows: int = OUTPUT_ROWS) -> None:
         self._shape = inputs, rows
@@ -21,9 +21,6 @@ class Output:
         if self._table is None:
             self._table = np.empty(self._shape, np.int64)
         return self._table
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_table": None}
 
 
 def as_work(counts: Int64s, held: Int64s) -> Work:

@@ -20,6 +20,8 @@ FIRST_ROOM = 256
 class NestedPipeline(Pipeline):
     """Nodes scan the whole buffer on their other side."""
 
+    STATE = (*Pipeline.STATE, "_nodes", "_lefts")
+
     def __init__(self, plan: PipelinePlan, output_rows: int = OUTPUT_ROWS) -> None:
         super().__init__(plan, output_rows)
         self._nodes = np.zeros((plan.inputs, pipeline_join.NODE_FIELDS), np.int64)

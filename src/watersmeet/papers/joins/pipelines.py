@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ Turns = Literal["arrival", "alternate"]
 
 class Pipeline(ABC):
     """A left-deep pipeline for one alternative; how its nodes find partners is left to the kinds of it."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("counts", "state")
 
     def __init__(self, plan: PipelinePlan, output_rows: int) -> None:
         self.plan = plan
@@ -87,6 +89,8 @@ class Pipelines:
     `turns='alternate'` reads the arrivals of a call as the paper's GetNext does, taking both sides of each node in
     turn, instead of in the order they came; then ROWS windows cannot be used.
     """
+
+    STATE = ("pipelines", "_horizon", "_oldest_held")
 
     def __init__(self, description: Description, pipelines: Sequence[Pipeline], turns: Turns) -> None:
         if turns == "alternate" and description.counted:

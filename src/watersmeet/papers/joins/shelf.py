@@ -25,6 +25,8 @@ def shelf_codes(strategy: JoinStrategy, alias: str) -> tuple[Code, ...]:
 class Shelf:
     """The stores of all inputs in FROM order. A row's serial is its number among all rows ever put here."""
 
+    STATE = ("stores", "oldest")
+
     def __init__(self, stores: Mapping[str, WindowStore]) -> None:
         self.stores = stores
         self._by_place = list(stores.values())

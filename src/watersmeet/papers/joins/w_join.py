@@ -25,6 +25,8 @@ class WJoin:
     `unsigned` removes by absolute distance, as printed, and loses results: for tests and the lab only.
     """
 
+    STATE = ("counts", "_buffers", "_state")
+
     def __init__(
         self, description: Description, *, purge_every: int = 1, unsigned: bool = False, output_rows: int = OUTPUT_ROWS
     ) -> None:

@@ -41,6 +41,8 @@ def coding_of(data_type: pa.DataType) -> Coding:
 class ExactCoding:
     """Types whose values have an order-preserving int64 image; nothing to remember. -0.0 comes back as 0.0."""
 
+    STATE = ()
+
     def __init__(self, data_type: pa.DataType) -> None:
         self._type = data_type
 

@@ -36,7 +36,8 @@ class Cells:
 
 
 class Aggregator(Protocol):
-    """One aggregate of all groups. It pickles, and its results depend on the rows that are in, not on their history."""
+    """One aggregate of all groups. Its results depend on the rows that are in, not on their history; what changes with
+    them it names in STATE (see operators/saving.py)."""
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         """The aggregate of each cell's group after all changes of the cell; NULL where no value is left.

@@ -13,6 +13,8 @@ from watersmeet.operators.kernels.sums import count_changes
 class Count:
     """How many rows there are, or with an argument how many of its values are not NULL."""
 
+    STATE = ("_counts",)
+
     def __init__(self) -> None:
         self._counts: Int64s = np.zeros(0, np.int64)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,8 @@ FEW = 1024
 @dataclass
 class Run:
     """Values in order, with their labels and how many rows have each."""
+
+    STATE: ClassVar = ("values", "labels", "rows")
 
     values: pa.Array
     labels: Int64s
@@ -57,6 +60,9 @@ def merged(runs: list[Run]) -> Run:
 
 class Dictionary:
     """The distinct values that rows have."""
+
+    STATE = ("_runs",)
+    ITEMS: ClassVar = {"_runs": Run}
 
     def __init__(self, data_type: pa.DataType) -> None:
         self._type = data_type

@@ -21,6 +21,8 @@ class Distinct:
     Text, bytes and long decimals are known by 128 bits of hash.
     """
 
+    STATE = ("_inner", "_table", "_values")
+
     def __init__(self, inner: Aggregator) -> None:
         self._inner = inner
         self._table: Int64s = np.zeros((MIN_SLOTS, SLOT_FIELDS), np.int64)

@@ -21,6 +21,8 @@ class Extreme:
     FIRST and LAST are of the values that are not NULL. The complement of an int64 turns its order round.
     """
 
+    STATE = ("_coding", "_rows")
+
     def __init__(self, aggregate: Aggregate, *, fifo: bool) -> None:
         self._by_value = aggregate.function in BY_VALUE
         self._turned = aggregate.function in DESCENDING
@@ -51,6 +53,8 @@ class Extreme:
 
 class Nothing:
     """An aggregate of the literal NULL."""
+
+    STATE = ()
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._type = aggregate.type

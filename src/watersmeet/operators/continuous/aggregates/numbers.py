@@ -45,6 +45,8 @@ class Totals:
     of the 2,100 bits that doubles span.
     """
 
+    STATE = ("base", "rows")
+
     def __init__(self, digits: int, times: int = 1) -> None:
         self.base = 0
         self._times = times

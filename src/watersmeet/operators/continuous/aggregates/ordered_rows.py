@@ -31,6 +31,8 @@ FIRST_NODES = 8
 class Tree:
     """The nodes of a counted B+ tree (kernels/ordered.py), which grow while its kernels run."""
 
+    STATE = ("nodes", "state")
+
     def __init__(self) -> None:
         self.nodes: Int64s = np.zeros((FIRST_NODES, NODE_FIELDS), np.int64)
         self.state: Int64s = np.zeros(STATE_FIELDS, np.int64)
@@ -68,6 +70,8 @@ class Tree:
 
 class OrderedRows:
     """The first row of every group, looked up only when it may have changed."""
+
+    STATE = ("_tree", "_counts", "_firsts")
 
     def __init__(self) -> None:
         self._tree = Tree()

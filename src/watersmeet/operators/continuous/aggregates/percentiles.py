@@ -18,6 +18,8 @@ class Percentile:
     Between a and b it is a * (1 - part) + b * part in doubles, as DuckDB's quantile_cont; a itself if they are equal.
     """
 
+    STATE = ("_coding", "_rows")
+
     def __init__(self, aggregate: Aggregate) -> None:
         self._share = 0.5 if aggregate.function == "median" else share_of(aggregate.args[1])
         self._coding = coding_of(aggregate.args[0].type)

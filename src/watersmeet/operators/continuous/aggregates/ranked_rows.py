@@ -15,6 +15,8 @@ from watersmeet.operators.kernels.ordered import quantiles
 class RankedRows:
     """Rows by (group, code), how many each group has, and a Fenwick tree over that."""
 
+    STATE = ("_tree", "_counts", "_sums")
+
     def __init__(self) -> None:
         self._tree = Tree()
         self._counts: Int64s = np.zeros(0, np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,8 @@ from watersmeet.operators.kernels.queues import (
 
 class RowQueues:
     """A monotonic queue per group; see kernels/queues.py."""
+
+    STATE = ("_queues", "_used", "_room")
 
     def __init__(self) -> None:
         self._queues: Int64s = np.zeros((0, QUEUE_FIELDS), np.int64)
@@ -51,11 +52,13 @@ class RowQueues:
 
     @property
     def nbytes(self) -> int:
-        return self._queues.nbytes + self._used().nbytes
+        return self._queues.nbytes + self._used.nbytes
 
+    @property
     def _used(self) -> Int64s:
         """Without the nodes that were kept ready and never used."""
         return self._nodes[: self._room[USED]]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_nodes": self._used()}
+    @_used.setter
+    def _used(self, nodes: Int64s) -> None:
+        self._nodes = nodes

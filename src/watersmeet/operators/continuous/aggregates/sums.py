@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,8 @@ from watersmeet.plan.expressions import Aggregate, to_text
 
 class IntegerSum:
     """SUM of whole numbers, which must fit BIGINT whenever it is read."""
+
+    STATE = ("_counts", "_sums")
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._text = to_text(aggregate)
@@ -54,6 +56,8 @@ class IntegerSum:
 
 class _Moments:
     """Counts and exact sums per group; NaN and infinities are counted apart, so that they can leave again."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("_counts", "_specials", "_sums")
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._numbers = Numbers.of(aggregate.args[0].type)
@@ -131,6 +135,8 @@ class ExactMean(_Moments):
 
 class Variance(_Moments):
     """VARIANCE of a sample, exact up to one rounding; STDDEV is its square root. NULL for fewer than two values."""
+
+    STATE = ("_counts", "_specials", "_sums", "_squares")
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)

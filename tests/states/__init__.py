@@ -1,0 +1,123 @@
+"""Kinds of operators, each with rows for it, and the states of them that are kept, one folder per format.
+
+`python -m tests.states` writes the states that are missing for the format of today. Those of older formats stay, and
+stay readable: they are what somebody's checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import gzip
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tests.relays import Batch, Relay
+from tests.runners import Source, bound_plan
+from watersmeet.operators.bounded import Sharing
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.saving import FORMAT, Saved
+
+HERE = Path(__file__).parent
+BATCHES, SAVED_AFTER = 6, 3
+
+SELECT = "SELECT a.id, b.id AS other, a.s, b.w"
+MEMORY = "OPTIONS (memory = '30 rows', shed = '{}', recall = '{}')"
+AGGREGATES = """COUNT(*) AS n, COUNT(DISTINCT a.s) AS d, SUM(a.x) AS total, AVG(a.id) AS mean, STDDEV(a.x) AS spread,
+    MIN(a.s) AS least, MAX(a.x) AS most, FIRST(a.s) AS first, MEDIAN(a.x) AS middle, SUM(a.m) AS money"""
+KINDS = {
+    "select": "SELECT a.id, a.s FROM a WHERE a.x > 0.5",
+    "counted select": "SELECT a.id, a.s FROM a [PARTITION BY k, s ROWS 2]",
+    "join": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS",
+    "join by order": f"{SELECT} FROM a, b WHERE a.k < b.k AND b.x > a.x AND a.k > 2 WINDOW = 20 SECONDS",
+    "join of three": f"{SELECT} FROM a, b, c WHERE a.k = b.k AND b.x < c.x AND a.s = c.s WINDOW = 9 SECONDS",
+    "join with a table": f"{SELECT}, names.name FROM a, b, names WHERE a.k = b.k AND a.k = names.k WINDOW = 9 SECONDS",
+    "join of counted rows": f"{SELECT} FROM a [ROWS 9], b [PARTITION BY s ROWS 2] WHERE a.k = b.k",
+    "nested loops": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 9 SECONDS OPTIONS (join = 'hash', buckets = 3)",
+    "pipeline": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 9 SECONDS OPTIONS (join = 'hw', buckets = 3)",
+    "merge": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 9 SECONDS OPTIONS (join = 'merge')",
+    "bounded": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS {MEMORY.format('age', 'exact')[:-1]}, "
+    "archive = 'nowhere')",
+    "bounded, panes": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS {MEMORY.format('prob', 'panes')}",
+    "bounded, counted": f"{SELECT} FROM a [ROWS 20], b [ROWS 30] WHERE a.k = b.k {MEMORY.format('drift', 'none')}",
+    "groups": f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
+    "groups of a join": "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
+    "FROM a [RANGE 9 SECONDS], b [ROWS 7] WHERE a.k = b.k GROUP BY a.k HAVING COUNT(*) > 1",
+    "sets": "SELECT k, s FROM a [RANGE 9 SECONDS] EXCEPT ALL SELECT k, s FROM b [ROWS 6]",
+    "first rows": "SELECT DISTINCT a.s, a.k FROM a [RANGE 20 SECONDS] ORDER BY s DESC LIMIT 3",
+    "snapshots": "SELECT RSTREAM a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k EVERY 3 SECONDS",
+    "negative tuples": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k "
+    "GROUP BY a.k OPTIONS (pipeline = 'nta')",
+    "input trigger": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k OPTIONS (pipeline = 'ita')",
+    "a join inside": "SELECT j.k, COUNT(*) AS n FROM (SELECT a.k, EVENT_TIME() AS at FROM a, b WHERE a.k = b.k "
+    "WINDOW = 5 SECONDS) j [RANGE 9 SECONDS] GROUP BY j.k",
+    "a view": "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
+    "a [RANGE 3 SECONDS] WHERE v.k = a.k",
+}
+
+
+def relay_of(kind: str) -> Relay:
+    sources = [*(Source(name, _stream(number)) for number, name in enumerate("abc")), Source("names", _names(), None)]
+    used = [source for source in sources if f" {source.name}" in KINDS[kind]]
+    return Relay(bound_plan(KINDS[kind], used), used, prepare=_prepared if kind == "bounded" else lambda operator: None)
+
+
+def _prepared(operator: Operator) -> None:
+    """One of two buckets, which writes down what it lets go of."""
+    assert operator.bounded is not None
+    operator.bounded.start_recording()
+    operator.bounded.share_by(Sharing(operator.bounded.memory, fixed=False, streams=("a", "b"), buckets=2, finer=4))
+
+
+def _stream(seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    count = 120
+    times = np.datetime64("2024-01-01", "us") + 1000 * np.sort(random.integers(0, 60_000, count))
+    words = pa.array([f"word {i}" for i in random.integers(0, 5, count)])
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "k": random.integers(0, 6, count),
+            "x": np.round(random.normal(0, 9, count), 3),
+            "s": pa.array([None if i % 7 == 0 else f"text {i % 5}" for i in range(count)]),
+            "w": words.dictionary_encode(),
+            "m": pa.array([Decimal(3 * i) for i in range(count)], pa.decimal128(12, 2)),
+            "ts": pa.array(times, pa.timestamp("us")),
+        }
+    )
+
+
+def _names() -> pa.Table:
+    return pa.table({"k": np.arange(4), "name": [f"name {i}" for i in range(4)]})
+
+
+def batches_of(relay: Relay) -> tuple[list[Batch], list[Batch]]:
+    """What comes before a state is saved, and after."""
+    batches = list(relay.batches(BATCHES))
+    return batches[:SAVED_AFTER], batches[SAVED_AFTER:]
+
+
+def path_of(kind: str, number: int = FORMAT) -> Path:
+    return HERE / f"format_{number}" / f"{kind.replace(' ', '_').replace(',', '')}.gz"
+
+
+def kept_state(path: Path) -> Saved:
+    return Saved.from_bytes(gzip.decompress(path.read_bytes()))
+
+
+def write_missing() -> list[Path]:
+    written = []
+    for kind in KINDS:
+        path = path_of(kind)
+        if path.exists():
+            continue
+        relay = relay_of(kind)
+        operator = relay.fresh()
+        for rows, watermarks in batches_of(relay)[0]:
+            for _ in operator.take(rows, watermarks):
+                pass
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(operator.save().to_bytes(), mtime=0))
+        written.append(path)
+    return written
