@@ -130,8 +130,9 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     told = _told(rows, observed)
     late = [one.pop("late", {}) for one in told]
     future = [one.pop("future", {}) for one in told]
-    clocks = [one.pop("clock") for one in told if "clock" in one]
-    clock: Mapping[str, Any] = min(clocks, key=lambda one: one["watermark_us"], default={})
+    # The slowest; of stages that are equally far the first, which knows the streams by name.
+    clocks = [(one.pop("clock"), one["stage"] == observed) for one in told if "clock" in one]
+    clock: dict[str, Any] = min(clocks, key=lambda one: (one[0]["watermark_us"], one[1]), default=({}, True))[0]
     waiting = {(one["stage"], one["bucket"]): one.pop("waiting") for one in told if "waiting" in one}
     for one in told:
         one.pop("stage")
