@@ -37,7 +37,8 @@ def test_the_last_windows_come_out_when_streams_fall_silent_whoever_reads_them(s
              WHERE a.k = b.k GROUP BY a.k + b.k"""
     query = session.sql(sql)
     expected = by_reference(sql, [Source(name, table) for name in "ab"])
-    answer = query.dataframe().writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    frame = query.dataframe()
+    answer = frame.writeStream.format("parquet").option("path", str(tmp_path / "out"))
     running = answer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         until = time.monotonic() + PATIENCE_S
@@ -46,7 +47,7 @@ def test_the_last_windows_come_out_when_streams_fall_silent_whoever_reads_them(s
             time.sleep(0.2)
     finally:
         running.stop()
-    given = spark.read.schema(query.dataframe().schema).parquet(str(tmp_path / "out")).toArrow()
+    given = spark.read.schema(frame.schema).parquet(str(tmp_path / "out")).toArrow()
     assert bag_of(given.cast(query.schema)) == expected
     assert query.metrics()["watermark_us"] > 1_007 * SECOND
 

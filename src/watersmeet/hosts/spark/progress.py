@@ -152,10 +152,10 @@ def _told(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     future = [report["future"] for report in reports if "future" in report]
     if future:
         told["future_rows"] = reduce(sum_by_name, future)
-    clocks = [report["clock"] for report in reports if "clock" in report]
-    if clocks:  # of several stages, the one that is furthest behind
-        behind = min(clocks, key=lambda clock: clock["watermark_us"])
-        told |= {name: value for name, value in behind.items() if name in METRICS}
+    clocks = [report for report in reports if "clock" in report]
+    if clocks:  # the slowest; of stages that are equally far a first one, which knows the streams by name
+        slowest = min(clocks, key=lambda report: (report["clock"]["watermark_us"], FIRST not in report["stage"]))
+        told |= {name: value for name, value in slowest["clock"].items() if name in METRICS}
     told["buckets"] = {report["bucket"]: _bucket(report) for report in reports if "results" in report}
     return told
 

@@ -33,7 +33,7 @@ such rows in, on_late = 'error' ends the query instead"
 
 
 def _rounded_up(us: int) -> str:
-    """In whole milliseconds, as Spark's watermarks are."""
+    """In whole milliseconds: a lateness of that length is enough."""
     return format_interval(-(-us // MILLISECOND_US) * MILLISECOND_US)
 
 
