@@ -35,7 +35,7 @@ class Slips:
     insert_only: bool = False
 
 
-class Loops:
+class LoopJoin:
     """One algorithm of the family, as the strategy's method says. Holds the buffers; follows contract.Algorithm."""
 
     def __init__(self, strategy: JoinStrategy, slips: Slips | None = None, output_rows: int = OUTPUT_ROWS) -> None:
