@@ -12,7 +12,7 @@ from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
 from watersmeet.papers.joins.classic_join import ClassicJoin
-from watersmeet.papers.joins.loops import OUTPUT_ROWS, Loops, Slips
+from watersmeet.papers.joins.loops import OUTPUT_ROWS, LoopJoin, Slips
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.sql import bind
 
@@ -39,7 +39,7 @@ class Drive:
         assert isinstance(plan.root, Project)
         assert isinstance(plan.root.child, Join)
         strategy = optimize(plan.root.child, plan.method)
-        self.loops = Loops(strategy, slips, output_rows)
+        self.loops = LoopJoin(strategy, slips, output_rows)
         self.join = ClassicJoin(strategy, plan.root.columns, self.loops, probe_every)
         self.now_us = 0
 

@@ -24,8 +24,8 @@ from tests.properties.test_shedding import with_options as extended
 from tests.runners import Bag, answered, bag_of, by_reference, local_query
 from tests.unit.test_shedding_join import FORMS, MEMORY, exactly, operator_of, random_tables, selected, steps
 from watersmeet.archive import completion as completing
-from watersmeet.archive.complete import Completing, Report
-from watersmeet.archive.completion import Completion, Progress
+from watersmeet.archive.complete import Completing, CompletionReport
+from watersmeet.archive.completion import Completion, CompletionProgress
 from watersmeet.archive.folder import Archive
 from watersmeet.archive.targets import FolderTarget
 from watersmeet.model.catalog import Catalog, Stream
@@ -129,7 +129,7 @@ class Host:
         self.taken += size
 
 
-def complete_into(archive: Path, folder: Path, chunk_rows: int = 60, *, again: bool = False) -> Report:
+def complete_into(archive: Path, folder: Path, chunk_rows: int = 60, *, again: bool = False) -> CompletionReport:
     completion = Completion(Archive.open(archive), chunk_rows=chunk_rows)
     return Completing(completion, FolderTarget(folder, "parquet", completion.schema, {})).run(again=again)
 
@@ -208,10 +208,13 @@ MOMENTS = ["before a chunk is written", "before it is committed", "after it is c
 def test_a_completion_that_is_interrupted_at_any_chunk_goes_on(moment, archive, tmp_path, monkeypatch):
     path, missing = archive
     (path / completing.PROGRESS).unlink(missing_ok=True)
-    write, chunks = Progress.write, len(Completion(Archive.open(path), chunk_rows=60).next_round(Progress()).cuts)  # type: ignore[union-attr]
+    write = CompletionProgress.write
+    first = Completion(Archive.open(path), chunk_rows=60).next_round(CompletionProgress())
+    assert first is not None
+    chunks = len(first.cuts)
     assert chunks > 4
 
-    def crash_once(self: Progress, folder: Path) -> None:
+    def crash_once(self: CompletionProgress, folder: Path) -> None:
         at = None if self.open is None else self.open.next_chunk
         if moment == "after it is committed":
             write(self, folder)
@@ -233,7 +236,7 @@ def test_a_completion_that_is_interrupted_at_any_chunk_goes_on(moment, archive, 
 
         monkeypatch.setattr(FolderTarget, "sink", fail_once)
     else:
-        monkeypatch.setattr(Progress, "write", crash_once)
+        monkeypatch.setattr(CompletionProgress, "write", crash_once)
     report = None
     for _ in range(3 * chunks):
         try:

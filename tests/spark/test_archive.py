@@ -21,7 +21,7 @@ from watersmeet.archive.folder import Archive, follow_checkpoint
 from watersmeet.archive.targets import FolderTarget
 from watersmeet.errors import SourceError, UnsupportedError
 from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.archive import BATCH_RUN, OnSpark, follow, with_archive
+from watersmeet.hosts.spark.archive import BATCH_RUN, CompleteOnSpark, follow, with_archive
 from watersmeet.hosts.spark.run import Choices, SparkRun
 
 
@@ -90,7 +90,7 @@ def test_a_streaming_query_is_completed_as_a_batch_job(spark, tmp_path):
         uncommitted = _batch_that_crashed(tmp_path)
         completion = Completion(Archive.open(tmp_path / "archive"), ended.job.plan)
         target = FolderTarget(tmp_path / "completed", "parquet", completion.schema, {})
-        report = Completing(completion, target, OnSpark(spark)).run()
+        report = Completing(completion, target, CompleteOnSpark(spark)).run()
         assert report.total == given.total() + (report.lost or 0)
         uncommitted.unlink()
     assert report.completed

@@ -16,7 +16,7 @@ import pytest
 import watersmeet as wm
 from tests.runners import Bag, bag_of
 from tests.unit.test_shedding_join import exactly, random_tables, selected
-from watersmeet.archive.description import Description
+from watersmeet.archive.description import ArchiveDescription
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
 from watersmeet.cli.commands import main
@@ -159,7 +159,7 @@ def test_an_archive_of_format_1_is_completed_and_goes_on_being_written(tmp_path,
     assert sorted(tuple(row.values()) for row in wm.complete("old").to_pylist()) == LOST
     written = json.loads(Path("old/watersmeet.json").read_text())
     assert written["format"] == 1
-    plan = Description.read(Path("old")).plan()
+    plan = ArchiveDescription.read(Path("old")).plan()
     assert Archive.for_writing("old", plan).description.sql == plan.sql
     other = bind(plan.sql.replace("b.id > 100", "b.id > 101"), catalog_of(written), "Europe/Paris")
     with pytest.raises(SinkError, match="belongs to another query"):
@@ -167,7 +167,7 @@ def test_an_archive_of_format_1_is_completed_and_goes_on_being_written(tmp_path,
 
 
 def catalog_of(written: dict) -> Catalog:
-    described = Description(**written).plan()
+    described = ArchiveDescription(**written).plan()
     catalog = Catalog()
     for relation in relations_below(described.root):
         catalog.add(relation)

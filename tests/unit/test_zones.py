@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import watersmeet as wm
 from watersmeet.advise.sample import take_sample
-from watersmeet.archive.description import Description
+from watersmeet.archive.description import ArchiveDescription
 from watersmeet.checking.checker import check
 from watersmeet.cli.commands import app
 from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
@@ -88,7 +88,7 @@ def test_the_option_of_the_query_wins_and_explain_shows_it() -> None:
 
 def test_an_archive_keeps_the_zone_that_the_session_said() -> None:
     query = "SELECT HOUR(a.ts) AS h FROM a"
-    here, there = (Description.of(session(zone).sql(query).plan) for zone in ("UTC", NEW_YORK))
+    here, there = (ArchiveDescription.of(session(zone).sql(query).plan) for zone in ("UTC", NEW_YORK))
     assert there.plan().options.timezone == NEW_YORK
     assert here.plan().options.timezone == "UTC"
     assert there.fingerprint != here.fingerprint

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from watersmeet.archive.completion import CHUNK_ROWS, Completion, Progress, Round
+from watersmeet.archive.completion import CHUNK_ROWS, Completion, CompletionProgress, Round
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
 from watersmeet.archive.targets import Target
@@ -27,7 +27,7 @@ class Worker(Protocol):
     def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int: ...
 
 
-class InProcess:
+class CompleteInProcess:
     def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int:
         return sum(
             written(completion.missing(group, of, chunk), target.sink(f"{name}-{group.label}"))
@@ -50,7 +50,7 @@ def written(batches: Batches, sink: Sink) -> int:
 
 
 @dataclass(frozen=True)
-class Report:
+class CompletionReport:
     """What a completion did: combinations completed now and in earlier rounds, beside those the query gave and, if that
     is known, those it lost. `finished` says whether nothing is left to do."""
 
@@ -123,27 +123,27 @@ class Completing:
     """Completes into a target and keeps account in the archive. Ends early, between two chunks, when asked to."""
 
     def __init__(self, completion: Completion, target: Target, worker: Worker | None = None) -> None:
-        self.completion, self.target, self.worker = completion, target, worker or InProcess()
+        self.completion, self.target, self.worker = completion, target, worker or CompleteInProcess()
         self.on_chunk: Callable[[Round, int], None] | None = None
         self._stopping = False
 
     def request_stop(self) -> None:
         self._stopping = True
 
-    def run(self, *, again: bool = False) -> Report:
+    def run(self, *, again: bool = False) -> CompletionReport:
         """again: begin from the beginning, as if nothing had been completed yet; what is in the target goes."""
         archive = self.completion.archive
         with locked(archive.path):
             if again:
-                Progress().write(archive.path)
-            progress = Progress.read(archive.path)
+                CompletionProgress().write(archive.path)
+            progress = CompletionProgress.read(archive.path)
             before = progress.completed + (progress.open.completed if progress.open else 0)
             progress = self._rounds(progress)
         now = progress.completed + (progress.open.completed if progress.open else 0)
         given, lost = self.completion.totals()
-        return Report(now - before, before, given, lost, progress.open is None, archive.unfinished())
+        return CompletionReport(now - before, before, given, lost, progress.open is None, archive.unfinished())
 
-    def _rounds(self, progress: Progress) -> Progress:
+    def _rounds(self, progress: CompletionProgress) -> CompletionProgress:
         """What an earlier completion left, then what was archived since."""
         while not self._stopping:
             if progress.open is None:
@@ -158,7 +158,7 @@ class Completing:
             progress.write(self.completion.archive.path)
         return progress
 
-    def _chunk(self, progress: Progress) -> int:
+    def _chunk(self, progress: CompletionProgress) -> int:
         of = progress.open
         assert of is not None
         if self.on_chunk is not None:

@@ -75,7 +75,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Progress:
+class CompletionProgress:
     """`done` is the turn up to which a group is complete."""
 
     rounds: int = 0
@@ -84,7 +84,7 @@ class Progress:
     open: Round | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> Progress:
+    def read(cls, folder: Path) -> CompletionProgress:
         path = folder / PROGRESS
         if not path.exists():
             return cls()
@@ -98,14 +98,14 @@ class Progress:
     def write(self, folder: Path) -> None:
         replace_file(folder / PROGRESS, json.dumps(asdict(self), indent=2))
 
-    def after_chunk(self, completed: int) -> Progress:
+    def after_chunk(self, completed: int) -> CompletionProgress:
         """One more chunk of the open round is done."""
         assert self.open is not None
         now = replace(self.open, next_chunk=self.open.next_chunk + 1, completed=self.open.completed + completed)
         if now.next_chunk < now.chunks:
             return replace(self, open=now)
         done = {**self.done, **{key: to for key, (_, to) in now.turns.items()}}
-        return Progress(now.number, self.completed + now.completed, done, None)
+        return CompletionProgress(now.number, self.completed + now.completed, done, None)
 
 
 class Completion:
@@ -138,7 +138,7 @@ class Completion:
                 yield from self.missing(group, whole, chunk)
 
     def _all_chunks(self) -> Iterator[tuple[int, Round]]:
-        whole = self.next_round(Progress())
+        whole = self.next_round(CompletionProgress())
         for chunk in range(0 if whole is None else whole.chunks):
             assert whole is not None
             yield chunk, whole
@@ -171,7 +171,7 @@ class Completion:
 
     # ---- and in what portions ---------------------------------------------------------------------------------------
 
-    def next_round(self, progress: Progress) -> Round | None:
+    def next_round(self, progress: CompletionProgress) -> Round | None:
         """What was archived since the last round, if anything."""
         turns: dict[str, tuple[int, int]] = {}
         times: list[np.ndarray[Any, np.dtype[np.int64]]] = []

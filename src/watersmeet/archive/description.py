@@ -24,7 +24,7 @@ FILE = "watersmeet.json"
 
 
 @dataclass(frozen=True)
-class Description:
+class ArchiveDescription:
     """`fingerprint` is what two runs that share an archive must have in common: all but how much they may keep. `id`
     tells archives of one query apart."""
 
@@ -36,13 +36,13 @@ class Description:
     timezone: str = "UTC"
 
     @classmethod
-    def of(cls, plan: Plan) -> Description:
+    def of(cls, plan: Plan) -> ArchiveDescription:
         relations = {one.name: one for one in relations_below(plan.root)}
         described = [_described(one) for one in relations.values()]
         return cls(uuid4().hex, plan.sql, fingerprint_of(plan), described, timezone=plan.options.timezone)
 
     @classmethod
-    def read(cls, folder: Path) -> Description:
+    def read(cls, folder: Path) -> ArchiveDescription:
         path = folder / FILE
         with reading(folder, path):
             told = json.loads(path.read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from watersmeet.archive.description import FILE, Description
+from watersmeet.archive.description import FILE, ArchiveDescription
 from watersmeet.archive.disk import reading, replace_file, replace_parquet
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.sinks import writable
@@ -139,19 +139,19 @@ class OpenRun(RunFolder):
 
 
 class Archive:
-    def __init__(self, path: Path, description: Description) -> None:
+    def __init__(self, path: Path, description: ArchiveDescription) -> None:
         self.path = path
         self.description = description
 
     @classmethod
     def for_writing(cls, path: str | Path, plan: Plan) -> Archive:
         """The archive of a query, made if it is not there; one of another query is refused."""
-        folder, wanted = Path(path).expanduser(), Description.of(plan)
+        folder, wanted = Path(path).expanduser(), ArchiveDescription.of(plan)
         with writable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             strangers = [one.name for one in folder.iterdir() if not one.name.startswith(".")]
         if (folder / FILE).exists():
-            held = Description.read(folder)
+            held = ArchiveDescription.read(folder)
             if held.fingerprint != wanted.fingerprint:
                 raise SinkError(
                     f"the archive {folder} belongs to another query:\n{held.sql.strip()}",
@@ -169,7 +169,7 @@ class Archive:
     @classmethod
     def open(cls, path: str | Path) -> Archive:
         folder = Path(path).expanduser()
-        return cls(folder, Description.read(folder))
+        return cls(folder, ArchiveDescription.read(folder))
 
     def begin(self) -> OpenRun:
         return OpenRun(self.path)

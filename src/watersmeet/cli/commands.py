@@ -309,14 +309,14 @@ def complete(
 def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: str, quiet: bool) -> None:
     _need_spark()
     from watersmeet.cli.complete import complete_script
-    from watersmeet.hosts.spark.archive import OnSpark
+    from watersmeet.hosts.spark.archive import CompleteOnSpark
     from watersmeet.hosts.spark.launch import start_spark
     from watersmeet.hosts.spark.sources import open_on_spark
 
     spark = start_spark(master)
     try:
         opener = partial(open_on_spark, spark)
-        complete_script(text, asked, interrupts, OnSpark(spark), opener, quiet=quiet)
+        complete_script(text, asked, interrupts, CompleteOnSpark(spark), opener, quiet=quiet)
     finally:
         spark.stop()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 # K05 finds this one best: hardly dearer than the minimum, and few expired rows are held.
 DEFAULT_INVALIDATION = "probe_insert"
-_LOOPS, _H02 = "watersmeet.papers.joins.loops:Loops", "watersmeet.papers.joins.h02:make"
+_LOOPS, _H02 = "watersmeet.papers.joins.loops:LoopJoin", "watersmeet.papers.joins.h02:make"
 
 
 @dataclass(frozen=True)

@@ -136,17 +136,17 @@ def follow(plan: Plan, query: str, checkpoint: str, *, ended: bool) -> None:
 # ---- completing -----------------------------------------------------------------------------------------------------
 
 
-class OnSpark:
+class CompleteOnSpark:
     """Completes a chunk as a Spark job, a task for each bucket. Each writes a file of its own, whole or not at all."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
     def chunk(self, completion: Completion, of: Round, chunk: int, target: Target, name: str) -> int:
-        from watersmeet.archive.complete import InProcess
+        from watersmeet.archive.complete import CompleteInProcess
 
         if isinstance(target, ConsoleTarget):
-            return InProcess().chunk(completion, of, chunk, target, name)
+            return CompleteInProcess().chunk(completion, of, chunk, target, name)
         groups = len(completion.parts)
         tasks = self.spark.range(0, groups, 1, groups)
         done = tasks.mapInArrow(_completer(completion, of, chunk, target, name), "completed long")

@@ -70,7 +70,7 @@ class Owner:
         return "was made when rates or other settings spread the rows of this query differently"
 
 
-class OnSpark(Protocol):
+class QueryOnSpark(Protocol):
     """A Query of a session on Spark."""
 
     @property
@@ -80,7 +80,7 @@ class OnSpark(Protocol):
     def host(self) -> Any: ...
 
 
-def check_checkpoint(query: OnSpark, checkpoint: str) -> None:
+def check_checkpoint(query: QueryOnSpark, checkpoint: str) -> None:
     """Refuse a checkpoint of another query, before a `writeStream` of one's own starts with it.
 
     >>> check_checkpoint(query, "ck")  # doctest: +SKIP

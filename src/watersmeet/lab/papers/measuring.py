@@ -16,7 +16,7 @@ from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Int64s, Observable
-from watersmeet.papers.joins.loops import Loops, Slips
+from watersmeet.papers.joins.loops import LoopJoin, Slips
 from watersmeet.runtime.build import build_query, join_inside
 from watersmeet.session import Query, Session
 
@@ -132,7 +132,7 @@ def results_with_slips(sql: str, tables: Mapping[str, pa.Table], slips: Slips) -
     plain = plan.plain_join
     assert plain is not None
     strategy = optimize(plain.join, plan.method)
-    faulty = ClassicJoin(strategy, plain.columns, Loops(strategy, slips))
+    faulty = ClassicJoin(strategy, plain.columns, LoopJoin(strategy, slips))
     found = list(faulty.push_together({name: _rows(table) for name, table in tables.items()}))
     found += faulty.advance(dict.fromkeys(tables, FOREVER_US))
     return pa.Table.from_batches(found, schema=plan.output_schema)

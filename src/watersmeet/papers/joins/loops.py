@@ -34,7 +34,7 @@ class Slips:
     insert_only: bool = False
 
 
-class Loops:
+class LoopJoin:
     """One algorithm of the family, as the strategy's method says. Holds the buffers; follows contract.Algorithm."""
 
     STATE = (
