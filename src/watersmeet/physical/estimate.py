@@ -103,10 +103,6 @@ class MemoryEstimate:
     recall: float
     keys: Known
 
-    @property
-    def is_enough(self) -> bool:
-        return self.rows_allowed >= sum(self.rows_needed.values())
-
 
 @dataclass(frozen=True)
 class Switch:

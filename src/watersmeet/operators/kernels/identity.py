@@ -59,19 +59,6 @@ def number_rows(first, second, heads, following, known_first, known_second, free
 
 
 @njit(cache=True)
-def find_rows(first, second, heads, following, known_first, known_second, ids):
-    """ids[i] = the number of row i, or NOWHERE if it has none."""
-    mask = np.uint64(len(heads) - 1)
-    for i in range(len(ids)):
-        at = heads[first[i] & mask]
-        while at != NOWHERE:
-            if known_first[at] == first[i] and known_second[at] == second[i]:
-                break
-            at = following[at]
-        ids[i] = at
-
-
-@njit(cache=True)
 def forget_numbers(ids, heads, following, known_first, free, free_count):
     """Take numbers out of the table and put them among the free ones."""
     mask = np.uint64(len(heads) - 1)
