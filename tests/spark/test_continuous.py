@@ -24,6 +24,7 @@ from tests.spark.harness import (
     with_sentinels,
     write_arrivals,
 )
+from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
@@ -38,15 +39,6 @@ few = settings(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-
-
-@st.composite
-def splits(draw: st.DrawFn, case: Case) -> Pieces:
-    return {
-        source.name: cut(source.table, draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
-        for source in case.sources
-        if source.time is not None
-    }
 
 
 def expected(case: Case, pieces: Pieces) -> Sent:

@@ -17,6 +17,7 @@ from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import EFFORT, refuse_contradictions
 from tests.runners import Bag, Source, bound_plan
 from tests.spark.harness import cut, expected_of, pieces_in_time, with_sentinels
+from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
@@ -205,15 +206,6 @@ def test_the_fingerprint_follows_the_meaning_of_a_query(change, same):
 
 
 # ---- random queries -------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def splits(draw: st.DrawFn, case: Case) -> Pieces:
-    return {
-        source.name: cut(source.table, draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
-        for source in case.sources
-        if source.time is not None
-    }
 
 
 def counts_rows(case: Case) -> bool:
