@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.methods import methods, streams_and_tables, with_options
 from tests.conformance.refusals import refusal
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.runtime.build import build
 
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-many = settings(max_examples=120 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=120 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 
 def answers(case: Case, options: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -13,10 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import cases
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
 from tests.properties.test_shedding import with_options as extended
@@ -35,8 +35,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
 Steps = Sequence[tuple[str, Rows]]
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-some = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.continuous_strategies import Case, cases, in_order
 from tests.runners import Answered, answered, bound_plan, local_query, tables_of
 from watersmeet.checking import check
@@ -23,8 +23,7 @@ from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.join import answer
 from watersmeet.session import Query
 
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual
-few = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 many = settings(few, max_examples=60 * EFFORT)
 PIPELINES = ("auto", "ita", "tpa", "nta")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
@@ -10,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.oracles import duckdb_text_answer
 from tests.properties.strategies import Case, cases, local_predicates
 from tests.runners import (
@@ -32,8 +32,7 @@ from watersmeet.errors import WindowError
 from watersmeet.io.spill import SORT_MEMORY
 from watersmeet.session import Session
 
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))  # how many times more examples than usual
-few = settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 many = settings(few, max_examples=200 * EFFORT)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
 
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 POLICIES = ["rand", "prob", "life", "age", "drift"]
 

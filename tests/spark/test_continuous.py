@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.continuous_strategies import Case, cases
-from tests.properties.test_continuous import EFFORT, Sent, assert_same, sent
+from tests.properties.test_continuous import Sent, assert_same, sent
 from tests.runners import Source, bound_plan, tables_of
 from tests.spark.harness import (
     batch_frame,
@@ -36,7 +37,7 @@ from watersmeet.session import Session
 few = settings(
     max_examples=40 * EFFORT,
     deadline=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=PATIENT,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 

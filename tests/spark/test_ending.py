@@ -13,8 +13,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT
 from tests.properties import continuous_strategies, strategies
-from tests.properties.test_continuous import EFFORT, assert_same, sent
+from tests.properties.test_continuous import assert_same, sent
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Bag, Source, bound_plan, by_reference, tables_of
 from tests.spark.harness import cut, event_times, expected_of, never_late

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import Case, cases
-from tests.properties.test_joins import EFFORT, refuse_contradictions
+from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Bag, Source, bound_plan
 from tests.spark.harness import cut, expected_of, pieces_in_time, with_sentinels
 from tests.spark.pieces import splits
@@ -26,7 +27,7 @@ from watersmeet.hosts.spark.output import PackedOutput
 from watersmeet.hosts.spark.pack import GUARD
 from watersmeet.hosts.spark.processor import BucketProcessor
 
-few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 QUERIES = {
     "a common key": """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c

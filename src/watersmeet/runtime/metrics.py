@@ -193,9 +193,12 @@ class BucketMetrics(Recall):
 BUCKET_METRICS = {one.name: (METRICS | metrics_of(BucketMetrics))[one.name] for one in fields(BucketMetrics)}
 
 
+_COUNTED = tuple(one.name for one in fields(Counted))
+
+
 def counted(counters: Counters) -> dict[str, Any]:
     """What an operator has counted so far, by the names of the metrics; nothing of it changes when it counts on."""
-    same = {one.name: copy(getattr(counters, one.name)) for one in fields(Counted)}
+    same = {name: copy(getattr(counters, name)) for name in _COUNTED}
     return same | {
         "shed_rows": sum(counters.shed_rows.values()),
         "shed_by_stream": dict(counters.shed_rows),

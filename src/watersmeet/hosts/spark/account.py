@@ -30,9 +30,10 @@ class Account:
 
     def numbers(self, operator: Operator) -> dict[str, int]:
         numbers: dict[str, int] = {}
-        for name, value in self._done(operator).items():
-            if METRICS[name] in BY_COLUMN:
-                numbers |= in_columns(METRICS[name], value)
+        done = self._done(operator)
+        for one in BY_COLUMN:
+            if one.name in done:
+                numbers |= in_columns(one, done[one.name])
         return numbers
 
     def told(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
