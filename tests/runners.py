@@ -136,15 +136,9 @@ def local_query(sql: str, sources: Sequence[Source], rows_per_batch: RowsPerBatc
     return session.sql(sql)
 
 
-def has_local_engine() -> bool:
-    import watersmeet
-
-    return hasattr(watersmeet, "Session")
-
-
-RUNNERS: dict[str, Runner] = {"reference": by_reference, "duckdb": by_duckdb}
-if has_local_engine():
-    RUNNERS |= {
-        "local": by_local_engine,
-        "local, row by row": lambda sql, sources: by_local_engine(sql, sources, rows_per_batch=1),
-    }
+RUNNERS: dict[str, Runner] = {
+    "reference": by_reference,
+    "duckdb": by_duckdb,
+    "local": by_local_engine,
+    "local, row by row": lambda sql, sources: by_local_engine(sql, sources, rows_per_batch=1),
+}

@@ -295,9 +295,16 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
 
 
 @st.composite
-def cases(draw: st.DrawFn, counts: bool = True, exact: bool = False, words: bool = True, wide: bool = False) -> Case:
-    """A whole query with its data; `words` allows ISTREAM, DSTREAM and RSTREAM around it; `wide` joins are of three, or
-    by more than equality: those that have several ways to run."""
+def cases(
+    draw: st.DrawFn,
+    counts: bool = True,
+    exact: bool = False,
+    words: bool = True,
+    wide: bool = False,
+    late: bool = True,
+) -> Case:
+    """A whole query with its data; `words` allows ISTREAM, DSTREAM and RSTREAM around it, `late` rows too late; `wide`
+    joins are of three, or by more than equality: those that have several ways to run."""
     shape = Shape(draw(one_in(4, True, False)), counts, exact)
     if wide:
         shape = replace(shape, inputs=(2, 3, 3, 3), joined_by=("=", "=", "<=", ">"))
@@ -308,7 +315,7 @@ def cases(draw: st.DrawFn, counts: bool = True, exact: bool = False, words: bool
     word = draw(st.sampled_from([None, None, None, "ISTREAM", "DSTREAM", "RSTREAM"])) if words else None
     if word is not None:
         query = with_word(query, word) + (f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else "")
-    read = [draw(streams(name, MOST_ROWS)) for name in STREAMS if name in query]
+    read = [draw(streams(name, MOST_ROWS, late)) for name in STREAMS if name in query]
     tables = [draw(static_tables("lookup"))] if "lookup" in query else []
     return Case(query, (*read, *tables), shape)
 

@@ -89,12 +89,12 @@ def one_in(n: int, rare: Any, usual: Any) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def streams(draw: st.DrawFn, name: str, most: int) -> Source:
-    """A stream whose rows arrive in order, disordered within lateness, or partly too late."""
+def streams(draw: st.DrawFn, name: str, most: int, late: bool = True) -> Source:
+    """A stream whose rows arrive in order, disordered within lateness, or, if `late` allows it, partly too late."""
     data = draw(rows(most))
     halves = draw(st.lists(st.integers(0, 2 * most), min_size=len(data), max_size=len(data)))
     lateness_s = draw(st.sampled_from([0, 0, 1, 3]))
-    disorder = draw(st.sampled_from(["none", "within lateness", "any"]))
+    disorder = draw(st.sampled_from(["none", "within lateness", *(["any"] if late else [])]))
     if disorder == "none":
         halves.sort()
     elif disorder == "within lateness":
@@ -251,8 +251,9 @@ def connecting_windows(draw: st.DrawFn, aliases: Sequence[str], half_open: bool)
 
 
 @st.composite
-def windows(draw: st.DrawFn, aliases: Sequence[str], counts: bool, half_open: bool) -> Windows:
-    """Any window form: in brackets for every stream, constraints that connect them all, or both."""
+def windows(draw: st.DrawFn, aliases: Sequence[str], counts: bool, half_open: bool, counted: bool) -> Windows:
+    """Any window form: in brackets for every stream, constraints that connect them all, or both. `counted`: one of them
+    counts rows at least."""
     form = draw(st.sampled_from(["brackets", "connecting", "connecting", "both"])) if len(aliases) > 1 else "brackets"
     connecting = Windows({}) if form == "brackets" else draw(connecting_windows(aliases, half_open))
     some = {"brackets": st.just(list(aliases)), "connecting": st.just([])}.get(
@@ -260,10 +261,13 @@ def windows(draw: st.DrawFn, aliases: Sequence[str], counts: bool, half_open: bo
     )
     brackets: dict[str, str] = {}
     meaning = list(connecting.meaning)
+    one = draw(st.sampled_from(aliases)) if counted else None
     for alias in draw(some):
         others = [other for other in aliases if other != alias]
         brackets[alias], meant = draw(bracket(alias, others, counts, half_open))
-        meaning += meant
+        meaning += meant if alias != one else []
+    if one is not None:
+        brackets[one] = draw(st.sampled_from(["[ROWS 1]", "[ROWS 3]", "[PARTITION BY k ROWS 2]"]))
     return replace(connecting, brackets=brackets, meaning=tuple(meaning))
 
 
@@ -363,17 +367,25 @@ def select_lists(draw: st.DrawFn, aliases: Sequence[str], tables: Sequence[str])
 
 
 @st.composite
-def cases(draw: st.DrawFn, counts: bool = True, most_streams: int = 5) -> Case:
-    """A whole query with its data; `counts` allows ROWS windows."""
-    n = draw(st.sampled_from([n for n in (2, 2, 2, 3, 3, 3, 4, 4, 5, 1) if n <= most_streams]))
+def cases(
+    draw: st.DrawFn,
+    counts: bool = True,
+    most_streams: int = 5,
+    least_streams: int = 1,
+    late: bool = True,
+    counted: bool = False,
+) -> Case:
+    """A whole query with its data; `counts` allows ROWS windows, `counted` asks for one, `late` allows rows that come
+    too late."""
+    n = draw(st.sampled_from([n for n in (2, 2, 2, 3, 3, 3, 4, 4, 5, 1) if least_streams <= n <= most_streams]))
     aliases = list(ALIASES[:n])
     origin = {
         alias: f"s{draw(st.integers(0, i)) if draw(one_in(4, True, False)) else i}" for i, alias in enumerate(aliases)
     }
-    sources = [draw(streams(name, MAX_ROWS[n])) for name in dict.fromkeys(origin.values())]
+    sources = [draw(streams(name, MAX_ROWS[n], late)) for name in dict.fromkeys(origin.values())]
     tables = ["lookup"] if draw(one_in(6, True, False)) else []
     half_open = draw(one_in(4, True, False))
-    chosen = draw(windows(aliases, counts, half_open))
+    chosen = draw(windows(aliases, counts, half_open, counted))
     said = draw(predicates(aliases))
     if tables:
         column = draw(st.sampled_from(["k", "j", "s"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -13,10 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import cases
 from tests.properties.test_adaptive import restless_planners
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
@@ -36,16 +36,18 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
 Steps = Sequence[tuple[str, Rows]]
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-some = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @some
-@given(cases(most_streams=4), st.data(), st.lists(st.sampled_from([1, 2, 3, 5, None]), min_size=6, max_size=6))
+@given(
+    cases(most_streams=4, least_streams=2),
+    st.data(),
+    st.lists(st.sampled_from([1, 2, 3, 5, None]), min_size=6, max_size=6),
+)
 def test_given_and_completed_rows_are_the_exact_answer(policy, case, data, sizes):
     refuse_contradictions(case)
-    assume(streams_in(case) > 1)
     recall = data.draw(st.sampled_from(["exact", "exact", "none"]))
     sizes_of = dict(zip((source.name for source in case.sources), sizes, strict=False))
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,6 @@ Zones with half hours, changes of half an hour, midnights that are skipped or co
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -15,17 +14,17 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from tests.effort import EFFORT, PATIENT
 from watersmeet.checking.recompute import DuckDB, rows_of
 from watersmeet.errors import BindError, DataError
 from watersmeet.reference.join import answer
 
 pytestmark = pytest.mark.filterwarnings("ignore::watersmeet.errors.MidnightWarning")
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-some = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 ZONES = (
     "UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe",

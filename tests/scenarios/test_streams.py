@@ -12,7 +12,6 @@ from tests.runners import (
     answered,
     behind_their_stream,
     bound_plan,
-    has_local_engine,
     local_query,
     tables_of,
 )
@@ -35,7 +34,6 @@ def test_rows_out_of_order_within_lateness_join_as_if_in_order(run):
     assert len(run(sql, in_order)) == 4
 
 
-@pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
 def test_a_row_older_than_the_watermark_is_dropped_and_counted():
     """Row by row, with nothing to come of b any more, a3 is below the watermark of 8 that a2 sets."""
     given = answered(local_query(AB, timeline(LATE, a="2 seconds"), rows_per_batch=1))
@@ -45,7 +43,6 @@ def test_a_row_older_than_the_watermark_is_dropped_and_counted():
     assert given.metrics["late_by_stream"] == {"a": 1, "b": 0}
 
 
-@pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
 def test_a_row_behind_its_own_stream_is_in_time_while_another_stream_is_further_behind():
     """a3 comes before the first row of b: the watermark of the query is where b is."""
     given = answered(local_query(AB, timeline(LATE, a="2 seconds")))
@@ -53,7 +50,6 @@ def test_a_row_behind_its_own_stream_is_in_time_while_another_stream_is_further_
     assert "a3 b1" in combinations(given.bag)
 
 
-@pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
 def test_of_a_single_stream_a_row_is_late_by_that_stream_alone():
     sources = timeline("a: 1@0 2@10 3@7 4@8 5@9", a="2 seconds")
     for rows_per_batch in (None, 1, 3):
@@ -76,7 +72,6 @@ def test_a_null_event_time_is_an_error_that_names_the_stream_and_counts_the_rows
         answer(bound_plan(AB, sources), tables_of(sources))
 
 
-@pytest.mark.skipif(not has_local_engine(), reason="no in-process engine yet")
 def test_a_null_event_time_is_an_error_that_names_the_stream_and_counts_the_rows_in_the_engine():
     with pytest.raises(DataError, match=r"(?s)a\b.*2"):
         local_query(AB, timeline("a: 1@1 1@- 1@-\nb: 1@1")).to_arrow()

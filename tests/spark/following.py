@@ -16,12 +16,15 @@ from watersmeet.hosts.spark.output import PREFIX, TOLD
 from watersmeet.hosts.spark.progress import Tally
 
 
-def followed(run: Simulation, pieces: Pieces) -> Tally:
-    """Run it, one piece of every stream per batch and one batch more, and add up what its batches tell."""
+def followed(run: Simulation, pieces: Pieces, *, ends: bool = False) -> Tally:
+    """Run it, one piece of every stream per batch and one batch more, and add up what its batches tell. With `ends` the
+    streams tell in the last batch that they have ended."""
     tally = Tally()
-    for number in range(max(map(len, pieces.values())) + 1):
+    batches = max(map(len, pieces.values()))
+    for number in range(batches + 1):
+        arrived = {name: parts[number] for name, parts in pieces.items() if number < len(parts)}
         before = len(run.frames)
-        run.batch({name: parts[number] for name, parts in pieces.items() if number < len(parts)})
+        run.batch(arrived, ended=list(pieces) if ends and number == batches else ())
         tally.add(progress(number, run.watermark_ms, {OBSERVED: observed(run.frames[before:])}))
     return tally
 

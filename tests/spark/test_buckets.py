@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import cases
-from tests.properties.test_joins import EFFORT, refuse_contradictions
+from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
 from watersmeet.hosts.spark.buckets import balanced_ids, murmur3_of_int
 from watersmeet.hosts.spark.job import SparkJob
@@ -179,7 +180,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
             assert by_bucket.tolist() == [at[bucket] for bucket in range(buckets)]
 
 
-@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 @given(cases(most_streams=4), st.sampled_from([1, 2, 3, 4, 6, 8]))
 def test_random_queries_have_a_partitioning_of_the_asked_size(case, buckets):
     refuse_contradictions(case)

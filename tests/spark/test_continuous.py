@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.continuous_strategies import Case, cases
-from tests.properties.test_continuous import EFFORT, Sent, assert_same, sent
+from tests.properties.test_continuous import Sent, assert_same, sent
 from tests.runners import Source, bound_plan, tables_of
 from tests.spark.harness import (
     batch_frame,
@@ -24,6 +25,7 @@ from tests.spark.harness import (
     with_sentinels,
     write_arrivals,
 )
+from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
@@ -34,18 +36,9 @@ from watersmeet.session import Session
 few = settings(
     max_examples=40 * EFFORT,
     deadline=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=PATIENT,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-
-
-@st.composite
-def splits(draw: st.DrawFn, case: Case) -> Pieces:
-    return {
-        source.name: cut(source.table, draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
-        for source in case.sources
-        if source.time is not None
-    }
 
 
 def expected(case: Case, pieces: Pieces) -> Sent:

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.methods import methods, streams_and_tables, with_options
-from tests.conformance.test_random_queries import can_run
+from tests.conformance.test_random_queries import answers, instead_of
 from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bag_of, bound_plan, by_reference
 from tests.spark.harness import cut, expected_of, with_sentinels
+from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
-from tests.spark.test_processor import disordered, few, splits
+from tests.spark.test_processor import disordered, few
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.batch import stateless_answer
 from watersmeet.hosts.spark.host import partitioning_text
@@ -100,14 +101,12 @@ def test_a_stream_that_joins_only_static_tables_needs_no_state() -> None:
 
 
 @few
-@given(cases(most_streams=3), st.data())
+@given(cases(most_streams=3, least_streams=2), st.data())
 def test_random_queries_under_random_algorithms_survive_random_crashes(case, data):
     refuse_contradictions(case)
     streams, tables = streams_and_tables(case)
-    assume(len(streams) > 1)
     asked = data.draw(methods(streams, tables))
-    if not can_run(case, asked):
-        asked = asked.replace("'hash'", "'hybrid'") if "'hash'" in asked else "join = 'w_join'"
+    asked = asked if answers(case, asked) else instead_of(asked)
     sql = with_options(case, asked).sql
     pieces = data.draw(splits(case))
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))

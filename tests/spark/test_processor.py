@@ -10,14 +10,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import Case, cases
-from tests.properties.test_joins import EFFORT, refuse_contradictions
+from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Bag, Source, bound_plan
 from tests.spark.harness import cut, expected_of, pieces_in_time, with_sentinels
+from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
@@ -27,7 +29,7 @@ from watersmeet.hosts.spark.pack import GUARD
 from watersmeet.hosts.spark.processor import BucketProcessor
 from watersmeet.model.arrival import Arrival
 
-few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 QUERIES = {
     "a common key": """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
@@ -217,15 +219,6 @@ def test_the_fingerprint_follows_the_meaning_of_a_query(change, same):
 
 
 # ---- random queries -------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def splits(draw: st.DrawFn, case: Case) -> Pieces:
-    return {
-        source.name: cut(source.table, draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
-        for source in case.sources
-        if source.time is not None
-    }
 
 
 def counts_rows(case: Case) -> bool:

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import Case, cases
-from tests.properties.test_joins import EFFORT, refuse_contradictions
+from tests.properties.test_joins import refuse_contradictions
 from tests.runners import by_local_engine, by_reference
 from tests.spark.harness import by_spark_batch, by_spark_streaming, cut, expected_of, never_late, with_sentinels
 
 # Shrinking would start hundreds of Spark jobs.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
-some = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+some = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT, phases=PHASES)
 a_few = settings(some, max_examples=3 * EFFORT)
 
 

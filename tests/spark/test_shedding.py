@@ -140,13 +140,16 @@ def skewed_query(shed: str = "prob", rows: int = 150, more: str = "") -> str:
 
 
 def told_by_batch(run: Simulation, pieces: Pieces) -> list[dict[int, dict[str, Any]]]:
-    """What every bucket told in each batch."""
-    told = []
+    """What every bucket told in each batch, but for the size of its state as it is written down."""
+    told: list[dict[int, dict[str, Any]]] = []
     for i in range(max(map(len, pieces.values()))):
         before = len(run.frames)
         run.batch({name: parts[i] for name, parts in pieces.items()})
         texts = [text for frame in run.frames[before:] for text in frame[PREFIX + TOLD] if text is not None]
-        told.append({one["bucket"]: one for one in map(json.loads, texts)})
+        reports = [json.loads(text) for text in texts]
+        for one in reports:
+            one.pop("state_bytes", None)
+        told.append({one["bucket"]: one for one in reports})
     return told
 
 

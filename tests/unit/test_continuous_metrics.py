@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.runners import Source, local_query
+from watersmeet.hosts.local.run import LocalRun
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import Lives
 from watersmeet.operators.contract import Rows
 from watersmeet.session import Session
 
+on_spark = pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not there")
+
 SECOND = 1_000_000
+
+
+def streams(sql: str = " a [ b [", rows: int = 50, lateness: str = "0 seconds") -> list[Source]:
+    """Those of two streams that a query reads: a row of one every second, of the other every two."""
+    made = []
+    for name, every in (("a", SECOND), ("b", 2 * SECOND)):
+        at = pa.array(np.arange(rows) * every, pa.timestamp("us"))
+        made.append(Source(name, pa.table({"k": np.arange(rows) % 3, "ts": at}), lateness=lateness))
+    return [one for one in made if re.search(rf" {one.name}(,| \[| WHERE)", sql)]
 
 
 def session(rows: int = 50) -> Session:
     made = Session()
-    for name, every in (("a", SECOND), ("b", 2 * SECOND)):
-        at = pa.array(np.arange(rows) * every, pa.timestamp("us"))
-        made.stream(name, pa.table({"k": np.arange(rows) % 3, "ts": at}), time="ts")
+    for one in streams(rows=rows):
+        made.stream(one.name, one.table, time="ts")
     return made
+
+
+def on_simulated_spark(sql: str, buckets: int, *, ends: bool, lateness: str = "0 seconds") -> dict[str, Any]:
+    from tests.spark.following import followed
+    from tests.spark.simulation import Simulation
+
+    sources = streams(sql, lateness=lateness)
+    pieces = {one.name: [one.table.slice(0, 7), one.table.slice(7, 30), one.table.slice(37)] for one in sources}
+    return followed(Simulation(sql, sources, buckets), pieces, ends=ends).total.as_dict()
 
 
 # At the end of the input time has gone on for ever: all rows have left windows of time, all but n those of n rows.
@@ -47,6 +74,53 @@ def test_rows_that_left_their_windows_are_counted_once(sql: str) -> None:
     assert told["expired_rows"] == EXPIRED[sql]
     assert told["stored_rows"] == told["rows_in"]
     assert told["kernel_seconds"] > 0
+
+
+@on_spark
+@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("sql", EXPIRED)
+def test_buckets_count_what_one_process_counts(sql: str, buckets: int) -> None:
+    """After the end of the input, when both have answered everything."""
+    query = session().sql(sql)
+    query.to_arrow()
+    ours, theirs = query.metrics(), on_simulated_spark(sql, buckets, ends=True)
+    for name in ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "window_rows", "plan_switches"):
+        assert theirs[name] == ours[name], name
+    assert theirs["expired_rows"] == EXPIRED[sql]
+    assert theirs["kernel_seconds"] > 0
+    assert theirs["cache_hits"] + theirs["cache_misses"] > 0
+    assert "waiting_by_stream" not in theirs
+
+
+@on_spark
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_rows_that_wait_and_rows_in_windows_are_told_while_a_query_runs(buckets: int) -> None:
+    """The newest row of 49 s moves the watermark to 46 s: what came since waits, 41 s and later is in the window."""
+    sql = "SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k"
+    told = on_simulated_spark(sql, buckets, ends=False, lateness="3 seconds")
+    assert told["waiting_by_stream"] == {"a": 4}
+    assert told["waiting_until_us"] == 49 * SECOND
+    assert told["stored_rows"] == 50
+    assert told["stored_rows"] - told["expired_rows"] == 9
+    assert told["window_rows"] == 9 + 3, "of all buckets, with the three groups, although the last batch had no rows"
+    assert 0 < told["state_bytes"] < 10_000
+    assert told["watermark_us"] == 46 * SECOND - 1000
+
+
+def test_rows_that_wait_in_one_process_are_among_the_rows_kept() -> None:
+    (one,) = streams(" a [", lateness="3 seconds")
+    run = LocalRun(local_query("SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k", [one]).plan, batch_rows=5)
+    seen = []
+    run.on_progress = lambda metrics: seen.append(replace(metrics))
+    for _ in run.batches():
+        pass
+    steps = [told for told in seen if told.rows_in and told.watermark_us < FOREVER_US]
+    assert len(steps) >= 10
+    for told in steps:
+        groups = min(max(told.watermark_us // SECOND, 0), 3)
+        assert told.window_rows == told.stored_rows - told.expired_rows + groups
+        assert told.state_bytes > 0
+    assert max(told.window_rows for told in steps) >= 4 + 5 + 3
 
 
 @pytest.mark.parametrize("pipeline", ["ita", "tpa", "nta"])

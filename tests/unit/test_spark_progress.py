@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql import Row
 
+from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
 from watersmeet.hosts.spark.progress import ANSWER, Tally
 
 
@@ -46,3 +48,69 @@ def test_the_clock_that_a_bucket_tells_is_shown_with_the_stream_that_holds_it_ba
     total = tally.total
     assert (total.watermark_us, total.held_back_by, total.still_for_s) == (7_000_000, "b", 12.0)
     assert total.future_rows == {"a": 2}
+
+
+def told(bucket: int, **values: object) -> str:
+    return json.dumps({"bucket": bucket, **values})
+
+
+def test_rows_come_in_at_the_first_stages_and_the_answer_out_of_the_last() -> None:
+    first = Row(rows_in=20, results=9, stored_rows=20, kernel_ns=500_000_000, told=[told(0, window_rows=5)])
+    other = Row(rows_in=7, results=2, stored_rows=7, kernel_ns=0, told=[told(0, window_rows=1)])
+    last = Row(rows_in=11, results=4, stored_rows=11, kernel_ns=250_000_000, told=[told(0, window_rows=3)])
+    observed = {f"{OBSERVED}{FIRST}_a": first, f"{OBSERVED}{FIRST}_b": other, OBSERVED: last}
+    batch = Tally().add(progress(**observed))
+    assert batch is not None
+    now = batch.metrics
+    assert (now.rows_in, now.results, now.stored_rows, now.kernel_seconds, now.window_rows) == (27, 4, 38, 0.75, 9)
+
+
+def test_a_query_without_state_counts_what_spark_read() -> None:
+    batch = Tally().add(progress(**{ANSWER: Row(results=7)}))
+    assert batch is not None
+    assert (batch.metrics.rows_in, batch.metrics.results) == (1, 7)
+
+
+def test_a_bucket_that_takes_no_part_keeps_what_it_keeps() -> None:
+    """What stands is told by each bucket; what was done adds up."""
+    tally = Tally()
+    batches = [
+        [told(0, window_rows=5, state_bytes=50, future_rows={"a": 1}), told(1, window_rows=7, state_bytes=70)],
+        [told(1, window_rows=4, state_bytes=40, future_rows={"a": 2, "b": 1})],
+        [],
+    ]
+    stands = []
+    for number, texts in enumerate(batches):
+        one = progress(**{OBSERVED: Row(results=1 if texts else None, told=texts)})
+        one.batchId = number
+        batch = tally.add(one)
+        assert batch is not None
+        stands.append((batch.metrics.window_rows, batch.metrics.state_bytes))
+    assert stands == [(12, 120), (9, 90), (9, 90)]
+    assert (tally.total.window_rows, tally.total.state_bytes, tally.peak_rows) == (9, 90, 12)
+    assert tally.total.results == 2
+    assert tally.total.future_rows == {"a": 3, "b": 1}
+
+
+def test_what_waits_in_a_bucket_waits_until_it_tells_otherwise() -> None:
+    tally = Tally()
+    waits = {"x": {"stream": "a", "rows": 4, "until_us": 9, "copies": 2}}
+    for number, texts in enumerate([[told(0, waiting=waits), told(1, waiting=waits)], [told(1, waiting={})], []]):
+        one = progress(**{OBSERVED: Row(told=texts)})
+        one.batchId = number
+        tally.add(one)
+        assert tally.total.waiting_by_stream == {"a": 4 if number == 0 else 2}
+        assert tally.total.waiting_until_us == 9
+    last = progress(**{OBSERVED: Row(told=[told(0, waiting={})])})
+    last.batchId = 3
+    tally.add(last)
+    assert (tally.total.waiting_by_stream, tally.total.waiting_until_us) == ({}, None)
+    assert "waiting_by_stream" not in tally.total.as_dict()
+
+
+def test_a_batch_is_counted_once_however_often_it_is_told() -> None:
+    tally = Tally()
+    row = progress(**{OBSERVED: Row(rows_in=3, told=[])})
+    assert tally.add(row) is not None
+    assert tally.add(row) is None
+    assert (tally.total.rows_in, tally.batches) == (3, 1)

@@ -23,8 +23,9 @@ class Kind:
     """How values of one kind come together.
 
     beside: of two buckets, or stages, in one batch. after: the total so far and what the next batch brought.
-    since: what an operator did between two looks at its counters. As columns, one number each, which Spark adds up;
-    without them values travel as they are, in what each bucket tells.
+    since: what an operator did between two looks at its counters. standing: as of now, so that a bucket's counts until
+    it tells another. As columns, one number each, which Spark adds up; without them values travel as they are, in what
+    each bucket tells.
     """
 
     words: str
@@ -34,6 +35,7 @@ class Kind:
     since: Callable[[Any, Any], Any]
     to_columns: Callable[[Any], Sequence[int]] | None = None
     from_columns: Callable[..., Any] = int
+    standing: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,12 @@ KNOWN = Kind(
     lambda before, now: None if now is None else now - (before or 0),
     lambda value: (value or 0, int(value is None)), lambda value, unknown: None if unknown else value,
 )  # fmt: skip
-GAUGE = Kind("as of now, added up over buckets", int, _add, _now, _now, _one_number)
+GAUGE = Kind("as of now, added up over buckets", int, _add, _now, _now, standing=True)
 LATEST = Kind("as of now", lambda: None, _now, _now, _now)
 FLAG = Kind("true once it is anywhere", bool, _either, _either, _now, _one_number, lambda anywhere: anywhere > 0)
 TEXT = Kind("the latest", str, _all_texts, lambda before, now: now or before, _now)
 BY_NAME = Kind("adds up by name", dict, sum_by_name, sum_by_name, _done_by_name)
-BY_NAME_NOW = Kind("as of now, added up over buckets by name", dict, sum_by_name, _now, _now)
+BY_NAME_NOW = Kind("as of now, added up over buckets by name", dict, sum_by_name, _now, _now, standing=True)
 MOST_BY_NAME = Kind("the largest by name", dict, most_by_name, most_by_name, _now)
 LIST = Kind("one after the other", list, _add, _add, lambda before, now: now[len(before) :])
 WORK = Kind(

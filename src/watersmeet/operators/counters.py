@@ -14,7 +14,7 @@ from watersmeet.physical.estimate import Switch
 class Counted:
     """The metrics that operators count under the same names."""
 
-    stored_rows: int = metric("rows that were put into windows")
+    stored_rows: int = metric("rows that entered windows")
     expired_rows: int = metric("rows that left their windows")
     results: int = metric("rows of the answer that were given; of one that changes, its changes", stage="last")
     lost_results: int | None = metric(
@@ -23,7 +23,10 @@ class Counted:
         columns=("lost_results", "unknown_losses"),
     )
     lost_between: tuple[int, int] | None = metric(
-        "the bounds of `lost_results`, where it is estimated", LATEST, if_any=True, where="in-process"
+        "the bounds of `lost_results`, where it is estimated (`recall = 'panes'`)",
+        LATEST,
+        if_any=True,
+        where="in-process",
     )
     # incomplete rows: DGR03's ArM
     incomplete_rows: int | None = metric(
@@ -32,13 +35,17 @@ class Counted:
         columns=(),
     )
     queue_shed_rows: int = metric(
-        "rows among `shed_rows` that were shed before they were joined, as processing was too far behind; the losses "
-        "are estimated then",
+        "rows among `shed_rows` that were never joined, as processing was too far behind (`max_lag`); the losses are "
+        "estimated then",
         if_any=True,
     )
-    kernel_seconds: float = metric("seconds that operators spent inside kernels", SECONDS, columns=("kernel_ns",))
+    kernel_seconds: float = metric(
+        "seconds of probing and inserting; of an answer that changes, of all its operators",
+        SECONDS,
+        columns=("kernel_ns",),
+    )
     work: dict[str, int] = metric(
-        "what one of the papers' join algorithms has counted, if one ran, by the name of the count", WORK, if_any=True
+        "what one of the [papers' algorithms](language.md) has counted, by the name of the count", WORK, if_any=True
     )
 
 

@@ -71,7 +71,10 @@ class Metrics(Counted, Recall):
     held_back_by: str | None = metric("the stream whose watermark is the smallest now, which is the query's", LATEST)
     still_for_s: float = metric("seconds since that watermark moved", LATEST, default=0.0)
     waiting_by_stream: dict[str, int] = metric(
-        "rows that wait for the watermark to pass them", BY_NAME_NOW, if_any=True, where="spark"
+        "rows that wait for the watermark to pass them ([more](spark.md#runs-that-end))",
+        BY_NAME_NOW,
+        if_any=True,
+        where="spark",
     )
     waiting_until_us: int | None = metric(
         "the time that the watermark must pass until none of them waits", LATEST, if_any=True, where="spark"
@@ -79,11 +82,14 @@ class Metrics(Counted, Recall):
     shed_rows: int = metric("rows that bounded memory let go of early")
     shed_by_stream: dict[str, int] = metric("`shed_rows` by stream", BY_NAME, if_any=True)
     archived_rows: int = metric(
-        "rows that were written to the archive, so that the answer can be completed", if_any=True
+        "rows that were written down to be completed later ([more](shedding.md#completing-later))", if_any=True
     )
-    archived_bytes: int = metric("bytes that the archive grew by", if_any=True)
+    archived_bytes: int = metric("bytes of archive that they took", if_any=True)
     final_rows: int | None = metric(
-        "rows of a final answer, of which `results` are then the changes", LATEST, if_any=True, where="in-process"
+        "rows of a final answer (`--final`, `final()`); `results` are then the changes before it",
+        LATEST,
+        if_any=True,
+        where="in-process",
     )
     recall_is_estimate: bool = metric(
         "the losses, and so `recall`, are estimated", FLAG, if_any=True, columns=("estimated_losses",)
@@ -91,7 +97,8 @@ class Metrics(Counted, Recall):
     cache_hits: int = metric("turns of buckets that found their operator warm", where="spark")
     cache_misses: int = metric("turns of buckets that rebuilt their operator from durable state", where="spark")
     cold_because: str = metric(
-        "why operators are not kept warm between batches, if something is wrong with the folder for that",
+        "why operators are not kept warm between batches, if something is wrong with the folder for that "
+        "([more](spark.md#scratch-folders))",
         TEXT,
         if_any=True,
         where="spark",
@@ -99,7 +106,9 @@ class Metrics(Counted, Recall):
     state_bytes: int = metric(
         "bytes of state: in-process of all that operators keep, on Spark of what a restart would read", GAUGE
     )
-    window_rows: int = metric("rows that windows keep", GAUGE)
+    window_rows: int = metric(
+        "rows that windows keep; of an answer that changes, all rows that its operators hold, groups among them", GAUGE
+    )
     watermark_us: int = metric(
         "the time before which no row is expected any more, in microseconds since 1970", LATEST, default=BEGINNING_US
     )
@@ -182,9 +191,12 @@ class BucketMetrics(Recall):
 BUCKET_METRICS = {one.name: (METRICS | metrics_of(BucketMetrics))[one.name] for one in fields(BucketMetrics)}
 
 
+_COUNTED = tuple(one.name for one in fields(Counted))
+
+
 def counted(counters: Counters) -> dict[str, Any]:
     """What an operator has counted so far, by the names of the metrics; nothing of it changes when it counts on."""
-    same = {one.name: copy(getattr(counters, one.name)) for one in fields(Counted)}
+    same = {name: copy(getattr(counters, name)) for name in _COUNTED}
     return same | {
         "shed_rows": sum(counters.shed_rows.values()),
         "shed_by_stream": dict(counters.shed_rows),

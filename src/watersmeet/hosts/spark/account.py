@@ -30,22 +30,20 @@ class Account:
 
     def numbers(self, operator: Operator) -> dict[str, int]:
         numbers: dict[str, int] = {}
-        for name, value in self._done(operator).items():
-            if METRICS[name] in BY_COLUMN:
-                numbers |= in_columns(METRICS[name], value)
+        done = self._done(operator)
+        for one in BY_COLUMN:
+            if one.name in done:
+                numbers |= in_columns(one, done[one.name])
         return numbers
 
     def told(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
-        """What only this bucket can tell, as JSON; None if there is nothing: memory is not bounded, no work counted,
-        and no `more`.
-
-        `memory` is what the bucket may keep.
-        """
+        """What only this bucket can tell, as JSON; None if there is nothing. `memory` is what the bucket may keep, if
+        that is bounded; `more` is what the host knows."""
         done, told = self._done(operator), dict[str, Any](more)
         told |= {one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()}
         if memory is not None:
-            held = {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
-            told |= {name: (done | held)[name] for name in BUCKET_METRICS}
+            told |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
+            told |= {name: done[name] for name in BUCKET_METRICS if name in done}
         return json.dumps({"bucket": bucket, **told}) if told else None
 
 

@@ -127,8 +127,9 @@ class BucketProcessor(StatefulProcessor):
             "cache_hits": int(hit and version > 0),
             "cache_misses": int(not hit),
         }
-        counts |= {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held, **spent.nanoseconds}
-        more: dict[str, Any] = {"late": late.by_alias} if late.rows else {}
+        counts |= spent.nanoseconds
+        more: dict[str, Any] = {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
+        more |= {"late": late.by_alias} if late.rows else {}
         more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
         more |= self._clock_told(manifest, seen, now_ms) if bucket == self.job.bucket_ids[0] else {}
         trouble = hot.trouble()

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
 from watersmeet.hosts.spark.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
-from watersmeet.hosts.spark.lateness import Told, most_by_stream, rows_by_stream
+from watersmeet.hosts.spark.lateness import most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.output import TOLD
-from watersmeet.model.metric import GAUGE, Metric, sum_by_name
+from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
 from watersmeet.runtime.progress import clock_time, losses, short
 
+Report = Mapping[str, Any]
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch, in numbers; `told` holds what this batch did and how things stood after it, by metric."""
+    """One micro-batch, in numbers; `told` holds what this batch did and how things stood after it, by metric;
+    `reports` what its buckets told, by stage and bucket."""
 
     number: int
     seconds: float
     told: Mapping[str, Any]
-    waiting: Mapping[tuple[str, int], Told] = field(default_factory=dict)  # by stage and bucket
+    reports: Mapping[tuple[str, int], Report] = field(default_factory=dict)
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -58,7 +60,7 @@ class Tally:
     peak_bytes: int = 0
     last: Batch | None = None
     observed: str = OBSERVED
-    _waiting: dict[tuple[str, int], Told] = field(default_factory=dict)
+    _latest: dict[tuple[str, int], Report] = field(default_factory=dict)  # of every bucket, also if it took no part
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
     def add(self, progress: Any) -> Batch | None:
@@ -70,22 +72,18 @@ class Tally:
         if "addBatch" not in (progress.durationMs or {}):
             return None
         batch = batch_of(progress, self.total.watermark_us, self.observed)
+        self._latest |= batch.reports
+        batch = replace(batch, told={**batch.told, **_standing(list(self._latest.values()))})
         self._add(batch)
         self.last = batch
         return batch
 
     def _add(self, batch: Batch) -> None:
-        now, total = batch.metrics, self.total
-        total.add(batch.told)
-        self._waiting |= batch.waiting
-        total.waiting_by_stream = rows_by_stream(self._waiting.values())
-        total.waiting_until_us = max(most_by_stream(self._waiting.values(), "until_us").values(), default=None)
-        if now.buckets:  # those that share a memory tell it one by one, so that one that took no part is not missed
-            total.window_rows = sum(bucket.window_rows for bucket in total.buckets.values())
+        self.total.add(batch.told)
         self.batches += 1
         self.seconds += batch.seconds
-        self.peak_rows = max(self.peak_rows, now.window_rows)
-        self.peak_bytes = max(self.peak_bytes, now.state_bytes)
+        self.peak_rows = max(self.peak_rows, batch.metrics.window_rows)
+        self.peak_bytes = max(self.peak_bytes, batch.metrics.state_bytes)
 
 
 def sharing_text(metrics: Metrics) -> str:
@@ -115,8 +113,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     if ANSWER in rows:
         told["results"] = _counts(rows[ANSWER])["results"]
     seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
-    waiting = {(one["stage"], one["bucket"]): one["waiting"] for one in reports if "waiting" in one}
-    return Batch(int(progress.batchId), seconds, told, waiting)
+    return Batch(int(progress.batchId), seconds, told, {(one["stage"], one["bucket"]): one for one in reports})
 
 
 def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[str, Any]:
@@ -126,10 +123,7 @@ def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[st
         sums = [stages[name] for name in _counting(one, list(stages), observed)]
         values = [one.kind.from_columns(*(stage.get(column, 0) for column in one.columns)) for stage in sums]
         told[one.name] = reduce(one.kind.beside, values, one.kind.empty())
-    if told["cache_hits"] + told["cache_misses"]:
-        return told
-    # No bucket took part, so none told what it keeps.
-    return {name: value for name, value in told.items() if METRICS[name].kind is not GAUGE}
+    return told
 
 
 def _counting(one: Metric, stages: list[str], observed: str) -> list[str]:
@@ -139,13 +133,29 @@ def _counting(one: Metric, stages: list[str], observed: str) -> list[str]:
     return {"all": stages, "first": first, "last": last}[one.stage]
 
 
-def _told(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics that buckets told, each for itself: under the names of the table, or by alias."""
+def _standing(reports: Sequence[Report]) -> dict[str, Any]:
+    """How things stand in all buckets, from the latest that each of them told."""
+    told = _beside(reports, standing=True)
+    waiting = [report["waiting"] for report in reports if "waiting" in report]
+    if waiting:
+        told["waiting_by_stream"] = rows_by_stream(waiting)
+        told["waiting_until_us"] = max(most_by_stream(waiting, "until_us").values(), default=None)
+    return told
+
+
+def _beside(reports: Sequence[Report], *, standing: bool) -> dict[str, Any]:
+    """The metrics that buckets told under the names of the table."""
     told: dict[str, Any] = {}
     for one in BY_TEXT:
         found = [report[one.name] for report in reports if one.name in report]
-        if found:
+        if found and one.kind.standing == standing:
             told[one.name] = reduce(one.kind.beside, found)
+    return told
+
+
+def _told(reports: Sequence[Report]) -> dict[str, Any]:
+    """What the buckets of a batch did in it, beside what Spark added up."""
+    told = _beside(reports, standing=False)
     late = [report["late"] for report in reports if "late" in report]
     if late:
         told |= {"late_by_stream": rows_by_stream(late), "late_by_us": most_by_stream(late, "by_us")}
@@ -160,7 +170,7 @@ def _told(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return told
 
 
-def _bucket(report: Mapping[str, Any]) -> BucketMetrics:
+def _bucket(report: Report) -> BucketMetrics:
     return BucketMetrics(**{name: report[name] for name in BUCKET_METRICS if name in report})
 
 
