@@ -43,7 +43,8 @@ def explained(plan: Plan, how: Explaining, host: Host) -> str:
 def strategy_of(plan: Plan) -> JoinStrategy | None:
     """How the join of a plan would run, if it is one."""
     growing = growing_join(plan.root)
-    return None if growing is None else optimize(growing.join, plan.method)
+    with plan.pointing_at_options():
+        return None if growing is None else optimize(growing.join, plan.method)
 
 
 def memory_estimate(plan: Plan, strategy: JoinStrategy | None) -> MemoryEstimate | None:

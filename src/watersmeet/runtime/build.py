@@ -42,7 +42,8 @@ def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | Non
     `quantum` the operators of a continuous query run in turns, with queues between them."""
     plain = plan.plain_join
     if plain is not None:
-        return built_join(plain.join, build(plan, refresh_at_push=refresh_at_push))
+        with plan.pointing_at_options():
+            return built_join(plain.join, build(plan, refresh_at_push=refresh_at_push))
     builder = Builder(plan, _inner_join, quantum)
     continuous = builder.build()
     return Built(continuous, builder.inputs.streams, builder.inputs.tables)
