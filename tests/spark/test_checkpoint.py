@@ -11,8 +11,9 @@ import pytest
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark import checkpoint
 from watersmeet.hosts.spark.checkpoint import NOTE, Checkpoint, Owner
+from watersmeet.hosts.spark.fingerprint import STATE_FORMAT
 
-OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, ["4-f1"])
+OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, [f"{STATE_FORMAT}-f1"])
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_a_new_checkpoint_becomes_that_of_the_first_query(folder: Checkpoint) ->
     folder.note(replace(OWNER, sql="select 1"))
     assert note.read_text() == before
     with pytest.raises(SetupError, match=r"belongs to another query:\nSELECT 1\n"):
-        folder.refuse_others(Owner("SELECT 2", 2, {"a": "k int64"}, ["4-f2"]))
+        folder.refuse_others(Owner("SELECT 2", 2, {"a": "k int64"}, [f"{STATE_FORMAT}-f2"]))
 
 
 def test_a_start_that_failed_before_it_had_a_checkpoint_leaves_it_to_anybody(folder: Checkpoint) -> None:
@@ -59,7 +60,7 @@ def test_what_a_server_wrote_is_read_as_well(folder: Checkpoint) -> None:
     note.mkdir()
     (note / "part-00000-x.txt").write_text(text)
     with pytest.raises(SetupError, match="made with 2 buckets, and this run has 3"):
-        folder.refuse_others(replace(OWNER, buckets=3, states=["f3"]))
+        folder.refuse_others(replace(OWNER, buckets=3, states=[f"{STATE_FORMAT}-f3"]))
 
 
 def test_a_file_that_cannot_be_written_does_not_end_the_query(

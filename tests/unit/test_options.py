@@ -11,16 +11,19 @@ import pytest
 
 from tests.plans import golden_catalog
 from watersmeet.errors import OptionError
+from watersmeet.operators.keeping.policies import POLICIES
+from watersmeet.physical.pipeline import WORDS
 from watersmeet.plan.algorithms import ALGORITHMS, CLASSIC_JOIN, load
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import OPTIONS, Buckets, Options
+from watersmeet.runtime.build import build_query
 from watersmeet.sql import bind
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE"
 
 
 def test_every_option_has_a_field_and_every_field_an_option() -> None:
-    assert {one.field for one in OPTIONS.values()} | {"written"} == {one.name for one in fields(Options)}
+    assert {one.field for one in OPTIONS.values()} | {"written"} == {one.name for one in fields(Options)} - {"places"}
     assert not any(Options().has(name) for name in OPTIONS)
 
 
@@ -82,6 +85,27 @@ def test_what_is_wrong_with_an_option_points_at_it(written: str) -> None:
     assert caught.value.option == sql[start:end].split(" ")[0].lower()
 
 
+@pytest.mark.parametrize(
+    ("sql", "place"),
+    [
+        (JOIN.replace("a.k = b.k", "a.k < b.k") + "\nOPTIONS (boundary = 'closed', JOIN = 'hash')", "JOIN = 'hash'"),
+        (JOIN + " OPTIONS (memory = '3 bytes')", "memory = '3 bytes'"),
+    ],
+)
+def test_what_shows_only_when_a_query_is_built_points_at_its_option_too(sql: str, place: str) -> None:
+    plan = bind(f"  {sql}", golden_catalog())
+    with pytest.raises(OptionError) as caught:
+        build_query(plan)
+    start, end = caught.value.span or (0, 0)
+    assert plan.sql[start:end] == place
+    assert "^" in str(caught.value)
+
+
+def test_the_words_of_options_are_those_of_what_they_choose_from() -> None:
+    assert set(OPTIONS["shed"].words) == {"auto", "none", *POLICIES}
+    assert set(OPTIONS["pipeline"].words) == {"auto", *WORDS}
+
+
 def test_every_published_algorithm_is_found_where_the_table_says() -> None:
     published = [one for one in ALGORITHMS.values() if one.is_published]
     assert [one.name for one in ALGORITHMS.values() if not one.is_published] == ["auto"]
@@ -94,6 +118,7 @@ def test_every_published_algorithm_is_found_where_the_table_says() -> None:
 
 WALLED = """
 import sys
+from watersmeet.runtime.build import build_query
 from watersmeet.sql import bind
 from tests.plans import golden_catalog
 from watersmeet.runtime.build import build_query

@@ -25,9 +25,10 @@ def explained(plan: Plan, how: Explaining, host: Host) -> str:
 
         plan = host.sampled(plan, how.sample_rows)
         analysis = analyze(plan, how.sample_rows)
-    physical = plan_query(plan)
-    joins = explained_joins(physical, () if analysis is None else analysis.measured)
-    memory = memory_estimate(joins)
+    with plan.pointing_at_options():
+        physical = plan_query(plan)
+        joins = explained_joins(physical, () if analysis is None else analysis.measured)
+        memory = memory_estimate(joins)
     if how.format == "json":
         told = explain_data(plan, physical, joins, memory)
         shown = {} if analysis is None else {"measured": analysis.as_dict()}

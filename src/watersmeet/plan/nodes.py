@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
-from watersmeet.errors import PlanError, WindowError
+from watersmeet.errors import OptionError, PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import (
@@ -341,6 +342,14 @@ class Plan:
     def plain_join(self) -> SelectedJoin | None:
         """The join that this query is, if it is one of streams and static tables and nothing else."""
         return plain_join(self.root)
+
+    @contextmanager
+    def pointing_at_options(self) -> Iterator[None]:
+        """An error of an option that shows only when the query is planned or built points at it in the text too."""
+        try:
+            yield
+        except OptionError as error:
+            raise error.at(self.sql, self.options.places.get(error.option or "")) from None
 
     @property
     def method(self) -> Method:

@@ -218,7 +218,8 @@ class Options:
     """Every setting of a query with its default, as values. No option ever changes the answer, except what sheds rows
     (a sub-bag of it), and `boundary` and `timezone`, which are part of what windows and times mean.
 
-    `written` has the texts that were given, for EXPLAIN and errors; nothing is read from it again."""
+    `written` has the texts that were given, for EXPLAIN and errors; nothing is read from it again. `places` is where
+    each stands in the text of the query."""
 
     boundary: Boundary = "closed"
     join: str = "auto"
@@ -239,6 +240,7 @@ class Options:
     archive: str | None = None
     timezone: str = "UTC"
     written: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for one in OPTIONS.values():

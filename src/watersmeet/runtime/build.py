@@ -84,7 +84,8 @@ class Built:
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
     """The operator that answers a plan, and what it reads; see `plan_query`."""
-    return build_plan(plan_query(plan, refresh_at_push=refresh_at_push, quantum=quantum))
+    with plan.pointing_at_options():
+        return build_plan(plan_query(plan, refresh_at_push=refresh_at_push, quantum=quantum))
 
 
 def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:

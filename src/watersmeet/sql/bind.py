@@ -33,6 +33,8 @@ def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -
     where = Text(text)
     with _pointing_at(query.settings, where):
         options = Options.of({"timezone": timezone} | {setting.name: setting.value for setting in query.settings})
+    start, end = query.span
+    places = {one.name.lower(): (one.span[0] - start, one.span[1] - start) for one in query.settings}
     context = Context(where, catalog, options.boundary, options.timezone)
     try:
         root = _bind_whole(query, context)
@@ -42,7 +44,7 @@ def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -
         ) from None
     with _pointing_at(query.settings, where):
         check_options(root, options)
-    plan = Plan(root, options, text[query.span[0] : query.span[1]])
+    plan = Plan(root, replace(options, places=places), text[start:end])
     _check_output_names(plan, query, where)
     return plan
 

@@ -135,7 +135,8 @@ def make_job(plan: Plan, buckets: int) -> SparkJob:
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     job = SparkJob.of(plan, tables, buckets)
-    job.check()
+    with plan.pointing_at_options():
+        job.check()
     return job
 
 
