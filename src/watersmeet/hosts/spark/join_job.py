@@ -202,6 +202,7 @@ class JoinJob(SparkJob):
             f"shed {one.policy}, allocation {one.allocation}, seed {one.seed}, recall {one.recall}",
             f"max_lag {one.max_lag_us}, queue {one.queue}",
             f"archive {one.archive}",
+            f"aliases {self.aliases}",  # which name the arrays of a state that is kept whole
         ]
 
 
