@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,9 +76,9 @@ def test_a_file_that_cannot_be_written_does_not_end_the_query(
 @pytest.mark.parametrize(
     ("state", "version", "told"),
     [
-        ("f1", "", "another version of watersmeet in state format 3"),
-        ("9-f1", "7.1.0", "watersmeet 7.1.0 in state format 9"),
-        ("9-f2", "7.1.0", "watersmeet 7.1.0 in state format 9"),
+        ("f1", "", r"format 3 or before, and this version of watersmeet reads format \d+$"),
+        ("9-f1", "7.1.0", r"format 9, and .* reads format \d+, written by watersmeet 7\.1\.0$"),
+        ("9-f2", "7.1.0", r"format 9, and .* reads format \d+, written by watersmeet 7\.1\.0$"),
     ],
 )
 def test_a_state_of_another_format_is_refused_with_who_wrote_it(
@@ -86,10 +87,11 @@ def test_a_state_of_another_format_is_refused_with_who_wrote_it(
     """By the file, and by the guard alone, which does not know the version."""
     note = started(folder)
     folder.note(replace(OWNER, states=[state], version=version))
-    with pytest.raises(SetupError, match=rf"was written by {told}; this is watersmeet .* reads format 4") as refused:
+    with pytest.raises(SetupError) as refused:
         folder.refuse_others(OWNER)
+    assert re.search(f"holds state of {told}", refused.value.message)
     assert "new checkpoint" in str(refused.value.hint)
     note.unlink()
     monkeypatch.setattr(checkpoint, "read_guard", lambda spark, folder: state)
-    with pytest.raises(SetupError, match=r"another version of watersmeet .* reads format 4"):
+    with pytest.raises(SetupError, match=r"holds state of format .* this version of watersmeet reads format \d"):
         folder.refuse_others(OWNER)

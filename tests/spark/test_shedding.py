@@ -90,7 +90,9 @@ def test_a_state_from_before_named_arrays_is_refused_with_its_format():
     number, dash, fingerprint = run.job.fingerprint.partition("-")
     assert (number, dash) == ("4", "-")
     run.state.variables["meta"][GUARD,] = (1, 0, fingerprint.encode())
-    with pytest.raises(DataError, match=r"this checkpoint was written by .* in state format 3; .* reads format 4"):
+    with pytest.raises(
+        DataError, match="this checkpoint holds state of format 3 or before, and this version of watersmeet reads"
+    ):
         run.batch({name: parts[1] for name, parts in pieces.items()})
 
 

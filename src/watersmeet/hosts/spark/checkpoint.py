@@ -103,10 +103,6 @@ class Checkpoint:
         if self._read(METADATA) is None:
             return True
         held = _owner_in(self._read(NOTE))
-        old = next((state for state in held.states if not is_of_this_format(state)), None) if held is not None else None
-        if old is not None:
-            why, hint = refusal(old)
-            raise SetupError(f"{self.folder} {why}", hint=hint)
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
         return held is not None or self._guard_knows(owner)
