@@ -1,11 +1,10 @@
-"""What another user of the machine planted is neither loaded nor run, and the user hears of it."""
+"""What another user of the machine planted is neither believed nor run, and the user hears of it."""
 
 from __future__ import annotations
 
 import json
 import os
 import pickle
-import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -26,29 +25,35 @@ from watersmeet.hosts.spark.listener import MetricsListener
 from watersmeet.hosts.spark.output import PREFIX, TOLD
 from watersmeet.hosts.spark.progress import Tally
 from watersmeet.hosts.spark.run import _kept
+from watersmeet.operators.saving import ALIGN
+from watersmeet.operators.select import Select
 from watersmeet.runtime.metrics import Metrics
 
 __all__ = ["give_away"]
 pytestmark = pytest.mark.usefixtures("warm_copies")
 
 
-class Planted:
-    """Code that leaves a trace when it is loaded."""
+class Answers(Select):
+    """An operator whose answers another might wish to make."""
 
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
+    STATE = ("answer",)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.trace,)
+    def __init__(self, answer: str = "") -> None:
+        super().__init__((), ())
+        self.answer = answer
 
 
-def plant(trace: Path) -> Path:
+def fetch(version: int, nonce: int) -> Answers | None:
+    found = hot.fetch("q", 0, version, nonce, Answers)
+    assert found is None or isinstance(found, Answers)
+    return found
+
+
+def plant() -> Path:
     """A warm copy, right in every way but its origin."""
-    folder = hot.folder_of("q")
-    folder.mkdir(parents=True, mode=0o700)
-    body = pickle.dumps(Planted(trace))
-    (folder / "0").write_bytes(struct.pack("<qqqq", 1, 11, len(body), 0) + body)
-    return folder / "0"
+    hot.keep("q", 0, 1, 11, Answers("planted"))
+    hot._at_hand.clear()
+    return hot.folder_of("q") / "0"
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +62,28 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot, "_trouble", None)
 
 
-def test_the_planted_copy_would_do_harm(tmp_path: Path) -> None:
+def test_the_planted_copy_would_do_harm() -> None:
     """So that the tests below show something."""
-    plant(tmp_path / "trace")
-    hot.base_folder().chmod(0o700)
-    hot.fetch("q", 0, 1, 11)
-    assert (tmp_path / "trace").exists()
+    plant()
+    found = fetch(1, 11)
+    assert found is not None
+    assert found.answer == "planted"
     assert hot.trouble() is None
+
+
+def test_a_copy_is_no_code() -> None:
+    """Whatever stands in one, nothing of it is run."""
+    copy = plant()
+    stamp = copy.read_bytes()[: hot._HEAD.size]
+    body = pickle.dumps(Harm())
+    version, nonce, _ = hot._HEAD.unpack(stamp)
+    copy.write_bytes(hot._HEAD.pack(version, nonce, ALIGN + len(body)).ljust(ALIGN, b"\0") + body)
+    assert fetch(1, 11) is None
+
+
+class Harm:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pytest.fail, ("a copy was run",)
 
 
 ATTACKS = ["another's copy", "another's folder", "another's base", "writable copy", "writable folder",
@@ -72,7 +92,7 @@ ATTACKS = ["another's copy", "another's folder", "another's base", "writable cop
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Path, give_away: Give) -> None:
-    copy = plant(tmp_path / "trace")
+    copy = plant()
     hot.base_folder().chmod(0o700)
     how, what = attack.split()
     target = {"copy": copy, "folder": copy.parent, "base": hot.base_folder()}[what]
@@ -86,8 +106,7 @@ def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Pat
             target.symlink_to(tmp_path / "elsewhere")
         case "replaceable":
             target.parent.chmod(0o777)
-    assert hot.fetch("q", 0, 1, 11) is None
-    assert not (tmp_path / "trace").exists()
+    assert fetch(1, 11) is None
     told = hot.trouble()
     assert told is not None
     assert str(target.parent if how == "replaceable" else target) in told
@@ -96,7 +115,7 @@ def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Pat
 
 @pytest.mark.parametrize("attack", ["another's", "writable", "linked"])
 def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp_path: Path, give_away: Give) -> None:
-    copy = plant(tmp_path / "trace")
+    copy = plant()
     base = hot.base_folder()
     match attack:
         case "another's":
@@ -107,12 +126,13 @@ def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp
             base.rename(tmp_path / "elsewhere")
             base.symlink_to(tmp_path / "elsewhere")
     before = copy.read_bytes()
-    hot.keep("q", 0, 2, 22, "a value")
+    kept = Answers("own")
+    hot.keep("q", 0, 2, 22, kept)
     assert "WATERSMEET_HOT_DIR" in (hot.trouble() or "")
     with pytest.raises(UnsafeFolderError):
         hot.discard("q")
     assert copy.read_bytes() == before
-    assert hot.fetch("q", 0, 2, 22) == "a value"  # what this very process has at hand is safe
+    assert fetch(2, 22) is kept  # what this very process has at hand is safe
 
 
 def test_a_query_goes_on_without_what_is_refused_and_is_right() -> None:

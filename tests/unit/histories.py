@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.continuous.aggregates import Aggregator, Cells, make_aggregator
+from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
+from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.expressions import Aggregate, Column, Literal
 from watersmeet.plan.functions import aggregate_type
 
@@ -80,12 +80,12 @@ def aggregated(
 
 
 def run(aggregate: Aggregate, past: History, *, fifo: bool, cuts: int = 0, seed: int = 0) -> list[Any]:
-    """What the aggregator says, given the history in `cuts` + 1 batches, pickled between them."""
+    """What the aggregator says, given the history in `cuts` + 1 batches, saved and loaded between them."""
+    return [value for part in run_parts(aggregate, past, cuts, seed, fifo=fifo) for value in part.to_pylist()]
+
+
+def run_parts(aggregate: Aggregate, past: History, cuts: int, seed: int, *, fifo: bool) -> list[pa.Array]:
     aggregator = make_aggregator(aggregate, fifo=fifo)
-    return [value for part in run_parts(aggregator, aggregate, past, cuts, seed) for value in part.to_pylist()]
-
-
-def run_parts(aggregator: Aggregator, aggregate: Aggregate, past: History, cuts: int, seed: int) -> list[pa.Array]:
     ends = past.cells()
     rng = np.random.default_rng(seed)
     bounds = np.unique(np.concatenate([[0, ends.size], rng.integers(0, ends.size + 1, cuts)]))
@@ -101,7 +101,8 @@ def run_parts(aggregator: Aggregator, aggregate: Aggregate, past: History, cuts:
         assert found.type == aggregate.type
         found.validate(full=True)
         results.append(found)
-        aggregator = pickle.loads(pickle.dumps(aggregator))
+        saved, aggregator = state_of(aggregator).to_bytes(), make_aggregator(aggregate, fifo=fifo)
+        load_state(aggregator, Saved.from_bytes(saved))
     return results
 
 
