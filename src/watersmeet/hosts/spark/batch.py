@@ -37,8 +37,8 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
-                layout = job.layout(one)
-                arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
+                rows_of = job.layout(one).rows
+                arrived[one.alias] = in_time_order([rows_of(part) for part in parts])
         results += push_in_steps(operator, arrived, FOREVER_US)
         results += operator.advance(dict.fromkeys(job.aliases, FOREVER_US))
         if run is not None:
