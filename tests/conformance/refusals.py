@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.types import common_type
-from watersmeet.model.windows import Rows
+from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Call, Expression, streams_of
 from watersmeet.plan.nodes import Join, Plan, Project
 
@@ -40,7 +40,7 @@ def refusal(plan: Plan, options: str) -> str | None:
             return TABLE_IN_PIPELINE if tables else None
         case "merge" if tables:
             return TABLE_IN_MERGE
-        case "merge" if any(isinstance(one.window, Rows) for one in join.streams):
+        case "merge" if any(isinstance(one.window, RowsWindow) for one in join.streams):
             return ROWS_IN_MERGE
         case "merge":
             return ENDLESS_MERGE if max(map(max, join.windows.limits)) >= FOREVER_US else None
