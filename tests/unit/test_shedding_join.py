@@ -28,6 +28,13 @@ TICK_US = 1_000_000
 Keys = np.ndarray
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What bounded memory keeps depends on how the streams come side by side. On a busy machine a run would pass over a
+    stream whose thread is late, so that two runs differ."""
+    monkeypatch.setattr("watersmeet.hosts.local.feeds.PATIENCE_S", 60.0)
+
+
 def table(keys: Keys, times_us: Keys | None = None) -> pa.Table:
     times = TICK_US * np.arange(keys.size) if times_us is None else times_us
     return pa.table(
