@@ -6,6 +6,7 @@ import io
 import json
 import math
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,26 @@ def test_an_empty_result_is_a_file_with_columns(tmp_path: Path) -> None:
     assert pa_parquet.read_schema(tmp_path / "out.parquet") == BATCH.schema
     write(tmp_path / "out.csv", times=0)
     assert (tmp_path / "out.csv").read_text().strip() == '"k","s","f","ts"'
+
+
+def test_json_writes_intervals_bytes_and_times_that_python_does_not_have(tmp_path: Path) -> None:
+    """Python's dates end with the year 9999, and its times at the microsecond."""
+    columns = {
+        "took": pa.array([1_500_000], pa.duration("us")),
+        "fine": pa.array([1_999], pa.duration("ns")),
+        "raw": pa.array([b"\x00\xff"]),
+        "exact": pa.array([Decimal("1.50")]),
+        "late": pa.array([253_402_300_800], pa.timestamp("s")),
+        "at": pa.array([1_999], pa.timestamp("ns")),
+    }
+    batch = pa.record_batch(columns)
+    one = sink_from_options("out", {"path": str(tmp_path / "o.json")}, batch.schema)
+    one.write(batch)
+    one.close()
+    assert json.loads((tmp_path / "o.json").read_text()) == {
+        "took": 1_500_000, "fine": 1, "raw": "00ff", "exact": "1.50", "late": "10000-01-01 00:00:00",
+        "at": "1970-01-01T00:00:00.000001",
+    }  # fmt: skip
 
 
 def test_json_has_no_nan_and_writes_times_as_text(tmp_path: Path) -> None:
