@@ -13,8 +13,8 @@ from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Choice, close
 from watersmeet.operators.kernels.memory import address
-from watersmeet.papers.joins.contract import FIRST_CODE, Algorithm, Arrivals, Int64s, Work
-from watersmeet.papers.joins.description import Alternative, Constraint, Description, Predicate
+from watersmeet.papers.joins.contract import FIRST_CODE, Algorithm, ArrivedRows, Int64s, Work
+from watersmeet.papers.joins.description import JoinDescription, Predicate, TimeAlternative, TimeConstraint
 
 NAMES = "abcdefgh"
 CODES = 2
@@ -43,7 +43,7 @@ class Case:
         return len(self.times)
 
     @property
-    def description(self) -> Description:
+    def description(self) -> JoinDescription:
         return describe_bounds(self.inputs, self.bounds, self.choices, self.predicates, self.counted)
 
     @property
@@ -89,20 +89,20 @@ def describe_bounds(
     choices: Sequence[Choice] = (),
     predicates: Sequence[Predicate] = (),
     counted: Sequence[int] = (),
-) -> Description:
+) -> JoinDescription:
     names = NAMES[:inputs]
-    alternatives: dict[object, Alternative] = {}
+    alternatives: dict[object, TimeAlternative] = {}
     for chosen in product(*(choice.alternatives for choice in choices)):
         together = (*bounds, *chain(*chosen))
         try:
             (limits,) = close(names, together).alternatives
         except WindowError:
             continue
-        written = (Constraint(names.index(b.earlier), names.index(b.later), b.at_most_us) for b in together)
-        alternatives.setdefault(limits, Alternative(limits, tuple(written)))
+        written = (TimeConstraint(names.index(b.earlier), names.index(b.later), b.at_most_us) for b in together)
+        alternatives.setdefault(limits, TimeAlternative(limits, tuple(written)))
     if not alternatives:
         raise WindowError("no alternative makes sense")
-    return Description(inputs, tuple(alternatives.values()), tuple(predicates), tuple(counted))
+    return JoinDescription(inputs, tuple(alternatives.values()), tuple(predicates), tuple(counted))
 
 
 def equal_keys(inputs: int, *, closed: bool = True) -> tuple[Predicate, ...]:
@@ -128,7 +128,7 @@ def simple_case(
 # ---- orders of arrival ----------------------------------------------------------------------------------------------
 
 
-def arrivals_of(case: Case, streams: Sequence[int]) -> Arrivals:
+def arrivals_of(case: Case, streams: Sequence[int]) -> ArrivedRows:
     """The rows in the order in which `streams` names their streams."""
     order = np.array(streams, np.int64)
     serials = np.zeros(order.size, np.int64)
@@ -137,30 +137,30 @@ def arrivals_of(case: Case, streams: Sequence[int]) -> Arrivals:
         mine = order == i
         serials[mine] = np.arange(int(mine.sum()))
         times[mine] = case.times[i][: int(mine.sum())]
-    return Arrivals(order, serials, times)
+    return ArrivedRows(order, serials, times)
 
 
-def merged(case: Case) -> Arrivals:
+def merged(case: Case) -> ArrivedRows:
     """In time order over all streams, ties by place."""
     streams = np.concatenate([np.full(t.size, i) for i, t in enumerate(case.times)])
     times = np.concatenate(case.times)
     return arrivals_of(case, streams[np.lexsort((streams, times))])
 
 
-def round_robin(case: Case) -> Arrivals:
+def round_robin(case: Case) -> ArrivedRows:
     """One row of each stream in turn; a stream that has none is passed over."""
     longest = max(t.size for t in case.times)
     return arrivals_of(case, [i for n in range(longest) for i, t in enumerate(case.times) if n < t.size])
 
 
-def shuffled(case: Case, rng: np.random.Generator) -> Arrivals:
+def shuffled(case: Case, rng: np.random.Generator) -> ArrivedRows:
     """Any interleaving of the streams."""
     streams = np.concatenate([np.full(t.size, i) for i, t in enumerate(case.times)])
     return arrivals_of(case, rng.permutation(streams))
 
 
-def part(arrivals: Arrivals, start: int, stop: int) -> Arrivals:
-    return Arrivals(arrivals.streams[start:stop], arrivals.serials[start:stop], arrivals.times[start:stop])
+def part(arrivals: ArrivedRows, start: int, stop: int) -> ArrivedRows:
+    return ArrivedRows(arrivals.streams[start:stop], arrivals.serials[start:stop], arrivals.times[start:stop])
 
 
 # ---- feeding --------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Shelf:
                 deaths[:oldest] = FOREVER_US
 
 
-def feed(algorithm: Algorithm, shelf: Shelf, arrivals: Arrivals, cuts: Sequence[int] = ()) -> Answer:
+def feed(algorithm: Algorithm, shelf: Shelf, arrivals: ArrivedRows, cuts: Sequence[int] = ()) -> Answer:
     """What the arrivals, in pieces cut there, are answered with."""
     found: Answer = Counter()
     edges = [0, *sorted(cuts), len(arrivals)]
@@ -214,7 +214,7 @@ def work_of(algorithm: Algorithm, case: Case, now: int) -> Work:
     return algorithm.work(now, shelf.table)
 
 
-def run(algorithm: Algorithm, case: Case, arrivals: Arrivals | None = None, cuts: Sequence[int] = ()) -> Answer:
+def run(algorithm: Algorithm, case: Case, arrivals: ArrivedRows | None = None, cuts: Sequence[int] = ()) -> Answer:
     """The whole answer."""
     shelf = Shelf(case)
     found = feed(algorithm, shelf, merged(case) if arrivals is None else arrivals, cuts)

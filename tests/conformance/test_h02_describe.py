@@ -8,7 +8,7 @@ from tests.plans import golden_catalog
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.optimizer.stages import optimize
-from watersmeet.papers.joins.description import Constraint, Description, Predicate, describe
+from watersmeet.papers.joins.description import JoinDescription, Predicate, TimeConstraint, describe
 from watersmeet.papers.joins.h02 import CLASSES, Name, make_h02
 from watersmeet.papers.joins.shelf import shelf_codes
 from watersmeet.physical.strategy import JoinStrategy
@@ -25,7 +25,7 @@ def strategy_of(sql: str) -> JoinStrategy:
     return optimize(root.child)
 
 
-def described(sql: str) -> Description:
+def described(sql: str) -> JoinDescription:
     return describe(strategy_of(sql))
 
 
@@ -34,10 +34,10 @@ def test_limits_are_closed_and_constraints_as_written() -> None:
     (only,) = found.alternatives
     assert only.limits == ((0, 2 * S, 5 * S), (2 * S, 0, 3 * S), (2 * S, 0, 0))
     assert set(only.constraints) == {
-        Constraint(0, 1, 2 * S),
-        Constraint(1, 0, 2 * S),
-        Constraint(1, 2, 3 * S),
-        Constraint(2, 1, 0),
+        TimeConstraint(0, 1, 2 * S),
+        TimeConstraint(1, 0, 2 * S),
+        TimeConstraint(1, 2, 3 * S),
+        TimeConstraint(2, 1, 0),
     }
     assert found.reach_us == (5 * S, 3 * S, 2 * S)
 
@@ -47,8 +47,8 @@ def test_a_path_has_an_alternative_for_each_direction() -> None:
     forward, backward = found.alternatives
     assert (forward.limits[0][2], forward.limits[2][0]) == (3 * S, 0)
     assert (backward.limits[0][2], backward.limits[2][0]) == (0, 3 * S)
-    assert Constraint(0, 1, S) in forward.constraints
-    assert Constraint(1, 0, S) in backward.constraints
+    assert TimeConstraint(0, 1, S) in forward.constraints
+    assert TimeConstraint(1, 0, S) in backward.constraints
     assert found.limits[0][2] == found.limits[2][0] == 3 * S
 
 

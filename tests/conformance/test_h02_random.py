@@ -22,15 +22,15 @@ from tests.conformance.h02_harness import (
     shuffled,
     work_of,
 )
-from watersmeet.papers.joins.contract import Algorithm, Arrivals
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.contract import Algorithm, ArrivedRows
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
 from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
 
-Make = Callable[[Description, Rng], Algorithm]
+Make = Callable[[JoinDescription, Rng], Algorithm]
 
 
 def room(rng: Rng) -> int:
@@ -38,7 +38,7 @@ def room(rng: Rng) -> int:
     return int(rng.choice([1, 2, 7, 64, 4096]))
 
 
-def some_order(description: Description, rng: Rng) -> Any:
+def some_order(description: JoinDescription, rng: Rng) -> Any:
     return [int(place) for place in rng.permutation(description.inputs)]
 
 
@@ -72,7 +72,7 @@ COUNTING = {name: make for name, make in ALGORITHMS.items() if not name.startswi
 SEEDS = 45
 
 
-def check(name: str, random: Random, make: Make, arrivals: Arrivals, expected: Answer, seed: int) -> None:
+def check(name: str, random: Random, make: Make, arrivals: ArrivedRows, expected: Answer, seed: int) -> None:
     algorithm = make(random.case.description, random.rng)
     found = run(algorithm, random.case, arrivals, cuts_of(random.rng, len(arrivals)))
     assert found == expected, f"{name}, seed {seed}: missing {expected - found}, too many {found - expected}"
@@ -131,7 +131,7 @@ def test_rows_taken_back_are_found_again(form: str) -> None:
 
 
 def interrupted(
-    case: Case, first: Algorithm, second: Algorithm, arrivals: Arrivals, cut: int, *, all_rows: bool
+    case: Case, first: Algorithm, second: Algorithm, arrivals: ArrivedRows, cut: int, *, all_rows: bool
 ) -> Answer:
     before, after = part(arrivals, 0, cut), part(arrivals, cut, len(arrivals))
     shelf = Shelf(case)
@@ -144,13 +144,13 @@ def interrupted(
     return found + feed(second, shelf, after) + finish(second, shelf)
 
 
-def still_needed(case: Case, arrivals: Arrivals, algorithm: Algorithm) -> Arrivals:
+def still_needed(case: Case, arrivals: ArrivedRows, algorithm: Algorithm) -> ArrivedRows:
     """The rows that the algorithm asks for and that are not too old for the time reached, as a log would hold them."""
     oldest = np.array([algorithm.oldest_needed(i) for i in range(case.inputs)])
     reach = np.array(case.description.reach_us)
     kept = arrivals.serials >= oldest[arrivals.streams]
     kept &= arrivals.times + reach[arrivals.streams] >= arrivals.times[-1]
-    return Arrivals(arrivals.streams[kept], arrivals.serials[kept], arrivals.times[kept])
+    return ArrivedRows(arrivals.streams[kept], arrivals.serials[kept], arrivals.times[kept])
 
 
 @pytest.mark.parametrize("name", {**ALGORITHMS, **KEYED})

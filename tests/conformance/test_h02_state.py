@@ -26,7 +26,7 @@ from tests.conformance.test_h02_random import ALGORITHMS, KEYED
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
 from watersmeet.operators.saving import Saved, load_state, state_of
-from watersmeet.papers.joins.contract import Arrivals, Work
+from watersmeet.papers.joins.contract import ArrivedRows, Work
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.kernels.turns import alternate
 from watersmeet.papers.joins.merge_join import MergeJoin
@@ -303,7 +303,7 @@ def test_a_static_table_is_always_in_reach_and_holds_nobody_back() -> None:
 
 def test_both_sides_of_a_node_take_turns_and_a_silent_one_is_passed_over() -> None:
     case = simple_case(single_window("abc", 1, "closed"), times=[[1, 2, 3], [1], [1, 2, 3, 4, 5]])
-    arrivals: Arrivals = merged(case)
+    arrivals: ArrivedRows = merged(case)
     order = np.empty(len(arrivals), np.int64)
     alternate(arrivals.streams, np.arange(3), 3, order)
     read = "".join("abc"[i] for i in arrivals.streams[order])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from watersmeet.lab.experiment import Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Experiment, ExperimentTrial, Panel, Result
 
 TIMED = ("processing time (s)", "maximum input rate (tuples/s)")
 Line = Sequence[float | None]
@@ -28,7 +28,7 @@ class Miniatures:
 
     def again(self, name: str) -> Result:
         settings = {**self.by_id[name].settings["small"], **self._quicker.get(name, {})}
-        return self.by_id[name].run(Trial(settings, self._seed))
+        return self.by_id[name].run(ExperimentTrial(settings, self._seed))
 
     def verdict(self, name: str, result: Result | None = None) -> str:
         """By all checks but those of wall time; of the experiment's own result if no other is given."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from watersmeet.lab.experiment import Experiment, Result, Trial
+from watersmeet.lab.experiment import Experiment, ExperimentTrial, Result
 from watersmeet.lab.judge import judge
 from watersmeet.lab.papers.dgr03 import ENGINE, EXPERIMENTS
 
@@ -28,7 +28,7 @@ TRIED = [name for name in KNOWN if name != "D-E7f"]
 @cache
 def measured(name: str) -> Result:
     one = KNOWN[name]
-    return one.run(Trial({**one.settings["small"], **LESS.get(name, AS_SMALL)}, seed=1))
+    return one.run(ExperimentTrial({**one.settings["small"], **LESS.get(name, AS_SMALL)}, seed=1))
 
 
 def with_line(name: str, change: Callable[[float], float], panel: int = 0) -> Callable[[Result], Result]:
@@ -88,11 +88,11 @@ def test_a_life_as_poor_as_random_would_agree_with_the_paper() -> None:
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not() -> None:
     one: Experiment = KNOWN["D-E3"]
     few = {**one.settings["small"], "draws": 1, "ticks": 2000}
-    first, again, other = (one.run(Trial(few, seed)) for seed in (1, 1, 2))
+    first, again, other = (one.run(ExperimentTrial(few, seed)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
 def test_flights_agree_but_for_their_skew() -> None:
     few = {"ticks": 6000, "window": 400}
-    assert judge(KNOWN["D-E7f"], KNOWN["D-E7f"].run(Trial(few))).verdict == "reproduced with a difference"
+    assert judge(KNOWN["D-E7f"], KNOWN["D-E7f"].run(ExperimentTrial(few))).verdict == "reproduced with a difference"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.doctoring import Line, counted, with_line, with_number
 from watersmeet.errors import WatersmeetError
-from watersmeet.lab.experiment import Experiment, Result, Trial
+from watersmeet.lab.experiment import Experiment, ExperimentTrial, Result
 from watersmeet.lab.papers.go03 import EXPERIMENTS
 from watersmeet.lab.papers.go03.figure_2 import MULTI_WAY
 from watersmeet.lab.papers.go03.figure_3 import GENERAL, LAZY
@@ -51,7 +51,7 @@ def small(name: str) -> Result:
 
 
 def again(name: str, seed: int = 1) -> Result:
-    return BY_ID[name].run(Trial({**BY_ID[name].settings["small"], **QUICKER.get(name, {})}, seed))
+    return BY_ID[name].run(ExperimentTrial({**BY_ID[name].settings["small"], **QUICKER.get(name, {})}, seed))
 
 
 def failing(experiment: Experiment, result: Result) -> list[str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.lab.doctoring import Miniatures, swapped, untimed, with_number, without_times
-from watersmeet.lab.experiment import Panel, Result, Trial, Verdict
+from watersmeet.lab.experiment import ExperimentTrial, Panel, Result, Verdict
 from watersmeet.lab.papers import h02, h04, running
 from watersmeet.lab.papers.h04 import EXPERIMENTS, ITA, NTA, QUERIES, TPA, asked, shop
 from watersmeet.lab.papers.running import replay, times_to, weigh
@@ -133,9 +133,9 @@ def made_up_flights(rows: int) -> dict[str, pa.Table]:
 def test_the_experiments_with_flights_run_on_tables_like_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (h02, h04):
         monkeypatch.setattr(module, "real_flights", made_up_flights)
-    joined = h02.WITH_FLIGHTS.run(Trial({**h02.FLIGHTS["small"], "rows": 3000}))
+    joined = h02.WITH_FLIGHTS.run(ExperimentTrial({**h02.FLIGHTS["small"], "rows": 3000}))
     assert h02.WITH_FLIGHTS.verdict(joined) == "reproduced"
-    selected = h04.WITH_FLIGHTS.run(Trial({**h04.FLIGHTS["small"], "rows": 600}))
+    selected = h04.WITH_FLIGHTS.run(ExperimentTrial({**h04.FLIGHTS["small"], "rows": 600}))
     assert untimed(h04.WITH_FLIGHTS).verdict(selected) != "not reproduced"
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from tests.lab.doctoring import Line, counted, with_line, with_number
-from watersmeet.lab.experiment import Experiment, Result, Trial
+from watersmeet.lab.experiment import Experiment, ExperimentTrial, Result
 from watersmeet.lab.papers import k05
 from watersmeet.lab.workloads.steady import steady
 
@@ -22,7 +22,7 @@ def small(name: str) -> Result:
 
 def again(name: str) -> Result:
     """Without repeats, as wall time is not looked at."""
-    return BY_ID[name].run(Trial({**BY_ID[name].settings["small"], "repeats": 1}))
+    return BY_ID[name].run(ExperimentTrial({**BY_ID[name].settings["small"], "repeats": 1}))
 
 
 def failing(experiment: Experiment, result: Result) -> list[str]:

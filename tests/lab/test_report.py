@@ -11,13 +11,13 @@ import pytest
 from tests.unit.test_cli import call
 from watersmeet.lab import registry, store
 from watersmeet.lab.cards import CARDS
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.provenance import PACKAGE
 from watersmeet.lab.report import write_report
 
 
 def experiment(name: str) -> Experiment:
-    def run(trial: Trial) -> Result:
+    def run(trial: ExperimentTrial) -> Result:
         curve = Panel("curve", "x (rows)", "y", [1, 2, 3], {"A": [1.0, 2.0, trial.seed], "B": [0.5, None, 1.5]})
         bars = Panel("bars | words", "plan", "cost", ["one", "two"], {"A": [1.0, 2.0]}, bars=True, y_log=True)
         return Result([curve, bars], {"answer": 42.0})

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.test_cli import call
 from watersmeet.errors import DataError, SetupError
 from watersmeet.lab import registry, runner, store
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.provenance import PACKAGE, code_version, commit, machine
 
 
@@ -23,7 +23,7 @@ class Toy:
     runs: list[str] = field(default_factory=list)
 
     def experiment(self, name: str, value: float = 1.0, paper: str = "TOY") -> Experiment:
-        def run(trial: Trial) -> Result:
+        def run(trial: ExperimentTrial) -> Result:
             self.runs.append(name)
             trial.tell(1, 2)
             line = {"a": [np.float64(value), None], "b": [np.int64(trial.seed), 2]}
@@ -98,7 +98,7 @@ def test_a_result_says_where_it_comes_from_and_names_no_host(toy: Toy) -> None:
 def test_a_broken_experiment_is_told_and_the_others_run(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def breaks(trial: Trial) -> Result:
+    def breaks(trial: ExperimentTrial) -> Result:
         raise ZeroDivisionError("oh")
 
     known = registry.experiments()
@@ -119,7 +119,7 @@ def test_what_is_not_a_number_breaks_the_experiment(toy: Toy, capsys: pytest.Cap
 
 
 def test_what_is_not_installed_is_skipped(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    def lacks(trial: Trial) -> Result:
+    def lacks(trial: ExperimentTrial) -> Result:
         raise SetupError("there is no data", hint="install it")
 
     known = registry.experiments()
@@ -137,7 +137,7 @@ def test_a_scale_that_an_experiment_does_not_have_is_skipped(toy: Toy, capsys: p
 def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(trial: Trial) -> Result:
+    def interrupted(trial: ExperimentTrial) -> Result:
         raise KeyboardInterrupt
 
     known = registry.experiments()

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from watersmeet.hosts.spark import log as log_module
 from watersmeet.hosts.spark.clocks import Clock
-from watersmeet.hosts.spark.layout import Layout
+from watersmeet.hosts.spark.layout import PacketLayout
 from watersmeet.hosts.spark.log import FANOUT, BucketLog, Manifest
 from watersmeet.operators.contract import Rows
 
@@ -63,7 +63,7 @@ def ids(rows: Rows) -> list[int]:
 
 
 def open_log(manifest: Manifest, shelf: Shelf, streams: int = 1) -> BucketLog:
-    return BucketLog(manifest, shelf, [Layout(SCHEMA, "ts")] * streams)
+    return BucketLog(manifest, shelf, [PacketLayout(SCHEMA, "ts")] * streams)
 
 
 def test_a_manifest_survives_its_bytes():

@@ -8,12 +8,12 @@ import pytest
 from watersmeet.errors import ParseError, SqlError
 from watersmeet.model.windows import Range, RowsWindow, Unbounded, Window
 from watersmeet.sql import parse_query, parse_script
-from watersmeet.sql.syntax import Compound, CreateSink, CreateStream, CreateTable, Query, Select
+from watersmeet.sql.syntax import Compound, CreateSink, CreateStream, CreateTable, QuerySyntax, SelectSyntax
 
 
-def select(text: str) -> Select:
+def select(text: str) -> SelectSyntax:
     body = parse_query(text).body
-    assert isinstance(body, Select)
+    assert isinstance(body, SelectSyntax)
     return body
 
 
@@ -109,7 +109,7 @@ def test_create_statements_hold_schema_and_options() -> None:
     assert table.options == {"path": "it's.parquet"}
     assert isinstance(sink, CreateSink)
     assert text[slice(*sink.query.span)] == "SELECT k FROM s OPTIONS (join = hash)"
-    assert isinstance(query, Query)
+    assert isinstance(query, QuerySyntax)
     assert text[slice(*query.span)] == "SELECT * FROM s"
 
 

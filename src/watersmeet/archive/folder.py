@@ -38,7 +38,7 @@ _RESULTS, _LOST = b"results", b"lost"
 
 
 @dataclass(frozen=True)
-class Part:
+class ArchivePart:
     """A file of records, with what the join gave and lost meanwhile."""
 
     path: Path
@@ -80,10 +80,10 @@ class RunFolder:
         with reading(self.path, path):
             return pa_parquet.read_table(path, partitioning=None)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ArchivePart]:
         """The files that count, in the order they were written in."""
         found = [
-            Part(path, *map(int, path.stem.split("-")))
+            ArchivePart(path, *map(int, path.stem.split("-")))
             for path in self.path.glob("*-*.parquet")
             if not path.name.startswith(".")
         ]
@@ -185,8 +185,8 @@ class Archive:
         return sum(1 for _ in self.path.glob(f".{_RUN}*"))
 
 
-def by_bucket(parts: Iterable[Part]) -> Mapping[int, list[Part]]:
-    buckets: dict[int, list[Part]] = {}
+def by_bucket(parts: Iterable[ArchivePart]) -> Mapping[int, list[ArchivePart]]:
+    buckets: dict[int, list[ArchivePart]] = {}
     for part in parts:
         buckets.setdefault(part.bucket, []).append(part)
     return buckets

@@ -201,7 +201,7 @@ def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, quiet
         _tell(f"{job.name} {ended}: {describe(metrics, time.monotonic() - started)}")
 
 
-class Format(StrEnum):
+class PlanFormat(StrEnum):
     text = "text"
     json = "json"
 
@@ -209,7 +209,7 @@ class Format(StrEnum):
 @app.command()
 def explain(
     file: Script,
-    format: Annotated[Format, typer.Option(help="How to tell it: for people, or for programs.")] = Format.text,
+    format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run a sample in this process and show what was measured as well.")
     ] = False,
@@ -227,7 +227,7 @@ def explain(
         (job.name, Query(job.plan).explain(format=format, analyze=how, sample=sample))
         for job, how in zip(jobs, measured, strict=True)
     ]
-    if format == Format.json:
+    if format == PlanFormat.json:
         typer.echo("{" + ",\n".join(f'"{name}": {text}' for name, text in told) + "}")
         return
     for number, (name, text) in enumerate(told):
@@ -244,7 +244,7 @@ def advise(
         str | None, typer.Option(metavar="NAMES", help="Which policies to try, such as 'prob,rand'; by default all.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="About how long the runs may take.")] = 20.0,
-    format: Annotated[Format, typer.Option(help="How to tell it: for people, or for programs.")] = Format.text,
+    format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw recall by memory as well; needs matplotlib.")
     ] = None,
@@ -259,7 +259,9 @@ def advise(
 
     names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
     try:
-        told = advise_script(_text_of(file), sample, names, seconds, plot, as_json=format is Format.json, quiet=quiet)
+        told = advise_script(
+            _text_of(file), sample, names, seconds, plot, as_json=format is PlanFormat.json, quiet=quiet
+        )
     except KeyboardInterrupt:
         _fail("aborted", INTERRUPTED)
     typer.echo(told)

@@ -56,9 +56,9 @@ def run(
     Exit 1: an experiment broke.
     """
     from watersmeet.lab.command import run_experiments, went_well
-    from watersmeet.lab.runner import Choices
+    from watersmeet.lab.runner import LabChoices
 
-    choices = Choices(scale.value, seed, results, force)
+    choices = LabChoices(scale.value, seed, results, force)
     try:
         outcomes = run_experiments(names, choices, typer.echo, sys.stderr, quiet=quiet)
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from typing import TextIO
 from watersmeet.lab import registry
 from watersmeet.lab.experiment import SCALES
 from watersmeet.lab.progress import Bars
-from watersmeet.lab.runner import Choices, Outcome, run_all
+from watersmeet.lab.runner import ExperimentOutcome, LabChoices, run_all
 
 Say = Callable[[str], None]
 
@@ -25,10 +25,12 @@ def list_experiments(names: Sequence[str], say: Say) -> None:
         say(f"{one.id:<{width}}  {scales:<20}  {one.shows}")
 
 
-def run_experiments(names: Sequence[str], choices: Choices, say: Say, err: TextIO, *, quiet: bool) -> list[Outcome]:
+def run_experiments(
+    names: Sequence[str], choices: LabChoices, say: Say, err: TextIO, *, quiet: bool
+) -> list[ExperimentOutcome]:
     """Run what the names stand for; say a verdict each, and at the end how many there are of each kind."""
     chosen = registry.select(names)
-    outcomes: list[Outcome] = []
+    outcomes: list[ExperimentOutcome] = []
     with Bars(err, len(chosen), quiet=quiet) as bars:
         for outcome in run_all(chosen, choices, bars.begin):
             outcomes.append(outcome)
@@ -40,7 +42,7 @@ def run_experiments(names: Sequence[str], choices: Choices, say: Say, err: TextI
     return outcomes
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _lines(outcome: ExperimentOutcome) -> list[str]:
     """The verdict of an outcome, and every check that failed."""
     one = outcome.experiment
     if outcome.error is not None:
@@ -64,12 +66,12 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
+def _summary(outcomes: Sequence[ExperimentOutcome]) -> str:
     counts = Counter(one.judgement.verdict if one.judgement else one.state for one in outcomes)
     return f"{len(outcomes)} experiments: " + ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
-def went_well(outcomes: Sequence[Outcome], *, strict: bool) -> bool:
+def went_well(outcomes: Sequence[ExperimentOutcome], *, strict: bool) -> bool:
     """Whether nothing broke and, if strict, everything is reproduced, be it with a difference."""
     if any(one.state == "broken" for one in outcomes):
         return False

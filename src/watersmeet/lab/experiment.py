@@ -64,7 +64,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Trial:
+class ExperimentTrial:
     """What a run is given: its settings, a seed, and a call that tells how far it has come (done, of)."""
 
     settings: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Experiment:
     shows: str
     claim: str
     settings: Mapping[Scale, Mapping[str, Any]]
-    run: Callable[[Trial], Result]
+    run: Callable[[ExperimentTrial], Result]
     checks: Sequence[Check]
 
     def __post_init__(self) -> None:

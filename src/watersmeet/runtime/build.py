@@ -21,7 +21,7 @@ from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperator
 from watersmeet.operators.continuous.snapshots import Snapshots
-from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, Source, StreamSource, ViewSource
+from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, LivesSource, StreamSource, ViewSource
 from watersmeet.operators.continuous.top_k import TopKOperator
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
@@ -183,12 +183,12 @@ class Builder:
         self._queues.append(queue)  # after those below it
         return queue
 
-    def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, Source], pa.Schema, Trigger]:
+    def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
         sources = {source.alias: self._source(source) for source in node.sources}
         schema = pa.schema([pa.field(name, e.type) for name, e in node.columns])
         return self._window_join(node.joining), sources, schema, TRIGGERS[node.noticing]()
 
-    def _source(self, node: SourceNode) -> Source:
+    def _source(self, node: SourceNode) -> LivesSource:
         match node:
             case StreamSourceNode(leaf=leaf):
                 source = StreamSource(node.window, node.boundary)

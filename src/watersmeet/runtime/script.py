@@ -19,7 +19,7 @@ from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, parse_script
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, Query
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, QuerySyntax
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def read_script(
                 _check_new(statement, jobs, text)
                 check_sink_options(statement, text, on_spark=opener is not open_in_process)
                 jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
-            case Query():
+            case QuerySyntax():
                 number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart
                 jobs.append(Job(f"query {number}", bind_query(statement, known, text), CONSOLE))
             case Explain(query=query, analyze=analyze, format=form):

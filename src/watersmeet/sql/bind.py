@@ -15,12 +15,12 @@ from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression
 from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, SortKey, TopK, check_options, log_columns
 from watersmeet.plan.options import Options
 from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.grouping import Output, named_output, ordinal
+from watersmeet.sql.grouping import GroupedOutput, named_output, ordinal
 from watersmeet.sql.parse import parse_query
 from watersmeet.sql.scope import UTC, Text
 from watersmeet.sql.select import Answer, bind_select
 from watersmeet.sql.sources import Context
-from watersmeet.sql.syntax import Body, Compound, OrderKey, Query, Select, Setting, span_of
+from watersmeet.sql.syntax import Body, Compound, OrderKey, QuerySyntax, SelectSyntax, Setting, span_of
 
 
 def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
@@ -28,7 +28,7 @@ def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
     return bind_query(parse_query(text), catalog, text, timezone)
 
 
-def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
+def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
     """The plan of a query that was parsed as part of `text`; errors point into `text`."""
     where = Text(text)
     with _pointing_at(query.settings, where):
@@ -49,7 +49,7 @@ def bind_query(query: Query, catalog: Catalog, text: str, timezone: str = UTC) -
     return plan
 
 
-def _check_output_names(plan: Plan, query: Query, text: Text) -> None:
+def _check_output_names(plan: Plan, query: QuerySyntax, text: Text) -> None:
     for taken in log_columns(plan.kind):
         if taken in (name.lower() for name in plan.schema.names):
             raise text.error(
@@ -69,7 +69,7 @@ def _pointing_at(settings: tuple[Setting, ...], text: Text) -> Iterator[None]:
         raise error.at(text.sql, span) from None
 
 
-def _bind_whole(query: Query, context: Context) -> Node:
+def _bind_whole(query: QuerySyntax, context: Context) -> Node:
     """A query with its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM."""
     head = _check_stream_words(query, context)
     every = _every(query, context)
@@ -87,11 +87,11 @@ def _bind_whole(query: Query, context: Context) -> Node:
 
 def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
     match body:
-        case Select():
+        case SelectSyntax():
             return bind_select(body, context, _bind_whole, changing)
         case Compound():
             return _bind_compound(body, context)
-        case Query():
+        case QuerySyntax():
             _check_limit(body, context)
             if body.every_us is not None:
                 raise context.text.error("EVERY stands inside parentheses", body.span, hint="write it at the very end")
@@ -118,14 +118,14 @@ def _bind_compound(body: Compound, context: Context) -> Answer:
             )
     node = SetOperation(body.kind, body.all, left.node, right.node)
     # Past a set operation only the output columns have names.
-    outputs = [Output(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
+    outputs = [GroupedOutput(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
     return Answer(node, outputs, False, replace(left.scope, inputs=()))
 
 
 # -- ORDER BY … LIMIT -----------------------------------------------------------------------------------------
 
 
-def _check_limit(query: Query, context: Context) -> None:
+def _check_limit(query: QuerySyntax, context: Context) -> None:
     if query.order_by and query.limit is None:
         raise context.text.error(
             "ORDER BY needs LIMIT: an answer that never ends has no order as a whole",
@@ -142,7 +142,7 @@ def _check_limit(query: Query, context: Context) -> None:
         raise context.text.error("LIMIT 0 keeps nothing; write 1 or more", (query.span[1] - 1, query.span[1]))
 
 
-def _top(query: Query, answer: Answer) -> Node:
+def _top(query: QuerySyntax, answer: Answer) -> Node:
     if query.limit is None:
         return answer.node
     keys = tuple(SortKey(_order_key(key, answer), key.descending, key.nulls_first) for key in query.order_by)
@@ -170,29 +170,29 @@ def _order_key(key: OrderKey, answer: Answer) -> Expression:
     return over_outputs
 
 
-def _selected(part: Expression, outputs: list[Output]) -> Expression | None:
+def _selected(part: Expression, outputs: list[GroupedOutput]) -> Expression | None:
     return next((_as_column(output) for output in outputs if output.expression == part), None)
 
 
-def _as_column(output: Output) -> Column:
+def _as_column(output: GroupedOutput) -> Column:
     return Column("", output.name, output.expression.type)
 
 
 # -- ISTREAM, DSTREAM, RSTREAM --------------------------------------------------------------------------------
 
 
-def _selects(body: Body) -> Iterator[Select]:
+def _selects(body: Body) -> Iterator[SelectSyntax]:
     match body:
-        case Select():
+        case SelectSyntax():
             yield body
         case Compound(left=left, right=right):
             yield from _selects(left)
             yield from _selects(right)
-        case Query(body=inner):
+        case QuerySyntax(body=inner):
             yield from _selects(inner)
 
 
-def _check_stream_words(query: Query, context: Context) -> Select:
+def _check_stream_words(query: QuerySyntax, context: Context) -> SelectSyntax:
     """The first SELECT, whose word holds for the whole answer."""
     head, *others = _selects(query.body)
     for other in others:
@@ -205,7 +205,7 @@ def _check_stream_words(query: Query, context: Context) -> Select:
     return head
 
 
-def _every(query: Query, context: Context) -> int | None:
+def _every(query: QuerySyntax, context: Context) -> int | None:
     head, *_ = selects = list(_selects(query.body))
     given = [every for every in (*(select.every_us for select in selects), query.every_us) if every is not None]
     if len(given) > 1:

@@ -16,11 +16,11 @@ from watersmeet.sql.syntax import (
     Constraint,
     Name,
     OrderKey,
-    Query,
-    Select,
+    QuerySyntax,
     SelectItem,
+    SelectSyntax,
     SetKind,
-    Source,
+    SourceSyntax,
     Star,
     StreamWord,
 )
@@ -35,7 +35,7 @@ _SET_WORDS: dict[TokenType, SetKind] = {
 
 
 class QueryParser(SettingsParser):
-    def _query(self, *, nested: bool = False) -> Query:
+    def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
         body = self._compound()
@@ -50,7 +50,7 @@ class QueryParser(SettingsParser):
                 self._span(at_options),
                 hint="write OPTIONS (…) at the end of the whole query",
             )
-        return Query(body, order_by, limit, every, settings, self._from(start))
+        return QuerySyntax(body, order_by, limit, every, settings, self._from(start))
 
     def _compound(self) -> Body:
         """UNION and EXCEPT from left to right; INTERSECT binds tighter."""
@@ -85,7 +85,7 @@ class QueryParser(SettingsParser):
             return inner.body if plain else inner
         return self._select()
 
-    def _select(self) -> Select:
+    def _select(self) -> SelectSyntax:
         start = self._curr
         if self._curr.token_type == TokenType.WITH:
             self.fail(
@@ -114,7 +114,7 @@ class QueryParser(SettingsParser):
         constraints += self._constraints()
         group_by = self._group_by()
         having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
-        return Select(
+        return SelectSyntax(
             word,
             distinct,
             items,
@@ -174,7 +174,7 @@ class QueryParser(SettingsParser):
 
     # -- FROM -----------------------------------------------------------------------------------------------
 
-    def _from_clause(self) -> tuple[list[Source], list[exp.Expr]]:
+    def _from_clause(self) -> tuple[list[SourceSyntax], list[exp.Expr]]:
         if not self._match(TokenType.FROM):
             self._fail_without_from()
         sources, conditions = [self._source()], list[exp.Expr]()
@@ -197,7 +197,7 @@ class QueryParser(SettingsParser):
             else:
                 return sources, conditions
 
-    def _refuse_using(self, sources: list[Source]) -> NoReturn:
+    def _refuse_using(self, sources: list[SourceSyntax]) -> NoReturn:
         at = self._curr
         self._advance()
         names = [column.text for column in self._names("a column")]
@@ -226,9 +226,9 @@ class QueryParser(SettingsParser):
             self.fail(slip.message, self._span(slip.at), slip.hint)
         self.fail(f"expected FROM, found {self._found()}", hint="write SELECT … FROM stream [RANGE 1 MINUTE]")
 
-    def _source(self) -> Source:
+    def _source(self) -> SourceSyntax:
         start = self._curr
-        relation: Name | Query
+        relation: Name | QuerySyntax
         if self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
@@ -239,7 +239,7 @@ class QueryParser(SettingsParser):
                 self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
         window = self._window()
         alias = self._source_alias()
-        return Source(relation, alias, window or self._window(), self._from(start))
+        return SourceSyntax(relation, alias, window or self._window(), self._from(start))
 
     def _source_alias(self) -> Name | None:
         if self._curr.text.upper() in slips.OTHER_JOINS and self._next.token_type in _AFTER_JOIN_WORDS:
@@ -311,6 +311,6 @@ class QueryParser(SettingsParser):
         return every
 
 
-def _name_of(source: Source, default: str) -> str:
+def _name_of(source: SourceSyntax, default: str) -> str:
     named = source.alias or (source.relation if isinstance(source.relation, Name) else None)
     return default if named is None else named.text

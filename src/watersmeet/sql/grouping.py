@@ -9,11 +9,11 @@ from sqlglot import exp
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text, walk
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope, field_index
-from watersmeet.sql.syntax import Select, Span, span_of
+from watersmeet.sql.syntax import SelectSyntax, Span, span_of
 
 
 @dataclass(frozen=True)
-class Output:
+class GroupedOutput:
     """One output column, and where it was written."""
 
     name: str
@@ -25,11 +25,11 @@ def is_aggregated(expression: Expression) -> bool:
     return any(isinstance(part, Aggregate) for part in walk(expression))
 
 
-def bind_keys(select: Select, outputs: list[Output], scope: Scope) -> tuple[Expression, ...]:
+def bind_keys(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> tuple[Expression, ...]:
     return tuple(_key(node, outputs, scope) for node in select.group_by)
 
 
-def _key(node: exp.Expr, outputs: list[Output], scope: Scope) -> Expression:
+def _key(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope) -> Expression:
     chosen = ordinal(node, outputs, scope, "GROUP BY") or _by_alias(node, outputs, scope)
     if chosen is None:
         return ExpressionBinder(scope, "GROUP BY").bind(node)
@@ -42,7 +42,7 @@ def _key(node: exp.Expr, outputs: list[Output], scope: Scope) -> Expression:
     return chosen.expression
 
 
-def ordinal(node: exp.Expr, outputs: list[Output], scope: Scope, clause: str) -> Output | None:
+def ordinal(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope, clause: str) -> GroupedOutput | None:
     """`GROUP BY 1`: the first output column."""
     if not (isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal()):
         return None
@@ -56,14 +56,14 @@ def ordinal(node: exp.Expr, outputs: list[Output], scope: Scope, clause: str) ->
     return outputs[position - 1]
 
 
-def named_output(node: exp.Expr, outputs: list[Output]) -> Output | None:
+def named_output(node: exp.Expr, outputs: list[GroupedOutput]) -> GroupedOutput | None:
     """A bare name that an output column has."""
     if not isinstance(node, exp.Column) or node.args.get("table") is not None or isinstance(node.this, exp.Star):
         return None
     return next((output for output in outputs if output.name.lower() == node.name.lower()), None)
 
 
-def _by_alias(node: exp.Expr, outputs: list[Output], scope: Scope) -> Output | None:
+def _by_alias(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope) -> GroupedOutput | None:
     """A name of the select list, unless a column of FROM has it too: the column wins, as in SQL."""
     output = named_output(node, outputs)
     if output is None or any(field_index(one.schema, node.name) is not None for one in scope.inputs):

@@ -8,7 +8,7 @@ from sqlglot.errors import SqlglotError
 from watersmeet.errors import ParseError
 from watersmeet.sql.dialect import TextError, Watersmeet
 from watersmeet.sql.statements import StatementParser
-from watersmeet.sql.syntax import Explain, Query, Span, Statement, span_of
+from watersmeet.sql.syntax import Explain, QuerySyntax, Span, Statement, span_of
 
 __all__ = ["parse_query", "parse_question", "parse_script", "span_of"]
 
@@ -28,7 +28,7 @@ def parse_script(text: str) -> list[Statement]:
     return [statement for statement in parsed if statement is not None]  # type: ignore[misc]
 
 
-def parse_query(text: str) -> Query:
+def parse_query(text: str) -> QuerySyntax:
     """The one query a text consists of."""
     query = parse_question(text)
     if isinstance(query, Explain):
@@ -36,7 +36,7 @@ def parse_query(text: str) -> Query:
     return query
 
 
-def parse_question(text: str) -> Query | Explain:
+def parse_question(text: str) -> QuerySyntax | Explain:
     """The one query a text consists of, or what it says to EXPLAIN."""
     statements = parse_script(text)
     if not statements:
@@ -49,7 +49,7 @@ def parse_question(text: str) -> Query | Explain:
             hint="give them one at a time; `watersmeet run FILE.sql` runs a script",
         )
     query = statements[0]
-    if not isinstance(query, Query | Explain):
+    if not isinstance(query, QuerySyntax | Explain):
         raise ParseError(
             "expected a query, found a CREATE statement",
             sql=text,

@@ -11,10 +11,10 @@ from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Column, EventTime, Expression, to_text
 from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.grouping import Output, bind_keys, check_grouped, is_aggregated
+from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import Context, SubqueryBinder, bind_sources
-from watersmeet.sql.syntax import Select, SelectItem, Span, Star, span_of
+from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join
 
 
@@ -24,13 +24,13 @@ class Answer:
     ORDER BY may name besides the outputs."""
 
     node: Node
-    outputs: list[Output]
+    outputs: list[GroupedOutput]
     monotone: bool
     scope: Scope
     keys: tuple[Expression, ...] | None = None
 
 
-def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
+def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
     inputs, places = bind_sources(select.sources, context, bind_subquery)
     named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
@@ -58,7 +58,7 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
     keys = None
     if grouped:
         keys = bind_keys(select, outputs, scope)
-        _require_comparable([Output(to_text(key), key, select.span) for key in keys], context)
+        _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], context)
         for output in outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if having is not None:
@@ -70,13 +70,13 @@ def bind_select(select: Select, context: Context, bind_subquery: SubqueryBinder,
     return Answer(node, outputs, not (grouped or select.distinct or views), scope, keys)
 
 
-def _outputs(select: Select, scope: Scope) -> list[Output]:
+def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
     binder = ExpressionBinder(scope, "the select list", aggregates=True)
-    outputs: list[Output] = []
+    outputs: list[GroupedOutput] = []
     taken: set[str] = set()
     for item in select.items:
         for name, expression in _expanded(item, scope, binder):
-            outputs.append(Output(_unique(name, taken), expression, item.span))
+            outputs.append(GroupedOutput(_unique(name, taken), expression, item.span))
     return outputs
 
 
@@ -109,7 +109,7 @@ def _unique(name: str, taken: set[str]) -> str:
     return chosen
 
 
-def _require_comparable(outputs: list[Output], context: Context) -> None:
+def _require_comparable(outputs: list[GroupedOutput], context: Context) -> None:
     """Rows leave an answer by being equal to those that entered it, and nested values cannot be compared."""
     for output in outputs:
         if pa.types.is_nested(output.expression.type):

@@ -15,7 +15,7 @@ from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, growing_join, schema_of
 from watersmeet.sql.scope import HIDDEN_TIME, UTC, Text, event_time_type, field_index
-from watersmeet.sql.syntax import Name, Query, Source, Span, stream_word
+from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, stream_word
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Context:
     zone: str = UTC
 
 
-SubqueryBinder = Callable[[Query, Context], Node]
+SubqueryBinder = Callable[[QuerySyntax, Context], Node]
 
 
 def bind_sources(
-    sources: tuple[Source, ...], context: Context, bind_subquery: SubqueryBinder
+    sources: tuple[SourceSyntax, ...], context: Context, bind_subquery: SubqueryBinder
 ) -> tuple[tuple[Input, ...], dict[str, Span]]:
     """The inputs in order, and where each stands in the text."""
     inputs: list[Input] = []
@@ -44,13 +44,13 @@ def bind_sources(
     return tuple(inputs), places
 
 
-def _input(source: Source, context: Context, bind_subquery: SubqueryBinder, taken: list[str]) -> Input:
+def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder, taken: list[str]) -> Input:
     alias = _alias(source, taken)
     if alias.lower() in taken:
         span = (source.alias or source.relation).span
         raise context.text.error(f"{alias} is used twice; give one an alias", span, hint=f"write {alias} AS {alias}2")
     relation: Stream | Table | Derived | View
-    if isinstance(source.relation, Query):
+    if isinstance(source.relation, QuerySyntax):
         node = bind_subquery(source.relation, context)
         relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
@@ -58,7 +58,7 @@ def _input(source: Source, context: Context, bind_subquery: SubqueryBinder, take
     return Input(alias, relation, _window(source, relation.schema, alias, context))
 
 
-def _alias(source: Source, taken: list[str]) -> str:
+def _alias(source: SourceSyntax, taken: list[str]) -> str:
     if source.alias is not None:
         return source.alias.text
     if isinstance(source.relation, Name):
@@ -82,7 +82,7 @@ def _named(name: Name, context: Context) -> Stream | Table:
     )
 
 
-def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> Window | None:
+def _window(source: SourceSyntax, schema: pa.Schema, alias: str, context: Context) -> Window | None:
     clause = source.window
     if clause is None or not isinstance(clause.window, RowsWindow):
         return clause.window if clause else None
@@ -103,7 +103,7 @@ def _window(source: Source, schema: pa.Schema, alias: str, context: Context) -> 
     return RowsWindow(clause.window.count, tuple(columns))
 
 
-def _is_view(node: Node, source: Source) -> bool:
+def _is_view(node: Node, source: SourceSyntax) -> bool:
     """Whether a subquery is an answer that changes rather than a stream.
 
     A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
@@ -114,12 +114,12 @@ def _is_view(node: Node, source: Source) -> bool:
     growing = growing_join(node)
     if growing is None:
         return True
-    assert isinstance(source.relation, Query)
+    assert isinstance(source.relation, QuerySyntax)
     says_so = stream_word(source.relation) is not None or source.window is not None
     return not says_so and all(one.window is not None for one in growing.join.streams)
 
 
-def _view(alias: str, source: Source, node: Node, context: Context) -> View:
+def _view(alias: str, source: SourceSyntax, node: Node, context: Context) -> View:
     if source.window is not None:
         raise context.text.error(
             f"{alias} is an answer that changes and cannot have a window: its rows are there while they are in "
@@ -138,7 +138,7 @@ def _view(alias: str, source: Source, node: Node, context: Context) -> View:
     return View(alias, node, schema_of(node))
 
 
-def _derived(alias: str, source: Source, node: Node, context: Context) -> Derived:
+def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
     if isinstance(node, Changes):
         # A change log has its instants as they are; what it lacks is only the column in its schema.
         schema = schema_of(node)
@@ -166,7 +166,7 @@ def _time_column(node: Project, join: Join) -> str | None:
     return None
 
 
-def _refuse_hidden_name(schema: pa.Schema, source: Source, context: Context) -> None:
+def _refuse_hidden_name(schema: pa.Schema, source: SourceSyntax, context: Context) -> None:
     if HIDDEN_TIME in schema.names:
         raise context.text.error(
             f"{HIDDEN_TIME} is the name a subquery's event time gets by itself",

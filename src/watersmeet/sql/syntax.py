@@ -55,10 +55,10 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceSyntax:
     """One entry of FROM: a name or a subquery, with window and alias."""
 
-    relation: Name | Query
+    relation: Name | QuerySyntax
     alias: Name | None
     window: WindowClause | None
     span: Span
@@ -87,11 +87,11 @@ class OrderKey:
 
 
 @dataclass(frozen=True)
-class Select:
+class SelectSyntax:
     stream_word: StreamWord | None
     distinct: bool
     items: tuple[SelectItem | Star, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSyntax, ...]
     conditions: tuple[exp.Expr, ...]
     constraints: tuple[Constraint, ...]
     group_by: tuple[exp.Expr, ...]
@@ -110,7 +110,7 @@ class Compound:
 
 
 @dataclass(frozen=True)
-class Query:
+class QuerySyntax:
     """A whole query, or a parenthesised one inside a set operation or FROM."""
 
     body: Body
@@ -121,15 +121,15 @@ class Query:
     span: Span
 
 
-Body = Select | Compound | Query
+Body = SelectSyntax | Compound | QuerySyntax
 
 
 def stream_word(body: Body) -> StreamWord | None:
     """ISTREAM, DSTREAM or RSTREAM of the first SELECT, which holds for the whole answer."""
     match body:
-        case Select(stream_word=word):
+        case SelectSyntax(stream_word=word):
             return word
-        case Compound(left=first) | Query(body=first):
+        case Compound(left=first) | QuerySyntax(body=first):
             return stream_word(first)
 
 
@@ -159,7 +159,7 @@ class CreateTable:
 class CreateSink:
     name: str
     options: Mapping[str, str]
-    query: Query
+    query: QuerySyntax
     span: Span
     name_span: Span
     settings: tuple[Setting, ...] = field(default=(), repr=False)
@@ -169,13 +169,13 @@ class CreateSink:
 class Explain:
     """`EXPLAIN [ANALYZE] query`, or with its options in parentheses."""
 
-    query: Query
+    query: QuerySyntax
     analyze: bool
     format: Literal["text", "json"]
     span: Span
 
 
-Statement = CreateStream | CreateTable | CreateSink | Query | Explain
+Statement = CreateStream | CreateTable | CreateSink | QuerySyntax | Explain
 
 
 class Duration(exp.Expression, exp.Condition):

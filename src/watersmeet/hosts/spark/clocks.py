@@ -63,7 +63,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class StreamClock:
+class ToldClock:
     """The largest event time that moved the clock of a stream, the time of the batch in which it last brought rows, and
     whether it has been silent for so long since that it does not count."""
 
@@ -85,19 +85,19 @@ class Clock:
     """The watermark of a query after some batches, when it last moved, and the clocks of its streams. `silent` is where
     the watermark was when the last stream fell silent, and when the last row came."""
 
-    streams: tuple[StreamClock, ...]
+    streams: tuple[ToldClock, ...]
     watermark_us: int = BEGINNING_US
     moved_ms: int = 0
     silent: tuple[int, int] | None = None
 
     @staticmethod
     def begun(streams: int, now_ms: int) -> Clock:
-        return Clock((StreamClock(active_ms=now_ms),) * streams, moved_ms=now_ms)
+        return Clock((ToldClock(active_ms=now_ms),) * streams, moved_ms=now_ms)
 
     @staticmethod
     def from_json(read: Mapping[str, Any]) -> Clock:
         silent = read["silent"]
-        streams = tuple(StreamClock(**one) for one in read["streams"])
+        streams = tuple(ToldClock(**one) for one in read["streams"])
         return Clock(streams, read["watermark_us"], read["moved_ms"], None if silent is None else tuple(silent))
 
     def after(self, streams: Sequence[Stream], seen: Iterable[Seen], now_ms: int) -> Clock:
@@ -131,7 +131,7 @@ class Clock:
             "idle": sorted({stream.name for one, stream in self._with(streams) if one.idle}),
         }
 
-    def _with(self, streams: Sequence[Stream]) -> Iterable[tuple[StreamClock, Stream]]:
+    def _with(self, streams: Sequence[Stream]) -> Iterable[tuple[ToldClock, Stream]]:
         return zip(self.streams, streams, strict=True)
 
     def _saw(self, seen: Seen, now_ms: int) -> Clock:

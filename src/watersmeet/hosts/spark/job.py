@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.spark.buckets import balanced_ids
 from watersmeet.hosts.spark.fingerprint import fingerprint_of
-from watersmeet.hosts.spark.layout import Layout
+from watersmeet.hosts.spark.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Operator
@@ -130,9 +130,9 @@ class SparkJob(ABC):
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
 
-    def layout(self, one: Input) -> Layout:
+    def layout(self, one: Input) -> PacketLayout:
         """How the rows of a stream reach a bucket."""
-        return Layout(self.row_schema(one), one.time or "")
+        return PacketLayout(self.row_schema(one), one.time or "")
 
     def keys_of(self, one: Input) -> list[Code]:
         """The keys that place the rows of a stream."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
-from watersmeet.hosts.spark.layout import Layout, own_columns
+from watersmeet.hosts.spark.layout import PacketLayout, own_columns
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
@@ -103,17 +103,17 @@ class JoinJob(SparkJob):
     def retention_us(self, alias: str) -> int:
         return self.physical.leaf(alias).reach_us
 
-    def layout(self, one: Input) -> Layout:
+    def layout(self, one: Input) -> PacketLayout:
         """Of an announced input, also which rows belong to the bucket; of any that is joined, but for ROWS windows,
         whose rows all count, the codes."""
         schema, time = self.row_schema(one), one.time or ""
         if one.alias in self.partitioning.announced:
-            return Layout(schema.append(OWN_FIELD), time)
+            return PacketLayout(schema.append(OWN_FIELD), time)
         if isinstance(one.window, RowsWindow) or len(self.join.inputs) == 1:
-            return Layout(schema, time)
+            return PacketLayout(schema, time)
         codes = [code for code in self.admission(one).codes if self._is_compared(code)]
         kept = {time, *own_columns(codes), *self._shown(one.alias)}
-        return Layout.with_codes(pa.schema([field for field in schema if field.name in kept]), time, codes)
+        return PacketLayout.with_codes(pa.schema([field for field in schema if field.name in kept]), time, codes)
 
     def _is_compared(self, code: Code) -> bool:
         """Not a key that only places rows."""

@@ -22,7 +22,7 @@ CODE = "__code"  # how the names of columns begin that hold nothing but codes
 
 
 @dataclass(frozen=True)
-class Layout:
+class PacketLayout:
     """`coded` says which columns hold the codes; None where the buckets themselves must let rows in, because rows
     count that can match nothing."""
 
@@ -31,11 +31,11 @@ class Layout:
     coded: Mapping[Code, str] | None = None
 
     @staticmethod
-    def with_codes(schema: pa.Schema, time: str, codes: Sequence[Code]) -> Layout:
+    def with_codes(schema: pa.Schema, time: str, codes: Sequence[Code]) -> PacketLayout:
         """The columns of a schema, and those that these codes need beside them."""
         coded = {code: _own_column(code) or f"{CODE}{number}" for number, code in enumerate(codes)}
         beside = [pa.field(name, pa.int64()) for name in coded.values() if name.startswith(CODE)]
-        return Layout(pa.schema([*schema, *beside]), time, coded)
+        return PacketLayout(pa.schema([*schema, *beside]), time, coded)
 
     def rows(self, data: pa.RecordBatch) -> Rows:
         return Rows(data, times_of(normalize_time_column(data.column(self.time))), self.coded)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.hosts.spark.clocks import Clock
-from watersmeet.hosts.spark.layout import Layout
+from watersmeet.hosts.spark.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
@@ -101,7 +101,7 @@ class BucketLog:
     """The log of one bucket during one batch. The layouts tell the columns, event times and codes of streams: codes are
     kept with the rows, so that a restore need not make them again, nor keep what they were made of."""
 
-    def __init__(self, manifest: Manifest, store: SegmentStore, layouts: Sequence[Layout]) -> None:
+    def __init__(self, manifest: Manifest, store: SegmentStore, layouts: Sequence[PacketLayout]) -> None:
         self.manifest = manifest
         self.store = store
         self.layouts = layouts

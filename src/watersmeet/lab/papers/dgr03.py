@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result, Scale
 from watersmeet.lab.workloads.flights import flights
 from watersmeet.lab.workloads.weather import weather
 from watersmeet.lab.workloads.zipf import zipf
@@ -126,7 +126,7 @@ def offline(pair: Pair, allocation: Allocation = "fixed") -> Numbers:
     return optimum_curve(pair.arrivals, max(pair.memories()), allocation)
 
 
-def draws(trial: Trial, **changed: Any) -> Iterator[Pair]:
+def draws(trial: ExperimentTrial, **changed: Any) -> Iterator[Pair]:
     """The pairs of streams of a trial, one for each draw."""
     given = {**trial.settings, **changed}
     for draw in range(given["draws"]):
@@ -175,7 +175,7 @@ def with_gaps(lines: Mapping[str, Sequence[float]]) -> dict[str, list[float | No
     return {name: [None if np.isnan(one) else one for one in line] for name, line in lines.items()}
 
 
-def run_output(trial: Trial) -> Result:
+def run_output(trial: ExperimentTrial) -> Result:
     """Figures 3 and 4."""
     of_draws = []
     for number, pair in enumerate(draws(trial)):
@@ -184,10 +184,10 @@ def run_output(trial: Trial) -> Result:
     return Result([output_panel(trial, with_gaps(mean_lines(of_draws)))])
 
 
-def run_uniform(trial: Trial) -> Result:
+def run_uniform(trial: ExperimentTrial) -> Result:
     """Figure 5, and what the optimum gains over RAND there and under Zipf(1), draw by draw."""
     flat = run_output(trial)
-    skewed = run_output(Trial({**trial.settings, "skew": 1.0}, trial.seed, trial.tell))
+    skewed = run_output(ExperimentTrial({**trial.settings, "skew": 1.0}, trial.seed, trial.tell))
     gains = {
         f"OPT/RAND at M = {m}, {name}": opt / rand
         for name, result in (("uniform", flat), ("Zipf(1)", skewed))
@@ -196,7 +196,7 @@ def run_uniform(trial: Trial) -> Result:
     return Result(flat.panels, gains)
 
 
-def output_panel(trial: Trial, lines: Mapping[str, Sequence[float | None]]) -> Panel:
+def output_panel(trial: ExperimentTrial, lines: Mapping[str, Sequence[float | None]]) -> Panel:
     window = trial.settings["window"]
     memories = [round(share * window) for share in SHARES_OF_W]
     return Panel(f"window size {window}", "memory size (rows)", "number of output tuples", memories, lines)
@@ -298,7 +298,7 @@ UNIFORM_CHECKS = (
 # Figure 6: fraction of OPT over skew, M = w.
 
 
-def run_skew(trial: Trial) -> Result:
+def run_skew(trial: ExperimentTrial) -> Result:
     window, skews = trial.settings["window"], trial.settings["skews"]
     panels = []
     for place, correlated in enumerate((False, True)):
@@ -346,7 +346,7 @@ SKEW_CHECKS = (
 # Variable memory, a result the paper gives in words.
 
 
-def run_variable(trial: Trial) -> Result:
+def run_variable(trial: ExperimentTrial) -> Result:
     window, skews = trial.settings["window"], trial.settings["skews"]
     gains: dict[str, list[float]] = {"PROBV over PROB": [], "OPTV over OPT": []}
     shares: list[float] = []
@@ -403,12 +403,12 @@ VARIABLE_CHECKS = (
 # Figures 7 and 8: two years of weather reports. The paper's data are not public any more; these are of their shape.
 
 
-def weather_pair(trial: Trial) -> Pair:
+def weather_pair(trial: ExperimentTrial) -> Pair:
     years = weather(2 * trial.settings["ticks"], seed=trial.seed)
     return Pair(keys(years["last_year"], "cell"), keys(years["this_year"], "cell"), trial.settings["window"])
 
 
-def flights_pair(trial: Trial) -> Pair:
+def flights_pair(trial: ExperimentTrial) -> Pair:
     """Real streams for the same question: departures from two airports, matched by where they go."""
     ticks = trial.settings["ticks"]
     newark, kennedy = (keys(flights()[origin].slice(0, ticks), "dest") for origin in ("ewr", "jfk"))
@@ -416,12 +416,12 @@ def flights_pair(trial: Trial) -> Pair:
     return Pair(newark.slice(0, ticks), kennedy.slice(0, ticks), trial.settings["window"])
 
 
-def run_without_opt(make: Callable[[Trial], Pair]) -> Callable[[Trial], Result]:
+def run_without_opt(make: Callable[[ExperimentTrial], Pair]) -> Callable[[ExperimentTrial], Result]:
     ways: Mapping[str, tuple[Policy, Allocation]] = {
         "PROB": ("prob", "fixed"), "PROBV": ("prob", "variable"), "RAND": ("rand", "fixed"),
     }  # fmt: skip
 
-    def run(trial: Trial) -> Result:
+    def run(trial: ExperimentTrial) -> Result:
         pair = make(trial)
         memories = pair.memories()
         lines: dict[str, list[float]] = {"EXACT": [float(pair.exact)] * len(memories)}
@@ -481,7 +481,7 @@ FLIGHTS_CHECKS = (
 )
 
 
-def run_shares(trial: Trial) -> Result:
+def run_shares(trial: ExperimentTrial) -> Result:
     """Figure 8: the rows of each stream in memory under PROBV, M = w, as time goes by."""
     pair = weather_pair(trial)
     found = online("prob", pair, pair.window, "variable")
@@ -505,7 +505,7 @@ SHARES_CHECKS = (
 # Figures 9, 10 and 11: fraction of OPT over memory, by domain size.
 
 
-def run_domain(trial: Trial) -> Result:
+def run_domain(trial: ExperimentTrial) -> Result:
     """The figure of its own domain, and for all three what PROB and EXACT are to OPT at M = w."""
     own = trial.settings["domain"]
     figure: Mapping[str, list[float]] = {}
@@ -523,7 +523,7 @@ def run_domain(trial: Trial) -> Result:
 @lru_cache(maxsize=len(DOMAINS))  # the three figures are made of the same runs
 def lines_of_domain(domain: int, seed: int, ticks: int, window: int, draws_: int) -> dict[str, list[float]]:
     settings = {"ticks": ticks, "window": window, "draws": draws_, "domain": domain, "skew": 1.0}
-    return mean_lines([domain_fractions(pair) for pair in draws(Trial(settings, seed))])
+    return mean_lines([domain_fractions(pair) for pair in draws(ExperimentTrial(settings, seed))])
 
 
 def domain_fractions(pair: Pair) -> dict[str, Floats]:
@@ -553,7 +553,7 @@ MEETS_EXACT = Check("OPT and EXACT meet from M = w on: within 2 %", everywhere(
 # The two examples of the text.
 
 
-def run_example(trial: Trial) -> Result:
+def run_example(trial: ExperimentTrial) -> Result:
     given = trial.settings
     streams = one_per_tick(given["r"], given["s"], given["window"])
     fixed, variable = (optimum(streams, given["memory"], how) for how in ("fixed", "variable"))
@@ -579,7 +579,7 @@ EXAMPLE_CHECKS = (
 )
 
 
-def run_static(trial: Trial) -> Result:
+def run_static(trial: ExperimentTrial) -> Result:
     graph = Components(np.array(trial.settings["of_a"]), np.array(trial.settings["of_b"]))
     kept = {
         f"results kept by {a} and {b} rows": retain_by_side(graph, a, b).edges for a, b in trial.settings["by_side"]

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result, Scale
 from watersmeet.lab.papers.running import Served, have_flights, real_flights, serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import DAY_US, stores
 from watersmeet.papers.joins.contract import Algorithm
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
 from watersmeet.session import Session
@@ -46,7 +46,7 @@ OPTIONS = {
 }
 NLW, MW, HW, RIPPLE, XJOIN = "NLW-join", "MW-join", "HW-join", "ripple join", "XJoin"
 # How the paper's prototype reads a backlog: streams in turn, whatever their times. No option of a query asks for it.
-IN_TURNS: dict[str, Callable[[Description], Algorithm]] = {
+IN_TURNS: dict[str, Callable[[JoinDescription], Algorithm]] = {
     NLW: lambda description: PipelineJoin(description, turns="alternate"),
     MW: lambda description: MergeJoin(description, clocked=False),
 }
@@ -135,7 +135,7 @@ def warm_up(lines: Iterable[str]) -> None:
 
 
 def compare(
-    trial: Trial,
+    trial: ExperimentTrial,
     lines: Sequence[str],
     cases: Mapping[Any, Session],
     sql: Callable[[Any, str], str],
@@ -198,12 +198,12 @@ def ratios(result: Result, top: str, bottom: str, panel: int = COMPARISONS) -> l
 # ---- Figures 7 and 8: sales, against the adapted ripple join and XJoin ----------------------------------------------
 
 
-def sales_of(trial: Trial) -> dict[int, Session]:
+def sales_of(trial: ExperimentTrial) -> dict[int, Session]:
     wanted = {name: trial.settings[name] for name in ("days", "per_hour", "items", "described")}
     return {ways: session_of(stores(ways, **wanted, seed=trial.seed)) for ways in trial.settings["ways"]}
 
 
-def sold_in_all(trial: Trial) -> Callable[[int, str], str]:
+def sold_in_all(trial: ExperimentTrial) -> Callable[[int, str], str]:
     """The paper's Example 1: items sold by all stores within the window."""
 
     def sql(ways: int, options: str) -> str:
@@ -213,7 +213,7 @@ def sold_in_all(trial: Trial) -> Callable[[int, str], str]:
     return sql
 
 
-def run_sales(trial: Trial, lines: Sequence[str]) -> Result:
+def run_sales(trial: ExperimentTrial, lines: Sequence[str]) -> Result:
     served = compare(trial, lines, sales_of(trial), sold_in_all(trial))
     numbers = speeds(served)
     for (ways, line), one in served.items():
@@ -324,14 +324,14 @@ FIGURE_8_CHECKS = (
 # ---- Figure 9: more streams, and one that is now slow and now fast --------------------------------------------------
 
 
-def spread_rates(trial: Trial, ways: int, seconds: float) -> Session:
+def spread_rates(trial: ExperimentTrial, ways: int, seconds: float) -> Session:
     """Streams s0, s1 and so on with constant rates from the fastest to the slowest."""
     fastest, slowest = trial.settings["rates"]
     rates = {f"s{i}": float(rate) for i, rate in enumerate(np.linspace(fastest, slowest, ways))}
     return session_of(poisson(rates, seconds=seconds, keys=trial.settings["keys"], seed=trial.seed))
 
 
-def run_variable_rates(trial: Trial) -> Result:
+def run_variable_rates(trial: ExperimentTrial) -> Result:
     def sql(ways: int, options: str) -> str:
         return join_sql([f"s{i}" for i in range(ways)], "k", f"WINDOW = {trial.settings['window']}", options)
 
@@ -345,7 +345,7 @@ def run_variable_rates(trial: Trial) -> Result:
     return Result(panels_of(served, "streams"), numbers)
 
 
-def run_comparable_rates(trial: Trial) -> Result:
+def run_comparable_rates(trial: ExperimentTrial) -> Result:
     """All panels for each number of items, those of rare items first."""
     panels: list[Panel] = []
     numbers: dict[str, float] = {}
@@ -363,11 +363,11 @@ def converge(result: Result, panel: int) -> bool:
     return factors[-1] <= 0.75 * factors[0]
 
 
-def run_slow_and_fast(trial: Trial) -> Result:
+def run_slow_and_fast(trial: ExperimentTrial) -> Result:
     return four_streams(trial, (NLW, MW, HW), f"WINDOW = {trial.settings['window']}")
 
 
-def four_streams(trial: Trial, lines: Sequence[str], windows: str) -> Result:
+def four_streams(trial: ExperimentTrial, lines: Sequence[str], windows: str) -> Result:
     """Streams a to d, for each of the settings' rates."""
     wanted = trial.settings
     sessions = {
@@ -442,7 +442,7 @@ FIGURE_9C_CHECKS = (
 # ---- Figures 13 and 14: windows that differ, and paths --------------------------------------------------------------
 
 
-def run_conservative(trial: Trial) -> Result:
+def run_conservative(trial: ExperimentTrial) -> Result:
     """One pair with the wide window, all others with a narrow one."""
     wanted = trial.settings
     rates = dict.fromkeys("abcd", wanted["rate"])
@@ -457,7 +457,7 @@ def run_conservative(trial: Trial) -> Result:
     return Result(panels_of(served, "the narrow windows, in seconds; the wide one has 1"), speeds(served))
 
 
-def run_path(trial: Trial) -> Result:
+def run_path(trial: ExperimentTrial) -> Result:
     size = trial.settings["window"]
     return four_streams(trial, ("LCA", NLW), f"WINDOW PATH (a, b, c, d) = ({size}, {size}, {size})")
 
@@ -489,7 +489,7 @@ FIGURE_14_CHECKS = (
 # ---- the worked examples --------------------------------------------------------------------------------------------
 
 
-def run_example(trial: Trial) -> Result:
+def run_example(trial: ExperimentTrial) -> Result:
     """Run all algorithms over a figure's rows, and count what they find of it."""
     wanted = trial.settings
     keys = wanted.get("keys") or [[1] * len(times) for times in wanted["times"]]
@@ -533,7 +533,7 @@ AIRPORTS = ("ewr", "jfk", "lga")
 FLIGHTS: Settings = {"small": {"rows": 20_000, "window": "1 HOUR"}, "paper": {"rows": 0, "window": "1 HOUR"}}
 
 
-def run_flights(trial: Trial) -> Result:
+def run_flights(trial: ExperimentTrial) -> Result:
     """Flights to one place from two airports, then from three, within the window."""
     session = session_of({name: real_flights(trial.settings["rows"])[name] for name in AIRPORTS})
 

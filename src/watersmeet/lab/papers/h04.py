@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result, Scale
 from watersmeet.lab.papers.running import (
     Replayed,
     Weighed,
@@ -118,7 +118,7 @@ def shop(query: str, settings: Mapping[str, Any], seed: int) -> Session:
 
 
 def replays(
-    trial: Trial, cases: Mapping[Any, tuple[Session, str, Mapping[str, Any]]]
+    trial: ExperimentTrial, cases: Mapping[Any, tuple[Session, str, Mapping[str, Any]]]
 ) -> dict[tuple[Any, str], Replayed]:
     """Replay the query of each case, with its settings, under all three approaches."""
     for session, query, settings in cases.values():
@@ -190,7 +190,7 @@ FASTER_IS_SOONER = (
 # ---- Figure 10: all queries -----------------------------------------------------------------------------------------
 
 
-def run_all_queries(trial: Trial) -> Result:
+def run_all_queries(trial: ExperimentTrial) -> Result:
     cases = {query: (shop(query, trial.settings, trial.seed), query, trial.settings) for query in QUERIES}
     found = replays(trial, cases)
     return Result(panels_of(found, "query"), numbers_of(found))
@@ -229,7 +229,7 @@ FIGURE_10_CHECKS = (
 # ---- Figures 11 and 12: one window ----------------------------------------------------------------------------------
 
 
-def run_rates(trial: Trial, query: str) -> Result:
+def run_rates(trial: ExperimentTrial, query: str) -> Result:
     cases = {}
     for rate in trial.settings["rates"]:
         settings = {**trial.settings, "rate": rate}
@@ -238,7 +238,7 @@ def run_rates(trial: Trial, query: str) -> Result:
     return Result(panels_of(found, "input rate, tuples a second"), numbers_of(found))
 
 
-def run_selectivities(trial: Trial) -> Result:
+def run_selectivities(trial: ExperimentTrial) -> Result:
     """Q1 over one store at its busiest, for prices that so many of its sales reach."""
     wanted = trial.settings
     (sold,) = stores(1, per_hour=wanted["per_hour"], seed=trial.seed).values()
@@ -251,7 +251,7 @@ def _between(table: pa.Table, begins_us: int, ends_us: int) -> pa.Table:
     return table.filter(pc.and_(pc.greater_equal(times, begins_us), pc.less(times, ends_us)))
 
 
-def selected_shares(trial: Trial, stream: pa.Table) -> Result:
+def selected_shares(trial: ExperimentTrial, stream: pa.Table) -> Result:
     """Q1 over a stream with a `price`."""
     session = session_of({"sales": stream})
     found: dict[tuple[Any, str], Replayed] = {}
@@ -334,7 +334,7 @@ FIGURE_12_CHECKS = (
 # ---- Figures 13 and 16: as fast as it goes --------------------------------------------------------------------------
 
 
-def run_throughput(trial: Trial, query: str) -> Result:
+def run_throughput(trial: ExperimentTrial, query: str) -> Result:
     """Seconds until so many outputs: the best of several rounds, in which the approaches take turns."""
     wanted = trial.settings
     session = shop(query, wanted, trial.seed)
@@ -385,7 +385,7 @@ FIGURE_16_CHECKS = (
 # ---- Figures 14 and 15: two windows ---------------------------------------------------------------------------------
 
 
-def run_join_selectivities(trial: Trial) -> Result:
+def run_join_selectivities(trial: ExperimentTrial) -> Result:
     cases = {}
     for share in trial.settings["selectivities"]:
         settings = {**trial.settings, "join_q5": share}
@@ -431,7 +431,7 @@ FIGURE_15_CHECKS = (
 # ---- section 6.4: memory --------------------------------------------------------------------------------------------
 
 
-def run_memory(trial: Trial) -> Result:
+def run_memory(trial: ExperimentTrial) -> Result:
     """The most that each query held; and the aggregates of one with a short window and a long one."""
     held: dict[str, list[Weighed]] = {line: [] for line in PIPELINES}
     for place, query in enumerate(QUERIES):
@@ -481,7 +481,7 @@ MEMORY_CHECKS = (
 # ---- Figure 1(a), and flights ---------------------------------------------------------------------------------------
 
 
-def run_figure_1a(trial: Trial) -> Result:
+def run_figure_1a(trial: ExperimentTrial) -> Result:
     """The sum of values above 4 in a window of 6 ticks: when each of its changes is told."""
     ticks, values_sold = list(EXAMPLE), list(EXAMPLE.values())
     at = pa.array([(tick + 100) * 1_000_000 for tick in ticks], pa.timestamp("us"))
@@ -502,7 +502,7 @@ FIGURE_1A_CHECKS = (
 )
 
 
-def run_flights(trial: Trial) -> Result:
+def run_flights(trial: ExperimentTrial) -> Result:
     """Q1 over the flights from one airport, with distances as prices."""
     flights = real_flights(trial.settings["rows"])["ewr"]
     distances = flights["distance"].cast(pa.int64())

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Scale, Trial
-from watersmeet.lab.papers.measuring import StagedRun, Stretch, after, medians
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result, Scale
+from watersmeet.lab.papers.measuring import MeasuredStretch, StagedRun, after, medians
 from watersmeet.lab.papers.shapes import all_near, is_level, line_of, mean, near, points, ratios
 from watersmeet.lab.workloads.steady import SECOND_US, steady
 from watersmeet.optimizer.cost.inputs import StreamRate
@@ -75,7 +75,9 @@ def whj(buckets: int, invalidate: str = "probe_insert") -> str:
     return f"join = 'hash', buckets = {buckets}, invalidate = '{invalidate}'"
 
 
-def second_half(options: str, rates: tuple[float, float], values: int, seed: int, *, matching: bool = True) -> Stretch:
+def second_half(
+    options: str, rates: tuple[float, float], values: int, seed: int, *, matching: bool = True
+) -> MeasuredStretch:
     """What a join does in the last 30 s. Without `matching` the rows meet in the same buckets, but none is equal."""
     tables = steady(dict(zip("ab", rates, strict=True)), BATCH_S, values, seed)
     if not matching:
@@ -92,9 +94,9 @@ def timed_and_counted(
     repeats: int,
     *,
     matching: bool = True,
-) -> tuple[dict[str, float], dict[str, Stretch]]:
+) -> tuple[dict[str, float], dict[str, MeasuredStretch]]:
     """Median seconds and the counts by name; the counts are the same every time."""
-    counted: dict[str, Stretch] = {}
+    counted: dict[str, MeasuredStretch] = {}
 
     def once(name: str) -> float:
         counted[name] = second_half(options[name], rates, values, seed, matching=matching)
@@ -106,7 +108,7 @@ def timed_and_counted(
 # ---- Figure 4 --------------------------------------------------------------------------------------------------------
 
 
-def figure_4(trial: Trial) -> Result:
+def figure_4(trial: ExperimentTrial) -> Result:
     given = trial.settings
     rates, values, buckets = given["rates"], given["values"], given["buckets"]
     contenders = {"WNL": WNL, "WHJ": whj(buckets)}
@@ -209,7 +211,7 @@ E4 = Experiment(
 # ---- Figures 5 and 6 -------------------------------------------------------------------------------------------------
 
 
-def figure_5(trial: Trial) -> Result:
+def figure_5(trial: ExperimentTrial) -> Result:
     given = trial.settings
     rate, values = given["rate"], given["values"]
     contenders = {str(buckets): whj(buckets) for buckets in given["buckets"]}
@@ -267,7 +269,7 @@ E5 = Experiment(
 )
 
 
-def figure_6(trial: Trial) -> Result:
+def figure_6(trial: ExperimentTrial) -> Result:
     given = trial.settings
     rate, x = given["rate"], given["buckets"]
     scans: dict[str, list[float]] = {}
@@ -319,7 +321,7 @@ E6 = Experiment(
 # ---- Figure 7 --------------------------------------------------------------------------------------------------------
 
 
-def figure_7(trial: Trial) -> Result:
+def figure_7(trial: ExperimentTrial) -> Result:
     given = trial.settings
     rates, values = given["rates"], given["values"]
     contenders = {STRATEGIES[one]: whj(values, one) for one in INVALIDATIONS}
@@ -396,7 +398,7 @@ E7 = Experiment(
 SAMPLE_S = 2
 
 
-def figure_8(trial: Trial) -> Result:
+def figure_8(trial: ExperimentTrial) -> Result:
     given = trial.settings
     slow, fast, values = given["slow"], given["fast"], given["values"]
     tables = steady({"a": slow, "b": fast}, BATCH_S, values, trial.seed)

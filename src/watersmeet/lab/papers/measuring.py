@@ -24,7 +24,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class MeasuredStretch:
     """What a join did in a stretch of event time. `work` is as docs/language.md lists it, as differences; `seconds`
     are those inside the algorithm, without the gathering of result columns."""
 
@@ -53,7 +53,7 @@ class StagedRun:
         self._rows = {alias: _rows(tables[stream.name]) for alias, stream in built.streams.items()}
         self._done = dict.fromkeys(self._rows, 0)
 
-    def until(self, edge_us: int) -> Stretch:
+    def until(self, edge_us: int) -> MeasuredStretch:
         """Take in all rows before an instant."""
         counters = self._operator.counters
         before, results, seconds = dict(counters.work), counters.results, counters.kernel_seconds
@@ -66,9 +66,9 @@ class StagedRun:
         _drain(self._operator.advance(dict.fromkeys(self._rows, edge_us)))
         counters = self._operator.counters
         work = {name: count - before.get(name, 0) for name, count in counters.work.items()}
-        return Stretch(taken, counters.results - results, counters.kernel_seconds - seconds, work)
+        return MeasuredStretch(taken, counters.results - results, counters.kernel_seconds - seconds, work)
 
-    def rest(self) -> Stretch:
+    def rest(self) -> MeasuredStretch:
         """Take in what is left, and end."""
         return self.until(FOREVER_US)
 
@@ -91,7 +91,7 @@ def query_over(sql: str, tables: Mapping[str, pa.Table]) -> Query:
     return session.sql(sql)
 
 
-def after(sql: str, tables: Mapping[str, pa.Table], edge_us: int) -> Stretch:
+def after(sql: str, tables: Mapping[str, pa.Table], edge_us: int) -> MeasuredStretch:
     """What a join does with the rows from an instant on, by when its windows are full."""
     run = StagedRun(sql, tables)
     run.until(edge_us)

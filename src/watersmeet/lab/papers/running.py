@@ -28,7 +28,7 @@ from watersmeet.operators.contract import Rows
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Algorithm
-from watersmeet.papers.joins.description import Description, describe
+from watersmeet.papers.joins.description import JoinDescription, describe
 from watersmeet.runtime.build import Built, build, build_query
 from watersmeet.session import Query, Session
 
@@ -86,7 +86,7 @@ def serve(
     sql: str,
     *,
     every: int = 1000,
-    algorithm: Callable[[Description], Algorithm] | None = None,
+    algorithm: Callable[[JoinDescription], Algorithm] | None = None,
 ) -> Served:
     """Run a join by one of the papers' algorithms, and note what every so many arrivals cost.
 

@@ -14,12 +14,12 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Text:
+class TextBlock:
     text: str
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """The first column is words; `numbers` says whether the others are numbers."""
 
     header: tuple[str, ...]
@@ -41,4 +41,4 @@ class Image:
     about: str
 
 
-Block: TypeAlias = Heading | Text | Table | Bullets | Image
+Block: TypeAlias = Heading | TextBlock | TableBlock | Bullets | Image

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, Table, Text
+from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -37,9 +37,9 @@ def _block(block: Block, plots: Mapping[str, str]) -> str:
     match block:
         case Heading(level, text, anchor):
             return f'<h{level} id="{anchor}">{_inline(text)}</h{level}>'
-        case Text(text):
+        case TextBlock(text):
             return f"<p>{_inline(text)}</p>"
-        case Table(header, rows, numbers):
+        case TableBlock(header, rows, numbers):
             head = "".join(f"<th>{_inline(cell)}</th>" for cell in header)
             body = "\n".join("<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in row) + "</tr>" for row in rows)
             kind = ' class="numbers"' if numbers else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import fill
 
-from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, Table, Text
+from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
 
 WIDTH = 100
 
@@ -30,9 +30,9 @@ def _block(block: Block) -> str:
     match block:
         case Heading(level, text, anchor):
             return f'{"#" * level} <a id="{anchor}"></a>{text}'
-        case Text(text):
+        case TextBlock(text):
             return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-        case Table(header, rows, numbers):
+        case TableBlock(header, rows, numbers):
             rule = "|---|" + ("--:|" if numbers else "---|") * (len(header) - 1)
             return "\n".join([_row(header), rule, *map(_row, rows)])
         case Bullets(items):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from watersmeet.lab.cards import CARDS, Card
 from watersmeet.lab.experiment import Check, Panel
-from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, Table, Text
+from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
 from watersmeet.lab.report.gather import Entry, JudgedRun
 from watersmeet.lab.report.plots import plot_name
 
@@ -28,14 +28,16 @@ def page(entries: Sequence[Entry], plots: Mapping[str, str], folder: str) -> lis
 def _opening(entries: Sequence[Entry]) -> Iterator[Block]:
     counts = Counter(entry.verdict for entry in entries)
     yield Heading(1, "Reproduction", "reproduction")
-    yield Text(
+    yield TextBlock(
         "What the experiments of five papers give on this engine. `watersmeet lab report` writes this page from the "
         "numbers in `results/`, and every verdict follows from checks of these numbers, which stand beside the "
         "experiments in `src/watersmeet/lab/papers/`. **Reproduced** means that every check holds; **reproduced with "
         "a difference** that those hold that carry the paper's claim, and a reason is given for what differs."
     )
     yield Heading(2, "Summary", "summary")
-    yield Text(f"{len(entries)} experiments: " + ", ".join(f"{count} {what}" for what, count in counts.items()) + ".")
+    yield TextBlock(
+        f"{len(entries)} experiments: " + ", ".join(f"{count} {what}" for what, count in counts.items()) + "."
+    )
     rows = tuple(
         (
             f"[{entry.experiment.id}](#{entry.experiment.id})",
@@ -46,7 +48,7 @@ def _opening(entries: Sequence[Entry]) -> Iterator[Block]:
         )
         for entry in entries
     )
-    yield Table(("experiment", "shows", "the paper says", "verdict", "scale"), rows)
+    yield TableBlock(("experiment", "shows", "the paper says", "verdict", "scale"), rows)
 
 
 def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[Block]:
@@ -54,9 +56,9 @@ def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[B
         yield Heading(2, paper, paper)
         return
     yield Heading(2, f"{paper}: {card.title}", paper)
-    yield Text(f"{card.authors}, {card.where}.")
+    yield TextBlock(f"{card.authors}, {card.where}.")
     verdicts = ", ".join(f"{entry.experiment.id} {entry.verdict}" for entry in entries)
-    yield Table(
+    yield TableBlock(
         ("", ""),
         (
             ("idea", card.idea),
@@ -71,12 +73,12 @@ def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[B
 def _entry(entry: Entry, folder: str) -> Iterator[Block]:
     one = entry.experiment
     yield Heading(3, f"{one.id}: {one.shows}", one.id)
-    yield Text(_sentence(f"The paper says: {one.claim}"))
+    yield TextBlock(_sentence(f"The paper says: {one.claim}"))
     if not entry.runs:
-        yield Text("This was not run.")
+        yield TextBlock("This was not run.")
         return
     shown, *others = entry.runs
-    yield Text(f"**{shown.judgement.verdict.capitalize()}**, at the {_circumstances(shown)}.")
+    yield TextBlock(f"**{shown.judgement.verdict.capitalize()}**, at the {_circumstances(shown)}.")
     for number, panel in enumerate(shown.record.result.panels):
         name = plot_name(one.id, number)
         yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel.title}")
@@ -85,7 +87,7 @@ def _entry(entry: Entry, folder: str) -> Iterator[Block]:
         yield _numbers([shown])
     yield Bullets(tuple(_check(check, held=check in shown.judgement.held) for check in one.checks))
     if others:
-        yield Text("Other runs:")
+        yield TextBlock("Other runs:")
         yield _other_runs(others)
         if any(run.record.result.numbers for run in others):
             yield _numbers(others)
@@ -107,7 +109,7 @@ def _setting(value: object) -> str:
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-def _measured(panel: Panel) -> Table:
+def _measured(panel: Panel) -> TableBlock:
     """The numbers of a plot; of many points some, spread evenly."""
     size = len(panel.x)
     shown = (
@@ -116,18 +118,18 @@ def _measured(panel: Panel) -> Table:
         else sorted({round(k * (size - 1) / (MOST_ROWS - 1)) for k in range(MOST_ROWS)})
     )
     rows = tuple((_setting(panel.x[k]), *(_value(line[k]) for line in panel.lines.values())) for k in shown)
-    return Table((panel.x_label, *panel.lines), rows, numbers=True)
+    return TableBlock((panel.x_label, *panel.lines), rows, numbers=True)
 
 
-def _numbers(runs: Sequence[JudgedRun]) -> Table:
+def _numbers(runs: Sequence[JudgedRun]) -> TableBlock:
     """Single numbers, with a column for each run."""
     names = dict.fromkeys(name for run in runs for name in run.record.result.numbers)
     header = ("measured",) if len(runs) == 1 else tuple(f"{run.record.scale}, seed {run.record.seed}" for run in runs)
     rows = tuple((name, *(_value(run.record.result.numbers.get(name)) for run in runs)) for name in names)
-    return Table(("", *header), rows, numbers=True)
+    return TableBlock(("", *header), rows, numbers=True)
 
 
-def _other_runs(runs: Sequence[JudgedRun]) -> Table:
+def _other_runs(runs: Sequence[JudgedRun]) -> TableBlock:
     rows = tuple(
         (
             f"{run.record.scale}, seed {run.record.seed}",
@@ -137,7 +139,7 @@ def _other_runs(runs: Sequence[JudgedRun]) -> Table:
         )
         for run in runs
     )
-    return Table(("run", "verdict", "seconds", "failed checks"), rows)
+    return TableBlock(("run", "verdict", "seconds", "failed checks"), rows)
 
 
 def _check(check: Check, *, held: bool) -> str:

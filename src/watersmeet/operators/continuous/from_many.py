@@ -21,7 +21,7 @@ from watersmeet.operators.continuous.expiry import (
 )
 from watersmeet.operators.continuous.lives import Lives, death_times
 from watersmeet.operators.continuous.node import Node, next_event_below
-from watersmeet.operators.continuous.sources import Source
+from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
@@ -41,7 +41,7 @@ class FromMany:
     def __init__(
         self,
         join: WindowJoin,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, LivesSource],
         schema: pa.Schema,
         trigger: Trigger,
         *,

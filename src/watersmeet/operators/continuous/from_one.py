@@ -20,7 +20,7 @@ from watersmeet.operators.continuous.expiry import (
 )
 from watersmeet.operators.continuous.lives import Lives
 from watersmeet.operators.continuous.node import Node, next_event_below
-from watersmeet.operators.continuous.sources import Source
+from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
@@ -43,7 +43,7 @@ class FromOne:
 
     def __init__(
         self,
-        source: Source,
+        source: LivesSource,
         schema: pa.Schema,
         predicates: Sequence[Expression],
         columns: Sequence[tuple[str, Expression]],

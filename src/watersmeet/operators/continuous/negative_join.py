@@ -12,7 +12,7 @@ from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_an
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.lives import death_times
 from watersmeet.operators.continuous.node import next_event_below
-from watersmeet.operators.continuous.sources import Source
+from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
@@ -28,7 +28,7 @@ class NegativeJoin(FromMany):
     def __init__(
         self,
         join: WindowJoin,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, LivesSource],
         schema: pa.Schema,
         trigger: Trigger,
         *,

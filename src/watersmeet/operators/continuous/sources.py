@@ -19,7 +19,7 @@ from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.waiting import Waiting
 
 
-class Source(Protocol):
+class LivesSource(Protocol):
     """Gives the rows of one input with their lives."""
 
     @property

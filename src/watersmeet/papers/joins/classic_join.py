@@ -21,7 +21,7 @@ from watersmeet.operators.join.unmoved import Unmoved
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
 from watersmeet.operators.time_order import Counting
-from watersmeet.papers.joins.contract import Algorithm, Arrivals, Int64s, Lazy
+from watersmeet.papers.joins.contract import Algorithm, ArrivedRows, Int64s, Lazy
 from watersmeet.papers.joins.probe import Probe
 from watersmeet.papers.joins.shelf import Shelf, shelf_codes
 from watersmeet.physical.strategy import JoinStrategy
@@ -139,7 +139,7 @@ class ClassicJoin(Counting):
         until = dict.fromkeys(self.windows.streams, complete_until - self.lag_us)
         return rows.times >= cutoff_us(self.windows, alias, until)
 
-    def _put(self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths]) -> Arrivals:
+    def _put(self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths]) -> ArrivedRows:
         """Admit rows and put them on the shelf; all that came in, in the order of their times."""
         places: list[Int64s] = []
         serials: list[Int64s] = []
@@ -152,10 +152,10 @@ class ClassicJoin(Counting):
                 times.append(rows.times)
         if not times:
             nothing = np.empty(0, np.int64)
-            return Arrivals(nothing, nothing, nothing)
+            return ArrivedRows(nothing, nothing, nothing)
         together = np.concatenate(times)
         order = np.argsort(together, kind="stable")
-        return Arrivals(np.concatenate(places)[order], np.concatenate(serials)[order], together[order])
+        return ArrivedRows(np.concatenate(places)[order], np.concatenate(serials)[order], together[order])
 
     def _put_one(self, alias: str, rows: Rows, deaths: Deaths | None) -> tuple[Rows, Int64s]:
         rows, codes, kept = self.admissions[alias].admit(rows)
@@ -167,7 +167,7 @@ class ClassicJoin(Counting):
             self.counters.stored_rows += len(rows)
         return rows, self.shelf.append(self.place[alias], rows, own, payload, deaths)
 
-    def _arrive(self, arrivals: Arrivals, table: Int64s) -> Iterator[pa.RecordBatch]:
+    def _arrive(self, arrivals: ArrivedRows, table: Int64s) -> Iterator[pa.RecordBatch]:
         if self.probe is None:
             yield from self._results(self.algorithm.arrive(arrivals, table))
         else:

@@ -26,7 +26,7 @@ COUNTS = 7
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ArrivedRows:
     """New rows of all streams in one order: (time, place in FROM, arrival)."""
 
     streams: Int64s  # the place of the row's stream in FROM, among all inputs
@@ -64,14 +64,14 @@ class Work:
 class Algorithm(Protocol):
     """One way to join arrivals. `shelf` is the table described above, valid during the call only."""
 
-    def arrive(self, arrivals: Arrivals, shelf: Int64s) -> Iterator[Int64s]:
+    def arrive(self, arrivals: ArrivedRows, shelf: Int64s) -> Iterator[Int64s]:
         """Join and keep the arrivals; pieces of combinations, one row of serials per input in FROM order.
 
         Each combination comes exactly once. A piece is overwritten by the next.
         """
         ...
 
-    def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def take_back(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         """Keep rows that were joined before (after a restart), without joining them again."""
         ...
 

@@ -21,7 +21,7 @@ Operator = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 @dataclass(frozen=True)
-class Constraint:
+class TimeConstraint:
     """`t_later - t_earlier <= at_most_us`, as it was written."""
 
     earlier: int
@@ -30,14 +30,14 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Alternative:
+class TimeAlternative:
     """One way to satisfy the windows: the constraints as written, and what they imply for every ordered pair.
 
     `limits[u][v]` bounds `t_v - t_u`; FOREVER_US where nothing does.
     """
 
     limits: Matrix
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[TimeConstraint, ...]
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Predicate:
 
 
 @dataclass(frozen=True)
-class Description:
+class JoinDescription:
     """A join of `inputs` inputs. `counted` ones have ROWS windows, `static` ones are tables."""
 
     inputs: int
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[TimeAlternative, ...]
     predicates: tuple[Predicate, ...] = ()
     counted: tuple[int, ...] = ()
     static: tuple[int, ...] = ()
@@ -73,7 +73,7 @@ class Description:
         return tuple(max((d for v, d in enumerate(row) if v != u), default=0) for u, row in enumerate(self.limits))
 
 
-def describe(strategy: JoinStrategy, codes: Mapping[str, Sequence[Code]] | None = None) -> Description:
+def describe(strategy: JoinStrategy, codes: Mapping[str, Sequence[Code]] | None = None) -> JoinDescription:
     """The join of a strategy; `codes` says which codes the shelf holds of each input, `shelf_codes` by default."""
     join = strategy.join
     place = {one.alias: i for i, one in enumerate(join.inputs)}
@@ -85,7 +85,7 @@ def describe(strategy: JoinStrategy, codes: Mapping[str, Sequence[Code]] | None 
 
     equalities = [predicate(one.left, "eq", one.right) for one in strategy.equalities]
     comparisons = [predicate(c.own, c.operator, c.bound) for c in _without_mirrored(strategy.comparisons)]
-    return Description(
+    return JoinDescription(
         len(join.inputs),
         _alternatives(join, place),
         (*equalities, *comparisons),
@@ -103,11 +103,11 @@ def _without_mirrored(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return list(kept)
 
 
-def _alternatives(join: Join, place: Mapping[str, int]) -> tuple[Alternative, ...]:
+def _alternatives(join: Join, place: Mapping[str, int]) -> tuple[TimeAlternative, ...]:
     """The directions of the WINDOW PATHs, in all combinations that make sense, in the order they were written."""
     streams = [one.alias for one in join.streams]
     wanted = set(join.windows.alternatives)
-    found: dict[Matrix, Alternative] = {}
+    found: dict[Matrix, TimeAlternative] = {}
     for chosen in product(*(choice.alternatives for choice in join.choices)):
         bounds = (*join.all_bounds, *chain(*chosen))
         try:
@@ -121,10 +121,10 @@ def _alternatives(join: Join, place: Mapping[str, int]) -> tuple[Alternative, ..
 
 def _alternative(
     matrix: Matrix, bounds: Sequence[Bound], places: Sequence[int], place: Mapping[str, int]
-) -> Alternative:
+) -> TimeAlternative:
     limits = [[0 if u == v else FOREVER_US for v in range(len(place))] for u in range(len(place))]
     for u, row in zip(places, matrix, strict=True):
         for v, limit in zip(places, row, strict=True):
             limits[u][v] = limit
-    constraints = (Constraint(place[b.earlier], place[b.later], b.at_most_us) for b in bounds)
-    return Alternative(tuple(map(tuple, limits)), tuple(dict.fromkeys(constraints)))
+    constraints = (TimeConstraint(place[b.earlier], place[b.later], b.at_most_us) for b in bounds)
+    return TimeAlternative(tuple(map(tuple, limits)), tuple(dict.fromkeys(constraints)))

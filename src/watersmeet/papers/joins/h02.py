@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.papers.joins.contract import Algorithm
-from watersmeet.papers.joins.description import Description, describe
+from watersmeet.papers.joins.description import JoinDescription, describe
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.periods import Windows
@@ -43,7 +43,7 @@ def make(strategy: JoinStrategy) -> Algorithm:
 
 def make_h02(
     name: Name,
-    description: Description,
+    description: JoinDescription,
     *,
     windows: Windows = "closure",
     order: Sequence[int] | None = None,

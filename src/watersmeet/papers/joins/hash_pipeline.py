@@ -8,7 +8,7 @@ import numpy as np
 
 from watersmeet.operators.kernels.memory import writable_address
 from watersmeet.papers.joins.contract import Int64s
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.kernels import hash_pipeline as kernel
 from watersmeet.papers.joins.kernels import pipeline
 from watersmeet.papers.joins.output import OUTPUT_ROWS
@@ -92,7 +92,7 @@ class HashPipelineJoin(Pipelines):
 
     def __init__(
         self,
-        description: Description,
+        description: JoinDescription,
         *,
         order: Sequence[int] | None = None,
         turns: Turns = "arrival",
@@ -107,14 +107,14 @@ class HashPipelineJoin(Pipelines):
         super().__init__(description, [HashPipeline(plan, buckets, output_rows) for plan in plans], turns)
 
     @staticmethod
-    def refusal(description: Description) -> str | None:
+    def refusal(description: JoinDescription) -> str | None:
         """Why hash tables cannot answer this join, or None if they can."""
         if len(keyed_order(description)) < description.inputs:
             return "a hash join needs equalities that connect all inputs, and some input has none with the others"
         return pipeline_refusal(description)
 
 
-def keyed_order(description: Description) -> tuple[int, ...]:
+def keyed_order(description: JoinDescription) -> tuple[int, ...]:
     """The inputs, each but the first sharing an equality with one before it; fewer than all if that is impossible."""
     equal = {(p.left, p.right) for p in description.predicates if p.operator == "eq"}
     order, waiting = [0], list(range(1, description.inputs))

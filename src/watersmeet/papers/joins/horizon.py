@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.operators.kernels.memory import address, writable_address
-from watersmeet.papers.joins.contract import COUNTS, Arrivals, Int64s
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.contract import COUNTS, ArrivedRows, Int64s
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.kernels import nested, removal
 from watersmeet.papers.joins.nested_plan import NestedPlan
 
@@ -16,11 +16,11 @@ class Horizon:
 
     STATE = ("_buffers",)
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: JoinDescription) -> None:
         self._plan = NestedPlan(description, timed=True, refined=False)
         self._buffers = empty_buffers(description)
 
-    def follow(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def follow(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         plan = self._plan.aim(shelf)
         removal.follow(*addresses(arrivals), len(arrivals), writable_address(self._buffers))
         removal.remove(plan, writable_address(self._buffers), np.zeros(COUNTS, np.int64), False)
@@ -29,13 +29,13 @@ class Horizon:
         return int(self._buffers[nested.TAIL + place])
 
 
-def addresses(arrivals: Arrivals) -> tuple[int, int, int]:
+def addresses(arrivals: ArrivedRows) -> tuple[int, int, int]:
     if len(arrivals) == 0:
         return 0, 0, 0
     return address(arrivals.streams), address(arrivals.serials), address(arrivals.times)
 
 
-def empty_buffers(description: Description) -> Int64s:
+def empty_buffers(description: JoinDescription) -> Int64s:
     """Buffers before the first row; a table has nothing to come."""
     buffers = np.zeros(nested.BUFFERS_SIZE, np.int64)
     buffers[nested.LAST : nested.LAST + nested.MAX_INPUTS] = nested.UNREAD

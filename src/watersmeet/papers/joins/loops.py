@@ -10,7 +10,7 @@ import numpy as np
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.kernels.memory import writable_address
-from watersmeet.papers.joins.contract import COUNTS, DEATHS, FIRST_CODE, TIMES, Arrivals, Int64s, Work
+from watersmeet.papers.joins.contract import COUNTS, DEATHS, FIRST_CODE, TIMES, ArrivedRows, Int64s, Work
 from watersmeet.papers.joins.kernels import classic_buffers as buffers
 from watersmeet.papers.joins.kernels import classic_loops as kernel
 from watersmeet.papers.joins.loop_plan import LoopPlan
@@ -101,7 +101,7 @@ class LoopJoin:
 
     # -- the contract -------------------------------------------------------------------------------------------
 
-    def arrive(self, arrivals: Arrivals, shelf: Int64s) -> Iterator[Int64s]:
+    def arrive(self, arrivals: ArrivedRows, shelf: Int64s) -> Iterator[Int64s]:
         self._aim(shelf)
         if not len(arrivals):
             return
@@ -113,7 +113,7 @@ class LoopJoin:
         else:
             yield from self._from_time_to_time(arrivals)
 
-    def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def take_back(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         self._aim(shelf)
         self._keep(arrivals)
         self.inputs[:, buffers.NEW_FROM] = self.inputs[:, buffers.NEXT]
@@ -176,7 +176,7 @@ class LoopJoin:
 
     # -- eager --------------------------------------------------------------------------------------------------
 
-    def _one_by_one(self, arrivals: Arrivals) -> Iterator[Int64s]:
+    def _one_by_one(self, arrivals: ArrivedRows) -> Iterator[Int64s]:
         out, scalars, end = self._output(), self.state[kernel.SCALARS], len(arrivals)
         scalars[kernel.AT_ARRIVAL] = 0
         while scalars[kernel.AT_ARRIVAL] < end:
@@ -192,7 +192,7 @@ class LoopJoin:
 
     # -- lazy ---------------------------------------------------------------------------------------------------
 
-    def _from_time_to_time(self, arrivals: Arrivals) -> Iterator[Int64s]:
+    def _from_time_to_time(self, arrivals: ArrivedRows) -> Iterator[Int64s]:
         """Insert what arrives; join at multiples of the interval, once a row after such a moment has come."""
         assert self.method.refresh_us is not None
         dues = -(-arrivals.times // self.method.refresh_us) * self.method.refresh_us
@@ -234,7 +234,7 @@ class LoopJoin:
 
     # -- memory -------------------------------------------------------------------------------------------------
 
-    def _keep(self, arrivals: Arrivals, start: int = 0, end: int | None = None) -> None:
+    def _keep(self, arrivals: ArrivedRows, start: int = 0, end: int | None = None) -> None:
         end = len(arrivals) if end is None else end
         while start < end:
             start = buffers.keep(self._at, arrivals.streams, arrivals.serials, arrivals.times, start, end)

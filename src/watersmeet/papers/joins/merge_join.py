@@ -9,18 +9,18 @@ import numpy as np
 from watersmeet.errors import WatersmeetError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.kernels.memory import writable_address
-from watersmeet.papers.joins.contract import COUNTS, Arrivals, Int64s, Work
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.contract import COUNTS, ArrivedRows, Int64s, Work
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.horizon import addresses, empty_buffers
 from watersmeet.papers.joins.kernels import merge_join as kernel
 from watersmeet.papers.joins.kernels import nested
 from watersmeet.papers.joins.nested_plan import NestedPlan
-from watersmeet.papers.joins.output import OUTPUT_ROWS, Output, as_work
+from watersmeet.papers.joins.output import OUTPUT_ROWS, JoinOutput, as_work
 from watersmeet.papers.joins.periods import Windows, is_exact, merge_windows
 from watersmeet.papers.joins.w_join import held_rows
 
 EVENTS = ("dropped", "fits", "begins", "starts", "admitted")
-NO_ARRIVALS = Arrivals(*(np.empty(0, np.int64) for _ in range(3)))
+NO_ARRIVALS = ArrivedRows(*(np.empty(0, np.int64) for _ in range(3)))
 
 
 class SweepError(WatersmeetError):
@@ -43,7 +43,7 @@ class MergeJoin:
 
     def __init__(
         self,
-        description: Description,
+        description: JoinDescription,
         *,
         windows: Windows = "closure",
         clocked: bool = True,
@@ -67,10 +67,10 @@ class MergeJoin:
         self._state = np.zeros(nested.STATE_SIZE, np.int64)
         self._state[nested.CLOCK] = nested.UNREAD
         self._trace = np.zeros((trace_rows, 5), np.int64)
-        self._out = Output(description.inputs, output_rows)
+        self._out = JoinOutput(description.inputs, output_rows)
 
     @staticmethod
-    def refusal(description: Description) -> str | None:
+    def refusal(description: JoinDescription) -> str | None:
         """Why a merge cannot answer this join, or None if it can."""
         if description.static:
             return "a merge follows event times, and a static table has none"
@@ -80,10 +80,10 @@ class MergeJoin:
             return "a merge needs a window of time between all inputs, and some pair has none"
         return None
 
-    def arrive(self, arrivals: Arrivals, shelf: Int64s) -> Iterator[Int64s]:
+    def arrive(self, arrivals: ArrivedRows, shelf: Int64s) -> Iterator[Int64s]:
         return self._run(arrivals, shelf, quietly=False)
 
-    def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def take_back(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         counts = self.counts.copy()
         for _ in self._run(arrivals, shelf, quietly=True):
             pass
@@ -114,7 +114,7 @@ class MergeJoin:
         rows = self._trace[: self._state[nested.TRACED]].tolist()
         return [(EVENTS[event], place, serial, low, high) for event, place, serial, low, high in rows]
 
-    def _run(self, arrivals: Arrivals, shelf: Int64s, *, quietly: bool) -> Iterator[Int64s]:
+    def _run(self, arrivals: ArrivedRows, shelf: Int64s, *, quietly: bool) -> Iterator[Int64s]:
         plan = self._plan.aim(shelf)
         columns = addresses(arrivals)
         self._state[nested.AT_ARRIVAL] = 0

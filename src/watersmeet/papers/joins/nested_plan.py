@@ -6,7 +6,7 @@ import numpy as np
 
 from watersmeet.operators.kernels.memory import address
 from watersmeet.papers.joins.contract import DEATHS, FIRST_CODE, TIMES, Int64s
-from watersmeet.papers.joins.description import Description, Operator, Predicate
+from watersmeet.papers.joins.description import JoinDescription, Operator, Predicate
 from watersmeet.papers.joins.kernels import nested as kernel
 from watersmeet.papers.joins.periods import bounds_table, limits_table
 
@@ -24,7 +24,7 @@ MIRRORED: dict[Operator, Operator] = {"eq": "eq", "ne": "ne", "lt": "gt", "le": 
 class NestedPlan:
     """For each input the order of visits, cyclically after it, and what is tested at each; `aim` adds addresses."""
 
-    def __init__(self, description: Description, *, timed: bool, refined: bool) -> None:
+    def __init__(self, description: JoinDescription, *, timed: bool, refined: bool) -> None:
         self.inputs = description.inputs
         self.table = np.zeros(kernel.PLAN_SIZE, np.int64)
         self.table[kernel.INPUTS] = self.inputs

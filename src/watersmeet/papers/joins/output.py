@@ -9,7 +9,7 @@ from watersmeet.papers.joins.contract import Int64s, Work
 OUTPUT_ROWS = 1 << 14
 
 
-class Output:
+class JoinOutput:
     """Room for a piece, one row of serials per input; made when first used."""
 
     def __init__(self, inputs: int, rows: int = OUTPUT_ROWS) -> None:

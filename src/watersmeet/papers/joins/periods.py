@@ -10,7 +10,7 @@ import numpy as np
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Matrix
 from watersmeet.papers.joins.contract import Int64s
-from watersmeet.papers.joins.description import Alternative, Description
+from watersmeet.papers.joins.description import JoinDescription, TimeAlternative
 
 # Kernels add limits to times, so "no limit" must dwarf any time yet not overflow.
 NO_LIMIT = 2 * FOREVER_US
@@ -26,7 +26,7 @@ def limits_table(limits: Matrix, size: int) -> Int64s:
     return table
 
 
-def bounds_table(alternatives: Sequence[Alternative], places: Sequence[int]) -> Int64s:
+def bounds_table(alternatives: Sequence[TimeAlternative], places: Sequence[int]) -> Int64s:
     """The constraints as written, one alternative after the other, behind where each begins; inputs by position."""
     position = {place: p for p, place in enumerate(places)}
     starts, numbers = [0], list[int]()
@@ -37,7 +37,7 @@ def bounds_table(alternatives: Sequence[Alternative], places: Sequence[int]) -> 
     return np.array([*starts, *numbers], np.int64)
 
 
-def merge_windows(description: Description, windows: Windows) -> tuple[int, ...]:
+def merge_windows(description: JoinDescription, windows: Windows) -> tuple[int, ...]:
     """How far from a row of each input, in either direction, the others may lie in the filtering step.
 
     GCA takes the largest window of the query for all inputs, LCA the largest of each input (H02 section 5.1). Both
@@ -51,7 +51,7 @@ def merge_windows(description: Description, windows: Windows) -> tuple[int, ...]
     return (max(local),) * description.inputs if windows == "gca" else local
 
 
-def _written(description: Description, closed: Matrix) -> Matrix:
+def _written(description: JoinDescription, closed: Matrix) -> Matrix:
     """The windows as written between two inputs, in the loosest alternative; the implied ones where none was."""
     limits = [list(row) for row in closed]
     given: dict[tuple[int, int], list[int]] = {}
@@ -68,7 +68,7 @@ def _written(description: Description, closed: Matrix) -> Matrix:
     return tuple(map(tuple, limits))
 
 
-def is_exact(description: Description, reach_us: Sequence[int]) -> bool:
+def is_exact(description: JoinDescription, reach_us: Sequence[int]) -> bool:
     """Whether the filter lets nothing else through: one window between all pairs in both directions (H02 form 1)."""
     sizes = {d for u, row in enumerate(description.limits) for v, d in enumerate(row) if u != v}
     return len(description.alternatives) == 1 and sizes == set(reach_us) and len(sizes) == 1

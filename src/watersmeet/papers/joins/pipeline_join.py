@@ -8,7 +8,7 @@ import numpy as np
 
 from watersmeet.operators.kernels.memory import writable_address
 from watersmeet.papers.joins.contract import Int64s
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.kernels import pipeline, pipeline_join
 from watersmeet.papers.joins.output import OUTPUT_ROWS
 from watersmeet.papers.joins.pipeline_plan import PipelinePlan
@@ -68,7 +68,7 @@ class PipelineJoin(Pipelines):
 
     def __init__(
         self,
-        description: Description,
+        description: JoinDescription,
         *,
         order: Sequence[int] | None = None,
         turns: Turns = "arrival",

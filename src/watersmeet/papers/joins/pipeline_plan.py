@@ -8,7 +8,7 @@ import numpy as np
 
 from watersmeet.operators.kernels.memory import address
 from watersmeet.papers.joins.contract import DEATHS, TIMES, Int64s
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.kernels import pipeline as kernel
 from watersmeet.papers.joins.kernels.nested import MAX_INPUTS
 from watersmeet.papers.joins.nested_plan import OPERATORS, PredicateTable, tests_of
@@ -19,7 +19,7 @@ class PipelinePlan:
     """Inputs joined in the order of `places`. With several alternatives there is a pipeline for each, and one
     leaves out what those before it find: a path with all times equal goes both ways, but counts once (AMB-17)."""
 
-    def __init__(self, description: Description, places: Sequence[int], alternative: int) -> None:
+    def __init__(self, description: JoinDescription, places: Sequence[int], alternative: int) -> None:
         self.inputs = description.inputs
         self.places = np.array(places, np.int64)
         self.positions = np.argsort(self.places)
@@ -39,7 +39,7 @@ class PipelinePlan:
     def _put(self, at: int, values: Int64s) -> None:
         self.table[at : at + values.size] = values
 
-    def _tests_by_node(self, description: Description) -> list[list[int]]:
+    def _tests_by_node(self, description: JoinDescription) -> list[list[int]]:
         tests: list[list[int]] = []
         for k in range(1, self.inputs):
             own, bound = int(self.places[k]), [int(place) for place in self.places[:k]]

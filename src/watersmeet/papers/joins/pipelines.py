@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from watersmeet.papers.joins.contract import COUNTS, Arrivals, Int64s, Work
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.contract import COUNTS, ArrivedRows, Int64s, Work
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.horizon import Horizon, addresses
 from watersmeet.papers.joins.kernels import pipeline as kernel
 from watersmeet.papers.joins.kernels.nested import NEVER, UNREAD
 from watersmeet.papers.joins.kernels.turns import alternate
-from watersmeet.papers.joins.output import Output, as_work
+from watersmeet.papers.joins.output import JoinOutput, as_work
 from watersmeet.papers.joins.pipeline_plan import PipelinePlan
 
 Turns = Literal["arrival", "alternate"]
@@ -30,9 +30,9 @@ class Pipeline(ABC):
         self.counts = np.zeros(COUNTS, np.int64)
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.LAST : kernel.LAST + plan.inputs] = UNREAD
-        self._out = Output(plan.inputs, output_rows)
+        self._out = JoinOutput(plan.inputs, output_rows)
 
-    def run(self, arrivals: Arrivals, shelf: Int64s, *, quietly: bool = False) -> Iterator[Int64s]:
+    def run(self, arrivals: ArrivedRows, shelf: Int64s, *, quietly: bool = False) -> Iterator[Int64s]:
         """Feed the arrivals; with `quietly` nothing is found, but partial combinations are kept as ever."""
         self.plan.table[kernel.QUIETLY] = quietly
         self.state[kernel.AT_ARRIVAL] = 0
@@ -92,7 +92,7 @@ class Pipelines:
 
     STATE = ("pipelines", "_horizon", "_oldest_held")
 
-    def __init__(self, description: Description, pipelines: Sequence[Pipeline], turns: Turns) -> None:
+    def __init__(self, description: JoinDescription, pipelines: Sequence[Pipeline], turns: Turns) -> None:
         if turns == "alternate" and description.counted:
             raise ValueError("ROWS windows need their rows in time order, and turns='alternate' changes it")
         self.description = description
@@ -101,13 +101,13 @@ class Pipelines:
         self._horizon = Horizon(description)
         self._oldest_held = np.full(description.inputs, NEVER, np.int64)
 
-    def arrive(self, arrivals: Arrivals, shelf: Int64s) -> Iterator[Int64s]:
+    def arrive(self, arrivals: ArrivedRows, shelf: Int64s) -> Iterator[Int64s]:
         arrivals = self._in_turn(arrivals)
         for pipeline in self.pipelines:
             yield from pipeline.run(arrivals, shelf)
         self._follow(arrivals, shelf)
 
-    def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def take_back(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         for pipeline in self.pipelines:
             counts = pipeline.counts.copy()
             for _ in pipeline.run(arrivals, shelf, quietly=True):
@@ -138,19 +138,19 @@ class Pipelines:
         held: Int64s = np.sum([pipeline.held(now_us, shelf) for pipeline in self.pipelines], axis=0)
         return held
 
-    def _follow(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def _follow(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         self._horizon.follow(arrivals, shelf)
         self._oldest_held = np.min([pipeline.oldest_held() for pipeline in self.pipelines], axis=0)
 
-    def _in_turn(self, arrivals: Arrivals) -> Arrivals:
+    def _in_turn(self, arrivals: ArrivedRows) -> ArrivedRows:
         if self.turns == "arrival":
             return arrivals
         order = np.empty(len(arrivals), np.int64)
         alternate(arrivals.streams, self.pipelines[0].plan.positions, self.description.inputs, order)
-        return Arrivals(arrivals.streams[order], arrivals.serials[order], arrivals.times[order])
+        return ArrivedRows(arrivals.streams[order], arrivals.serials[order], arrivals.times[order])
 
 
-def pipeline_refusal(description: Description) -> str | None:
+def pipeline_refusal(description: JoinDescription) -> str | None:
     """Why a pipeline cannot answer this join, or None if it can."""
     if description.static:
         return "the pipeline joins streams, and a static table brings no new rows to take turns with"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.papers.joins.contract import Algorithm, Arrivals, Int64s, Observable
+from watersmeet.papers.joins.contract import Algorithm, ArrivedRows, Int64s, Observable
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Probe:
         self._seconds = 0.0
         self._taken: list[tuple[int, int, Int64s, Int64s, float]] = []
 
-    def pieces(self, arrivals: Arrivals) -> Iterator[Arrivals]:
+    def pieces(self, arrivals: ArrivedRows) -> Iterator[ArrivedRows]:
         """The arrivals cut where samples fall."""
         start = 0
         while start < len(arrivals):
             end = min(len(arrivals), start + self.every - self._arrived % self.every)
             part = slice(start, end)
-            yield Arrivals(arrivals.streams[part], arrivals.serials[part], arrivals.times[part])
+            yield ArrivedRows(arrivals.streams[part], arrivals.serials[part], arrivals.times[part])
             start = end
 
-    def sample(self, algorithm: Algorithm, piece: Arrivals, seconds: float, shelf: Int64s) -> None:
+    def sample(self, algorithm: Algorithm, piece: ArrivedRows, seconds: float, shelf: Int64s) -> None:
         """After a piece has arrived."""
         self._arrived += len(piece)
         self._seconds += seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.kernels import pipeline
 from watersmeet.papers.joins.output import OUTPUT_ROWS
@@ -17,7 +17,7 @@ class RippleJoin(WJoin):
     """The ripple join: nested loops over everything kept of the other inputs (H02-B1)."""
 
     def __init__(
-        self, description: Description, *, purge_every: int = PURGE_EVERY, output_rows: int = OUTPUT_ROWS
+        self, description: JoinDescription, *, purge_every: int = PURGE_EVERY, output_rows: int = OUTPUT_ROWS
     ) -> None:
         super().__init__(description, purge_every=purge_every, output_rows=output_rows)
 
@@ -28,7 +28,7 @@ class XJoin(HashPipelineJoin):
 
     def __init__(
         self,
-        description: Description,
+        description: JoinDescription,
         *,
         order: Sequence[int] | None = None,
         buckets: int | None = None,

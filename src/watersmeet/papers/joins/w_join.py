@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from watersmeet.operators.kernels.memory import writable_address
-from watersmeet.papers.joins.contract import COUNTS, Arrivals, Int64s, Work
-from watersmeet.papers.joins.description import Description
+from watersmeet.papers.joins.contract import COUNTS, ArrivedRows, Int64s, Work
+from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.horizon import addresses, empty_buffers
 from watersmeet.papers.joins.kernels import nested, removal
 from watersmeet.papers.joins.kernels import w_join as kernel
 from watersmeet.papers.joins.nested_plan import NestedPlan
-from watersmeet.papers.joins.output import OUTPUT_ROWS, Output, as_work
+from watersmeet.papers.joins.output import OUTPUT_ROWS, JoinOutput, as_work
 
 
 class WJoin:
@@ -28,7 +28,12 @@ class WJoin:
     STATE = ("counts", "_buffers", "_state")
 
     def __init__(
-        self, description: Description, *, purge_every: int = 1, unsigned: bool = False, output_rows: int = OUTPUT_ROWS
+        self,
+        description: JoinDescription,
+        *,
+        purge_every: int = 1,
+        unsigned: bool = False,
+        output_rows: int = OUTPUT_ROWS,
     ) -> None:
         self.description = description
         self.counts = np.zeros(COUNTS, np.int64)
@@ -37,14 +42,14 @@ class WJoin:
         self._plan.table[nested.UNSIGNED] = unsigned
         self._buffers = empty_buffers(description)
         self._state = np.zeros(nested.STATE_SIZE, np.int64)
-        self._out = Output(description.inputs, output_rows)
+        self._out = JoinOutput(description.inputs, output_rows)
 
     @staticmethod
-    def refusal(description: Description) -> str | None:
+    def refusal(description: JoinDescription) -> str | None:
         """Nested loops answer every join."""
         return None
 
-    def arrive(self, arrivals: Arrivals, shelf: Int64s) -> Iterator[Int64s]:
+    def arrive(self, arrivals: ArrivedRows, shelf: Int64s) -> Iterator[Int64s]:
         plan = self._plan.aim(shelf)
         columns = addresses(arrivals)
         self._state[nested.AT_ARRIVAL] = 0
@@ -54,7 +59,7 @@ class WJoin:
             if count:
                 yield self._out.table[:, :count]
 
-    def take_back(self, arrivals: Arrivals, shelf: Int64s) -> None:
+    def take_back(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         tables = (self._plan.aim(shelf), writable_address(self._buffers), writable_address(self._state))
         kernel.take_back(*addresses(arrivals), len(arrivals), *tables, np.zeros_like(self.counts))
 
@@ -77,7 +82,7 @@ class WJoin:
 
 
 def held_rows(
-    description: Description, plan: NestedPlan, buffers: Int64s, past: int, now_us: int, shelf: Int64s
+    description: JoinDescription, plan: NestedPlan, buffers: Int64s, past: int, now_us: int, shelf: Int64s
 ) -> Int64s:
     """How many rows of each input are held from the tails up to `past`: live ones and stale ones."""
     totals = np.zeros((2, description.inputs), np.int64)

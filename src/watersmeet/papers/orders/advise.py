@@ -23,7 +23,7 @@ class RankedOrder:
 
 
 @dataclass(frozen=True)
-class Advice:
+class OrderAdvice:
     """All global orders, cheapest first; what the heuristics take; and the best order for each origin."""
 
     ranked: tuple[RankedOrder, ...]
@@ -49,13 +49,13 @@ def advise_orders(streams: JoinGraph | Iterable[StreamRate]) -> tuple[RankedOrde
     return tuple(sorted(ranked, key=lambda one: (one.rank, graph.positions(one.order))))
 
 
-def advise(streams: JoinGraph | Iterable[StreamRate]) -> Advice:
+def advise(streams: JoinGraph | Iterable[StreamRate]) -> OrderAdvice:
     """The ranking with the heuristics' choices in it, and how much better an order for each origin would be."""
     graph = _graph(streams)
     ranked = advise_orders(graph)
     by_order = {one.order: one for one in ranked}
     local = best_local_orders(graph, cross_products=True)
-    return Advice(
+    return OrderAdvice(
         ranked,
         by_order[selectivity_order(graph)],
         by_order[augmented_order(graph)],
@@ -64,7 +64,7 @@ def advise(streams: JoinGraph | Iterable[StreamRate]) -> Advice:
     )
 
 
-def advice_text(advice: Advice, limit: int | None = None) -> str:
+def advice_text(advice: OrderAdvice, limit: int | None = None) -> str:
     """A table for people: the cheapest orders, the dearest, and below it the heuristics and the orders by origin.
 
     >>> print(advice_text(advise(StreamRate(n, r, 100, 50) for n, r in (("a", 1), ("b", 2), ("c", 9))), limit=2))
@@ -103,7 +103,7 @@ def _graph(streams: JoinGraph | Iterable[StreamRate]) -> JoinGraph:
     return streams if isinstance(streams, JoinGraph) else JoinGraph.on_one_key(streams)
 
 
-def _row(one: RankedOrder, best: float, advice: Advice) -> tuple[str, ...]:
+def _row(one: RankedOrder, best: float, advice: OrderAdvice) -> tuple[str, ...]:
     chosen_by = {"selectivity heuristic": advice.selectivity, "augmented heuristic": advice.augmented}
     remarks = ", ".join(rule for rule, choice in chosen_by.items() if choice.order == one.order)
     return str(one.rank), ", ".join(one.order), f"{one.cost:.1f}", _ratio(one.cost, best), remarks

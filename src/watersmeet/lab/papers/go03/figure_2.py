@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import ALIKE, PAPER, Settings, in_order, rows_for, run
 from watersmeet.lab.papers.shapes import all_below, all_near, is_rising, line_of
 from watersmeet.optimizer.cost.go03 import eager_cost, naive_eager_cost
@@ -16,7 +16,7 @@ FIGURE_2: Settings = {
 MULTI_WAY, NAIVE = "MULTI-WAY NLJ", "NAIVE MULTI-WAY NLJ"
 
 
-def figure_2(trial: Trial) -> Result:
+def figure_2(trial: ExperimentTrial) -> Result:
     sizes, units = trial.settings["windows"], trial.settings["units"]
     costs: dict[str, list[float]] = {
         name: [] for name in (NAIVE, MULTI_WAY, f"{NAIVE}, counted", f"{MULTI_WAY}, counted")

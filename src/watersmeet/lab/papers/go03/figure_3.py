@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import cast
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import (
     ALIKE,
     FAST_FOURTH,
@@ -36,7 +36,7 @@ FIGURE_3B: Settings = {
 LAZY_JOINS = LAZY, GENERAL, NAIVE_LAZY = "LAZY", "GENERAL", "NAIVE"
 
 
-def figure_3(streams: Streams, trial: Trial) -> Result:
+def figure_3(streams: Streams, trial: ExperimentTrial) -> Result:
     """Costs by the model, then the rows that our joins scan under the same orders."""
     intervals, units = trial.settings["intervals"], trial.settings["units"]
     graph = JoinGraph.on_one_key(streams)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import ALIKE, PAPER, Settings, every, in_order, rows_for, run
-from watersmeet.lab.papers.measuring import Stretch, medians
+from watersmeet.lab.papers.measuring import MeasuredStretch, medians
 from watersmeet.lab.papers.shapes import all_below, falls_then_rises, is_falling, is_rising, line_of
 
 # Larger windows make scans dearer and passes not, so other scales would move the best intervals: no 10x and 100x.
@@ -27,7 +27,7 @@ def hashed(buckets: int) -> str:
     return "join = 'nested_loop'" if buckets == 1 else f"join = 'hash', buckets = {buckets}"
 
 
-def figure_4a(trial: Trial) -> Result:
+def figure_4a(trial: ExperimentTrial) -> Result:
     given, streams = trial.settings, ALIKE[:4]
     intervals, units = given["intervals"], given["units"]
     rows = rows_for(streams, units, trial.seed)
@@ -37,9 +37,9 @@ def figure_4a(trial: Trial) -> Result:
     speed: dict[str, list[float]] = {name: [] for name in JOINS_4A}
     for done, interval in enumerate(intervals):
         trial.tell(done, len(intervals))
-        found: dict[str, Stretch] = {}
+        found: dict[str, MeasuredStretch] = {}
 
-        def once(name: str, interval: float = interval, found: dict[str, Stretch] = found) -> float:
+        def once(name: str, interval: float = interval, found: dict[str, MeasuredStretch] = found) -> float:
             found[name] = run(streams, f"{hashed(JOINS_4A[name])}, {every(streams, interval)}, {order}", rows)
             return found[name].rows_per_second
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import (
     MUCH_FASTER_FOURTH,
     PAPER,
@@ -17,7 +17,7 @@ from watersmeet.lab.papers.go03.streams import (
     rows_for,
     run,
 )
-from watersmeet.lab.papers.measuring import Stretch, medians
+from watersmeet.lab.papers.measuring import MeasuredStretch, medians
 from watersmeet.lab.papers.shapes import is_falling, value_at
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.join_order import best_lazy_orders
@@ -37,7 +37,7 @@ def bucket_counts(strategy: str, average: int) -> tuple[int, int]:
     return slow, 4 * average - 3 * slow
 
 
-def figure_4b(trial: Trial) -> Result:
+def figure_4b(trial: ExperimentTrial) -> Result:
     """GENERAL, each batch in the best order for its size: that of the fast stream is looked at last.
 
     The paper does not say which order it used. This one was taken because its counts have the shape of the figure;
@@ -49,7 +49,7 @@ def figure_4b(trial: Trial) -> Result:
     orders = in_orders(best_lazy_orders(JoinGraph.on_one_key(streams), interval))
     new_first = in_order([one.name for one in streams])
 
-    def count(name: str, average: int, orders: str) -> Stretch:
+    def count(name: str, average: int, orders: str) -> MeasuredStretch:
         slow, fast = bucket_counts(name, average)
         said = f"buckets = 's1:{slow}, s2:{slow}, s3:{slow}, s4:{fast}'"
         return run(streams, f"join = 'hash', {said}, {every(streams, interval)}, {orders}", rows)
@@ -58,10 +58,10 @@ def figure_4b(trial: Trial) -> Result:
     speed: dict[str, list[float | None]] = {name: [] for name in STRATEGIES_4B}
     for done, average in enumerate(averages):
         trial.tell(done, len(averages))
-        found: dict[str, Stretch] = {}
+        found: dict[str, MeasuredStretch] = {}
         possible = [name for name in STRATEGIES_4B if bucket_counts(name, average)[1] >= 1]
 
-        def once(name: str, average: int = average, found: dict[str, Stretch] = found) -> float:
+        def once(name: str, average: int = average, found: dict[str, MeasuredStretch] = found) -> float:
             found[name] = count(name, average, orders)
             return found[name].rows_per_second
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.lab.experiment import Scale
-from watersmeet.lab.papers.measuring import Stretch, after
+from watersmeet.lab.papers.measuring import MeasuredStretch, after
 from watersmeet.lab.workloads.go03 import go03, iterations_per_unit
 from watersmeet.optimizer.cost.inputs import StreamRate
 
@@ -61,6 +61,6 @@ def rows_for(streams: Sequence[StreamRate], units: int, seed: int) -> dict[str, 
     return go03(streams, full_after(streams) + units, seed)
 
 
-def run(streams: Sequence[StreamRate], options: str, rows: Mapping[str, pa.Table]) -> Stretch:
+def run(streams: Sequence[StreamRate], options: str, rows: Mapping[str, pa.Table]) -> MeasuredStretch:
     """What a join does once its windows are full."""
     return after(join_sql(streams, options), rows, full_after(streams) * iterations_per_unit(streams))

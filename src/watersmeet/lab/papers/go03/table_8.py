@@ -9,7 +9,7 @@ from statistics import geometric_mean
 
 import pyarrow as pa
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import (
     PAPER,
     TABLE_5,
@@ -21,10 +21,10 @@ from watersmeet.lab.papers.go03.streams import (
     rows_for,
     run,
 )
-from watersmeet.lab.papers.measuring import Stretch, medians, query_over, seconds_for
+from watersmeet.lab.papers.measuring import MeasuredStretch, medians, query_over, seconds_for
 from watersmeet.lab.papers.shapes import is_falling, is_rising, near
 from watersmeet.optimizer.join_order import Order
-from watersmeet.papers.orders.advise import Advice, advise
+from watersmeet.papers.orders.advise import OrderAdvice, advise
 
 # Rates and values grow with the scale, windows in units of time stay: they hold more rows, a row has as many matches.
 # At 100x the lazy joins are left out: to fill their windows alone would take more than ten minutes.
@@ -50,7 +50,7 @@ NLJS = [name for name in ALGORITHMS if "NLJ" in name]
 HASHES = [name for name in ALGORITHMS if "hash" in name]
 
 
-def table_8(trial: Trial) -> Result:
+def table_8(trial: ExperimentTrial) -> Result:
     given = trial.settings
     streams = tuple(
         replace(one, rate=one.rate * given["times"], distinct=one.distinct * given["times"]) for one in TABLE_5
@@ -64,7 +64,7 @@ def table_8(trial: Trial) -> Result:
         for name, (asked, interval, _, _) in ours.items()
         for plan, order in plans.items()
     }
-    found: dict[tuple[str, str], Stretch] = {}
+    found: dict[tuple[str, str], MeasuredStretch] = {}
     told = iter(range(1 << 30))
 
     def once(key: tuple[str, str]) -> float:
@@ -95,12 +95,12 @@ def table_8(trial: Trial) -> Result:
     )
 
 
-def _scanned_per_row(stretch: Stretch | None) -> float | None:
+def _scanned_per_row(stretch: MeasuredStretch | None) -> float | None:
     return None if stretch is None else stretch.work["scanned"] / stretch.rows
 
 
 def _best_counted(
-    streams: Streams, advice: Advice, rows: Mapping[str, pa.Table], *, every_order: bool
+    streams: Streams, advice: OrderAdvice, rows: Mapping[str, pa.Table], *, every_order: bool
 ) -> dict[str, float]:
     """How many rows the heuristic's plan scans, to the plan that scans least."""
     ranked = advice.ranked if every_order else (advice.ranked[0], advice.ranked[-1])

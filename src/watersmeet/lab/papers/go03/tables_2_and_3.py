@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import PAPER, Settings
 from watersmeet.lab.papers.measuring import query_over, results_with_slips
 from watersmeet.lab.papers.shapes import line_of
@@ -22,7 +22,7 @@ TABLE_3_SQL = (
 )
 
 
-def tables_2_and_3(trial: Trial) -> Result:
+def tables_2_and_3(trial: ExperimentTrial) -> Result:
     del trial  # the rows are the paper's own
     rows = {
         name: pa.table({"ts": pa.array([t * SECOND_US for t in times], pa.timestamp("us")), "attr": [1] * len(times)})

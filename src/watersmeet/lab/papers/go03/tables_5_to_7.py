@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from watersmeet.lab.experiment import Check, Experiment, Panel, Result, Trial
+from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import (
     PAPER,
     TABLE_5,
@@ -20,13 +20,13 @@ from watersmeet.lab.papers.go03.streams import (
 from watersmeet.lab.papers.shapes import all_near, line_of, near
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.join_order import Order
-from watersmeet.papers.orders.advise import Advice, advise
+from watersmeet.papers.orders.advise import OrderAdvice, advise
 
 TABLES_5_TO_7: Settings = {"small": {"units": 4000}, "paper": {"units": 24_000}}
 TABLE_6_UNITS: Settings = {"small": {"units": 6000}, "paper": {"units": 12_000}}
 
 
-def cost_table(streams: Streams, stated: Mapping[Order, float], trial: Trial) -> Result:
+def cost_table(streams: Streams, stated: Mapping[Order, float], trial: ExperimentTrial) -> Result:
     """The orders that the paper names, its costs, the model's, and what a run counts."""
     units = trial.settings["units"]
     graph = JoinGraph.on_one_key(streams)
@@ -52,7 +52,7 @@ def cost_table(streams: Streams, stated: Mapping[Order, float], trial: Trial) ->
     )
 
 
-def summary(advice: Advice, shown: Sequence[Order]) -> dict[str, float]:
+def summary(advice: OrderAdvice, shown: Sequence[Order]) -> dict[str, float]:
     return {
         "best": advice.ranked[0].cost,
         "worst": advice.ranked[-1].cost,
