@@ -25,7 +25,7 @@ def followed(run: Simulation, pieces: Pieces, *, ends: bool = False) -> Tally:
         arrived = {name: parts[number] for name, parts in pieces.items() if number < len(parts)}
         before = len(run.frames)
         run.batch(arrived, ended=list(pieces) if ends and number == batches else ())
-        tally.add(progress(number, run.watermark_ms, {OBSERVED: observed(run.frames[before:])}))
+        tally.add(progress(number, run.watermark_us // 1000, {OBSERVED: observed(run.frames[before:])}))
     return tally
 
 

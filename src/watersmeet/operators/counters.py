@@ -55,6 +55,7 @@ class Counters(Counted):
     changes of a join's routes."""
 
     ITEMS: ClassVar = {"switches": Switch}
+    GROWS: ClassVar = True  # so that a counter more is no other format
 
     shed_rows: dict[str, int] = field(default_factory=dict)
     switches: list[Switch] = field(default_factory=list)

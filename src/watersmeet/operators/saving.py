@@ -5,6 +5,7 @@ A class that holds state names the fields that rows and time change:
     STATE = ("times", "codes", "hash_indexes")   # in the order in which they are loaded
     ITEMS = {"runs": Run}                        # what the entries of a list are, where there are more or fewer of them
     TABLES = ("table_stores",)                   # what comes of static tables, which may also be read anew
+    GROWS = True                                 # fields that an older state lacks stay as they are in a fresh object
 
 Objects that hold others, in fields, dicts or lists, are walked into dotted names: `window_stores.a.times`. Nothing says
 of which class an object is, so classes may be renamed; a field that is renamed has to keep its name here. State is
@@ -272,6 +273,8 @@ class _Loading:
             fresh = getattr(thing, field, None)
             if field not in thing.STATE and not self._is_there(name):
                 continue  # static tables that are read anew
+            if getattr(thing, "GROWS", False) and not self._is_there(name):
+                continue  # written before there was such a field
             value = self._value(name, fresh, items.get(field))
             if value is not fresh or _is_worked_out(thing, field):
                 _set(thing, field, value)

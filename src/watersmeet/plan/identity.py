@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
@@ -89,6 +89,8 @@ def _node(node: Node) -> Iterator[str]:
         case Changes(kind=kind, child=child, every_us=every_us):
             yield kind if every_us is None else f"{kind} every {every_us}"
             yield from _below(_node(child))
+        case _:  # two queries must not be the same because a part of them has no words
+            assert_never(node)
 
 
 def _join(join: Join) -> Iterator[str]:
@@ -128,6 +130,8 @@ def _input(one: Input) -> Iterator[str]:
         case View(plan=plan):
             yield f"{head} view"
             yield from _below(_node(plan))
+        case _:
+            assert_never(one.relation)
 
 
 def _window(window: Window | None) -> str:
@@ -144,6 +148,8 @@ def _window(window: Window | None) -> str:
             return " [unbounded]"
         case Until(ends=ends):
             return f" [until {', '.join(f'{_name(column)} + {size_us}' for column, size_us in ends)}]"
+        case _:
+            assert_never(window)
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -173,6 +179,8 @@ def expression_text(expression: Expression) -> str:
         case Aggregate(function=function, args=args, type=kind, distinct=distinct):
             inside = ", ".join(map(expression_text, args))
             return f"{function}({'distinct ' if distinct else ''}{inside})::{kind}"
+        case _:
+            assert_never(expression)
 
 
 def _call(function: str, args: list[str], kind: pa.DataType) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 import pyarrow as pa
 
@@ -480,6 +480,8 @@ def schema_of(node: Node) -> pa.Schema:
             return schema_of(child)
         case GroupBy() | Join():
             raise PlanError("GROUP BY and joins have no output columns of their own: a select list goes around them")
+        case _:
+            assert_never(node)
 
 
 def order_of(node: Node) -> tuple[SortKey, ...]:
@@ -524,6 +526,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (child,)
         case Changes(child=child):
             return (child,)
+        case _:
+            assert_never(node)
 
 
 def nodes_below(node: Node, *, into_subqueries: bool = True) -> Iterator[Node]:
