@@ -131,3 +131,18 @@ def test_a_file_with_only_a_header_tells_no_types(spark, tmp_path):
     with pytest.raises(SourceError, match=r"has a header \(k, ts\) but no rows"):
         SparkRun(spark, f"CREATE STREAM a WITH (path = '{file}', time = 'ts'); SELECT k FROM a")
     SparkRun(spark, f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (path = '{file}', time = 'ts'); SELECT k FROM a")
+
+
+def test_a_path_is_read_by_what_its_files_are_named_after(spark, tmp_path):
+    folder, tabbed = tmp_path / "days", tmp_path / "one.tsv"
+    folder.mkdir()
+    for day in (1, 2):
+        (folder / f"{day}.csv").write_text(f"k,ts\n{day},2026-01-0{day} 00:00:00\n")
+    tabbed.write_text("k\tts\n3\t2026-01-03 00:00:00\n")
+    for path, keys in ((folder, [1, 2]), (tabbed, [3])):
+        session = Session(spark, buckets=1)
+        session.stream("a", str(path), time="ts")
+        assert sorted(session.sql("SELECT k FROM a").to_arrow()["k"].to_pylist()) == keys
+    (folder / "3.json").write_text('{"k": 3}\n')
+    with pytest.raises(SourceError, match="holds files of several formats: csv, json"):
+        Session(spark).stream("a", str(folder), time="ts")

@@ -100,7 +100,8 @@ def doctored(saved: Saved, **changed: Any) -> bytes:
 
 def test_a_newer_format_is_refused_with_the_version_that_wrote_it() -> None:
     data = doctored(kept_state(path_of("join")), format=FORMAT + 1, version="9.8.7")
-    message = rf"has format {FORMAT + 1} and was written by watersmeet 9\.8\.7; watersmeet {VERSION} reads format(s up to)? {FORMAT}"
+    written = rf"has format {FORMAT + 1} and was written by watersmeet 9\.8\.7"
+    message = rf"{written}; watersmeet {VERSION} reads format(s up to)? {FORMAT}"
     with pytest.raises(DataError, match=message) as refused:
         Saved.from_bytes(data)
     assert "watersmeet 9.8.7" in str(refused.value.hint)

@@ -221,14 +221,19 @@ def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
     return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
 
 
+def named_kind(path: Path) -> str | None:
+    """The format that a file is named after, if any."""
+    return "tsv" if ".tsv" in path.suffixes else _suffix_kind(path)
+
+
 def _kind_of(first: Path, path: str) -> str:
-    kind = _suffix_kind(first)
+    kind = named_kind(first)
     if kind is None:
         raise SourceError(
             f"the format of {path} is not clear from its name",
             hint="name it .parquet, .csv or .json, or declare it with source='parquet', 'csv' or 'json'",
         )
-    return "tsv" if ".tsv" in first.suffixes else kind
+    return kind
 
 
 def _suffix_kind(path: Path) -> str | None:

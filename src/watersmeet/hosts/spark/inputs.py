@@ -14,11 +14,11 @@ from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_fram
 from watersmeet.hosts.spark.text_times import with_readings
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import conform
-from watersmeet.io.files import untold_types
+from watersmeet.io.files import named_kind, untold_types
+from watersmeet.io.formats import ALIASES
 from watersmeet.io.sources import source_of
 from watersmeet.model.zones import entering_schema
 
-_READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 MANY_ROWS = 1 << 20
 
 
@@ -55,7 +55,8 @@ def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:
 
 
 def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame:
-    kind = _READERS.get(Path(path).suffix.lower(), "parquet")
+    named = _kind(path)
+    kind = ALIASES.get(named, named)
     files = nanosecond_files(path) if kind == "parquet" else []
     if files:
         return nanosecond_frame(spark, name, files, rounding)
@@ -64,11 +65,29 @@ def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame
         if kind == "parquet":
             return reader.load(path)
         reader = reader.option("timeZone", "UTC")  # whatever the zone of the session
+        if named == "tsv":
+            reader = reader.option("sep", "\t")
         frame = _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
     except Exception as error:
         raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
     check_types_told(frame, kind, name, path)
     return frame
+
+
+def _kind(path: str) -> str:
+    """The format of a path: of a folder on this machine what its files are named after, else its own name. Where
+    neither tells, it is Parquet, as a folder of folders mostly is."""
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        names = [one for one in folder.iterdir() if not one.name.startswith((".", "_"))]
+        kinds = sorted({kind for one in names if one.is_file() and (kind := named_kind(one)) is not None})
+        if len(kinds) > 1:
+            raise SourceError(
+                f"{path} holds files of several formats: {', '.join(kinds)}", hint="give the files of one: folder/*.csv"
+            )
+        if kinds:
+            return kinds[0]
+    return named_kind(Path(path)) or "parquet"
 
 
 def _csv(reader: DataFrameReader, path: str) -> DataFrame:
