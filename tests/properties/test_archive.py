@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import watersmeet as wm
 from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import cases
-from tests.properties.test_adaptive import restless_planners
+from tests.properties.test_adaptive import restless
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
 from tests.properties.test_shedding import with_options as extended
 from tests.runners import Bag, answered, bag_of, by_reference, local_query
@@ -175,7 +175,7 @@ def test_joins_that_crash_and_change_their_routes_neither_lose_nor_repeat_anythi
     monkeypatch.setitem(MEMORY, "3 two keys", 24)
     policy = POLICIES[list(FORMS).index(form) % len(POLICIES)]
     host, number = Host(tmp_path, form, policy), 0
-    with restless_planners(7) as planners:
+    with restless(7) as planners:
         while not host.ended:
             number += 1
             host.batch(3, crash=number % 4 == 0)

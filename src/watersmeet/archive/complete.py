@@ -68,7 +68,7 @@ class CompletionReport:
     def describe(self) -> str:
         """For the last line of a command.
 
-        >>> print(Report(30, 0, 70, 30, True).describe())
+        >>> print(CompletionReport(30, 0, 70, 30, True).describe())
         30 rows completed; with the 70 given before that is 100, the exact answer
         """
         before = f" and {self.completed_before:,} completed" if self.completed_before else ""

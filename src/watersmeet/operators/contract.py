@@ -19,7 +19,6 @@ from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.counters import Counters as Counters
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
-from watersmeet.physical.strategy import Code
 
 Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]
@@ -30,14 +29,15 @@ class Rows:
     """Rows of one input in arrival order, with their event times.
 
     `coded`: the door of a join (join/admission) let these rows in before, elsewhere, and the codes it made of them lie
-    in these columns of `data`. Nobody needs to filter or encode them again; what only that needed may be missing.
+    in these columns of `data`, by the codes' words. Nobody needs to filter or encode them again; what only that needed
+    may be missing.
     """
 
-    STATE: ClassVar = ("data", "times")
+    STATE: ClassVar = ("data", "times", "coded")
 
     data: pa.RecordBatch
     times: Times
-    coded: Mapping[Code, str] | None = None
+    coded: Mapping[str, str] | None = None
 
     def __len__(self) -> int:
         return int(self.times.size)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from watersmeet.model.types import is_instant
 from watersmeet.plan.expressions import Expression, to_text
+from watersmeet.plan.identity import expression_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 
@@ -49,8 +51,18 @@ class Code:
     def exact(self) -> bool:
         return is_exact(self.expression.type)
 
+    @property
+    def word(self) -> str:
+        """What it is called where it travels or is saved."""
+        return _word(self.expression)
+
     def __str__(self) -> str:
         return to_text(self.expression)
+
+
+@cache
+def _word(expression: Expression) -> str:
+    return expression_text(expression)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -38,7 +39,11 @@ class PacketLayout:
         return PacketLayout(pa.schema([*schema, *beside]), time, coded)
 
     def rows(self, data: pa.RecordBatch) -> Rows:
-        return Rows(data, times_of(normalize_time_column(data.column(self.time))), self.coded)
+        return Rows(data, times_of(normalize_time_column(data.column(self.time))), self._by_word)
+
+    @cached_property
+    def _by_word(self) -> dict[str, str] | None:
+        return None if self.coded is None else {code.word: name for code, name in self.coded.items()}
 
     def no_rows(self) -> Rows:
         return self.rows(pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.schema], schema=self.schema))

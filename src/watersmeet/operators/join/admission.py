@@ -46,9 +46,9 @@ class Admission:
             codes[code] = np.ascontiguousarray(values)
         return codes
 
-    def _codes_in(self, rows: Rows, coded: Mapping[Code, str]) -> dict[Code, Codes]:
+    def _codes_in(self, rows: Rows, coded: Mapping[str, str]) -> dict[Code, Codes]:
         """The codes that came with rows, as views of their columns: each holds int64s that are not NULL."""
-        return {code: encode(rows.data.column(coded[code])) for code in self.codes}
+        return {code: encode(rows.data.column(coded[code.word])) for code in self.codes}
 
     def _encode(self, rows: Rows) -> tuple[dict[Code, Codes], Mask | None]:
         codes: dict[Code, Codes] = {}
@@ -67,7 +67,7 @@ def with_codes(rows: Rows, codes: Mapping[Code, Codes]) -> Rows:
     data = rows.data
     for code, name in names.items():
         data = data.append_column(name, pa.array(codes[code]))
-    return Rows(data, rows.times, names)
+    return Rows(data, rows.times, {code.word: name for code, name in names.items()})
 
 
 def columns_of(rows: Rows) -> Callable[[Column], pa.Array]:
