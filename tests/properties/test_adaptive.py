@@ -33,6 +33,8 @@ from watersmeet.runtime import build as building
 class Restless:
     """Finds another order at every chance."""
 
+    STATE = ("switches",)
+
     def __init__(self, strategy: JoinStrategy, seed: int) -> None:
         self.strategy = strategy
         self.random = random.Random(seed)
