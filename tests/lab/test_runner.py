@@ -175,7 +175,7 @@ def test_a_file_that_is_no_result_is_told(toy: Toy) -> None:
 def test_numbers_of_another_version_are_told(toy: Toy) -> None:
     one = registry.experiments()["T-1"]
     outcome = next(
-        runner.run_all([replace(one, run=lambda trial: Result())], runner.Choices(), lambda _: lambda a, b: None)
+        runner.run_all([replace(one, run=lambda trial: Result())], runner.LabChoices(), lambda _: lambda a, b: None)
     )
     assert isinstance(outcome.error, DataError)
     assert "cannot read its numbers" in str(outcome.error)

@@ -12,8 +12,8 @@ WIDTH = 100
 
 def as_markdown(blocks: Sequence[Block]) -> str:
     """
-    >>> from watersmeet.lab.report.blocks import Text
-    >>> print(as_markdown([Heading(2, "Sums", "sums"), Text("One **two**."), Table(("a", "b"), (("x", "1"),), True)]))
+    >>> from watersmeet.lab.report.blocks import TextBlock
+    >>> print(as_markdown([Heading(2, "Sums", "sums"), TextBlock("One **two**."), TableBlock(("a", "b"), (("x", "1"),), True)]))
     ## <a id="sums"></a>Sums
     <BLANKLINE>
     One **two**.
