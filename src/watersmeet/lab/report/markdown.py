@@ -13,7 +13,8 @@ WIDTH = 100
 def as_markdown(blocks: Sequence[Block]) -> str:
     """
     >>> from watersmeet.lab.report.blocks import TextBlock
-    >>> print(as_markdown([Heading(2, "Sums", "sums"), TextBlock("One **two**."), TableBlock(("a", "b"), (("x", "1"),), True)]))
+    >>> table = TableBlock(("a", "b"), (("x", "1"),), True)
+    >>> print(as_markdown([Heading(2, "Sums", "sums"), TextBlock("One **two**."), table]))
     ## <a id="sums"></a>Sums
     <BLANKLINE>
     One **two**.
