@@ -56,8 +56,10 @@ def arrivals_of(strategy: JoinStrategy, rows: Sequence[Rows]) -> Arrivals:
         keys.append(np.stack([admitted.codes[code] for code in own], axis=1))
     when = np.concatenate(times)
     order = np.argsort(when, kind="stable")
+    # Equalities name a code of each side in the same order, so equal rows of codes are equal keys.
     _, numbers = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     first, second = _limits(strategy)
+    # Arrivals meet below an age, limits are closed: in whole microseconds that is one more.
     return Arrivals(when[order], np.concatenate(streams)[order], numbers.ravel()[order], (first + 1, second + 1))
 
 

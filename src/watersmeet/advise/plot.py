@@ -22,6 +22,7 @@ def check_plot(path: Path) -> None:
         )
     if not path.resolve().parent.is_dir():
         raise SetupError(f"there is no folder {path.resolve().parent} to write the plot to")
+    # Whether it is installed should be known before the work is done as well.
     _matplotlib()
 
 

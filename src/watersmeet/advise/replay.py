@@ -56,6 +56,7 @@ class Replay:
         stream = self.join.input(aliases[0]).relation
         assert isinstance(stream, Stream)
         rows = _rows(stream, sample.tables[stream.name])
+        # Rows come in the order of arrival, so time goes on with the newest so far.
         newest = np.maximum.accumulate(rows.times)
         return _Feed(
             aliases,
@@ -70,6 +71,7 @@ class Replay:
         if self.counts_rows:
             return rows
         admitted, codes, where = door.admissions[alias].admit(rows)
+        # Codes lie beside all rows or none: with some left out, positions would not be those of `newest` any more.
         return with_codes(admitted, codes) if where is None else rows
 
     @property

@@ -88,7 +88,7 @@ class Advice:
         return min(found, key=lambda one: one.rows, default=None)
 
     def _rows_for(self, recall: float, policy: str, allocation: str) -> int | None:
-        below, found = 0, 0.0
+        below, found = 0, 0.0  # no memory finds nothing: the line begins there
         for rows in self.sizes:
             now = self.recall(policy, allocation, rows)
             if now is None:

@@ -47,6 +47,7 @@ def take_sample(plan: Plan, rows: int) -> Sample:
     """About so many rows of all streams together, side by side in event time; static tables whole."""
     relations = {one.name: one for one in relations_below(plan.root)}
     streams = [one for one in relations.values() if isinstance(one, Stream)]
+    # Small enough that streams stay side by side, and that the sample is not much larger than asked for.
     pieces = max(1, min(READ_ROWS, rows // (8 * max(len(streams), 1))))
     clock = QueryClock(streams)
     readings = {one.name: _Reading(clock.clocks[one.name], batches_of(one, pieces)) for one in streams}

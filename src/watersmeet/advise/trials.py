@@ -36,7 +36,7 @@ SHARES = (0.05, 0.10, 0.25, 0.50, 0.75, 1.00)
 ALLOCATIONS: tuple[Literal["fixed", "variable"], ...] = ("fixed", "variable")
 SECONDS = 20.0
 MOST_TELLING = 0.4  # of what the windows need: between the sizes at which policies differ most
-TIMED_ROWS = 512
+TIMED_ROWS = 512  # pushed to guess from what a push costs
 ENOUGH_WINDOWS = 6  # how often the windows should be filled at least
 FULL_WINDOWS = 2  # a sample should span the windows so many times
 OnStep = Callable[[int, int], None]
@@ -161,6 +161,7 @@ class _Trials:
         """The most rows that the windows held, the number of results, and whether rows came out of order."""
         joining = WindowJoin(self.strategy, ())
         held, started = [len(self.join.streams)], perf_counter()
+        # Small pieces: how full the windows were is seen between two of them only.
         piece = max(1, self.replay.rows // 1000)
         self.replay.run(joining, lambda: piece, lambda: held.append(joining.window_rows))
         self.exact_s = perf_counter() - started
@@ -175,17 +176,19 @@ class _Trials:
             timed.run(joining, partial(getattr, keeping, "piece_rows"))
             push_s = (perf_counter() - started) * keeping.piece_rows / max(timed.rows, 1)
         pushes = sum(self.replay.rows / min(self._joining(way)[1].piece_rows, LARGEST_PIECE) for way in self.ways)
+        # What shedding costs comes with each push; the joining itself costs about what the exact join did.
         expected_s = pushes * push_s + len(self.ways) * self.exact_s
         share = seconds / max(expected_s, 1e-9)
         # With hardly any time, windows that are filled twice tell more than a single run over a longer sample.
         windows = ENOUGH_WINDOWS if share * self.replay.rows > FULL_WINDOWS * self.needed else FULL_WINDOWS
         rows = max(round(share * self.replay.rows), windows * self.needed)
-        if rows < 0.9 * self.replay.rows:
+        if rows < 0.9 * self.replay.rows:  # for less it is not worth counting the exact answer again
             self.cut = True
             self._take(self.sample.first(rows))
 
     def _joining(self, way: _Way) -> tuple[WindowJoin, BoundedMemory]:
         seed = self.asked.seed if self.asked is not None else 1
+        # What is lost need not be counted, as the exact number is known; but some policies go by records of lost rows.
         recall = "exact" if POLICIES[way.policy].needs_records else "none"
         shedding = Shedding(Memory(rows=way.rows), way.policy, way.allocation, seed, recall)
         joining = WindowJoin(self.strategy, (), keeping=partial(BoundedMemory, shedding=shedding))
@@ -197,6 +200,7 @@ class _Trials:
         longest = 0.0
         for number, way in enumerate(sorted(self.ways, key=self._turn)):
             started = perf_counter()
+            # By the longest so far, as sizes take differently long; the first run is made whatever the time.
             if number and started + longest > deadline:
                 return
             joining, keeping = self._joining(way)

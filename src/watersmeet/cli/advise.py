@@ -28,6 +28,7 @@ def advise_script(
     """What there is to say of all queries. Each has a plot of its own, numbered if there are several."""
     jobs = read_script(text)
     plots = _plots(plot, len(jobs))
+    # Asked first, so that a wrong name does not cost the runs.
     for path in plots:
         check_plot(path)
     found = {job.name: _advised(job, sample, policies, seconds, quiet=quiet) for job in jobs}

@@ -29,7 +29,7 @@ app = typer.Typer(
     help="Continuous queries over sliding windows of data streams.",
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,
+    pretty_exceptions_enable=False,  # main tells errors
 )
 app.add_typer(lab)
 
@@ -98,6 +98,7 @@ def run(
             _run_in_process(text, batch_rows, final, quiet)
         else:
             settings = _settings(conf or [])
+            # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
             choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
             _run_on_spark(text, choices, (master, settings, remote), quiet)
     except KeyboardInterrupt:
@@ -109,6 +110,7 @@ def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, .
     from watersmeet.cli.engines import misplaced
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
+    # What was typed, not what has a default: defaults of the other engine are no fault of the user's.
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     wrong = list(misplaced(set(given) - set(read), engine.value))
     if wrong:
@@ -124,6 +126,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> Non
     from watersmeet.runtime.script import read_script
 
     jobs = read_script(text, explain=True)
+    # All are made before the first one runs, so that what is wrong with the last shows at once.
     runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
     interrupts = Interrupts(_tell)
     for job, one in zip(jobs, runs, strict=True):
@@ -408,7 +411,7 @@ def state(
 
 def _text_of(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         _fail(f"{file} cannot be read as text: {error}", BAD_INPUT)
 

@@ -37,6 +37,7 @@ def complete_script(
     *,
     quiet: bool,
 ) -> None:
+    # The inputs are not read again: all that is missing can be made of the archive.
     jobs = read_script(text, open_sources=False, opener=opener)
     for job in _with_archive(jobs, asked):
         path = asked.archive or archive_of(job.plan)
@@ -58,7 +59,7 @@ def _with_archive(jobs: list[Job], asked: Asked) -> list[Job]:
         return jobs
     archived = [job for job in jobs if job.plan.shedding is not None and job.plan.shedding.archive is not None]
     if not archived:
-        archive_of(jobs[0].plan)
+        archive_of(jobs[0].plan)  # which raises, and says how to get one
     return archived
 
 

@@ -38,7 +38,7 @@ def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool
     started = time.monotonic()
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
-    latest: dict[str, Batch] = {}
+    latest: dict[str, Batch] = {}  # of each query, as all are shown at once
     told: set[str] = set()
     with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
 

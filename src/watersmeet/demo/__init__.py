@@ -133,6 +133,7 @@ def _write_files(folder: Path, table: pa.Table) -> None:
 def _warm_up(console: Console, chosen: dict[str, pa.Table]) -> None:
     """Compile or load the kernels, which would otherwise count as time of the run."""
     started = time.perf_counter()
+    # In this process also for Spark: compiled kernels are kept on disk, where its workers find them.
     session = Session()
     for camera, table in chosen.items():
         session.stream(camera, table, time="ts", lateness=LATENESS)

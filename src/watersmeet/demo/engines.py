@@ -117,7 +117,7 @@ class OnSpark:
         from watersmeet.hosts.spark.launch import start_spark
 
         started = time.perf_counter()
-        own = SparkContext._active_spark_context is None
+        own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
         self.spark = start_spark()
         self._own = own
         seconds = time.perf_counter() - started

@@ -58,6 +58,7 @@ def _sighted(
     span_us: int,
 ) -> pa.Table:
     """The rows of one camera. A row arrives up to 1.5 s after its time, and a few of them 5 s too late."""
+    # So many numbers that hardly any is drawn twice: noise matches nothing.
     ids = np.concatenate([who, objects + rng.integers(0, 2**40, noise)])
     times = np.concatenate([at_us, rng.integers(0, span_us, noise)])
     speeds = np.concatenate([speed + rng.normal(0.0, 4.0, speed.size), rng.normal(90.0, 25.0, noise)])
@@ -78,5 +79,6 @@ def is_late(table: pa.Table) -> npt.NDArray[np.bool_]:
     times = table["ts"].combine_chunks().view(pa.int64()).to_numpy()
     newest = np.maximum.accumulate(times)
     late = np.zeros(times.size, np.bool_)
+    # Against the newest before it: a row does not make itself late.
     late[1:] = times[1:] < newest[:-1] - LATENESS_US
     return late

@@ -23,6 +23,8 @@ class Bars:
             console=Console(file=out),
             transient=True,
             disable=quiet or not out.isatty(),
+            # Verdicts are printed while the bars stand. Where stdout is a file they must go there, not to the console
+            # of the bars.
             redirect_stdout=sys.stdout.isatty(),
         )
         self._all = self._progress.add_task("experiments", total=experiments)

@@ -39,6 +39,7 @@ def _sources(paper: str) -> Iterator[Path]:
         parts = path.relative_to(PACKAGE).parts
         of_another_paper = parts[:2] == ("lab", "papers") and Path(parts[2]).stem in others
         around = parts[0] == "lab" and parts[1] in AROUND
+        # Of the hosts only Spark's is apart: experiments run in this process.
         room = parts[1] if parts[0] == "hosts" else parts[0]
         if room not in APART and not of_another_paper and not around:
             yield path
@@ -48,6 +49,7 @@ def _sources(paper: str) -> Iterator[Path]:
 def commit() -> str | None:
     """The commit of the checkout this code lies in, if it is one; with `+` if files have changed since."""
     top = _git("rev-parse", "--show-toplevel")
+    # An installed package may lie inside the checkout of something else, as a virtual environment does.
     if top is None or Path(top) / "src" / PACKAGE.name != PACKAGE:
         return None
     changed = _git("status", "--porcelain", "--", str(PACKAGE))

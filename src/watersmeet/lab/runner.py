@@ -80,4 +80,5 @@ def _measure(experiment: Experiment, choices: LabChoices, tell: Tell) -> store.R
         experiment.id, choices.scale, choices.seed, settings, code_version(experiment.paper), commit(), machine(),
         seconds, result,
     )  # fmt: skip
+    # Read back, so that what is judged is what is stored.
     return store.load(store.save(choices.results, record))

@@ -77,6 +77,7 @@ def plain(value: Any) -> Any:
 
 def _as_json(record: Record) -> str:
     try:
+        # NaN is no JSON; what was not measured has no point (None).
         return json.dumps(asdict(record), indent=1, default=_plain_number, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise DataError(f"{record.experiment} measured something that is no number: {error}") from error

@@ -40,6 +40,7 @@ class Account:
         """What only this bucket can tell, as JSON; None if there is nothing. `memory` is what the bucket may keep, if
         that is bounded; `more` is what the host knows."""
         done, told = self._done(operator), dict[str, Any](more)
+        # What is empty is left out: texts of all buckets travel to the driver with every batch.
         told |= {one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()}
         if memory is not None:
             told |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}

@@ -38,6 +38,7 @@ def write_page(job: SparkJob, operator: Operator, bucket: int, turn: int) -> dic
     if shedding is None or shedding.archive is None or operator.bounded is None or operator.bounded.recorder is None:
         return {}
     run = RunFolder.of(Path(shedding.archive), query_id())
+    # Whichever worker comes first makes the folder; the driver says later which batches in it were committed.
     run.follow()
     for name, packet in job.tables.items():
         if not run.has_table(name):

@@ -24,6 +24,7 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
 
     def answer(packets: pa.Table) -> pa.Table:
         answers = spark_layout(job.plan.output_schema)
+        # All packets of a call are of one bucket, by which they are grouped. Without state there is nothing to guard.
         if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
             return answers.empty_table()
         operator = job.make_operator()
@@ -37,6 +38,7 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
             if parts:
                 layout = job.layout(one)
                 arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
+        # Everything is there, so nothing is late and the watermark is at the end of time.
         results = list(operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US)))
         if run is not None:
             write_page_into(run, operator, bucket, 0)
@@ -57,6 +59,7 @@ def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iter
             rows = timed(enter(batch.select(schema.names), schema, stream_of(one)), one)
             for result in operator.push(one.alias, rows):
                 yield conform(result, layout)
+        # A task sees one partition of one batch; as no row waits for another, its end is the end of time for it.
         for result in operator.advance({one.alias: FOREVER_US}):
             yield conform(result, layout)
 

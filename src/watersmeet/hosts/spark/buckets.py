@@ -7,13 +7,14 @@ _MASK = 0xFFFFFFFF
 
 def murmur3_of_int(value: int, seed: int = 42) -> int:
     """Spark's hash of one INT column, as a signed 32-bit number."""
+    # Murmur3_x86_32 of a single block of 4 bytes. Spark partitions by it with the seed 42.
     k = value * 0xCC9E2D51 & _MASK
     k = (k << 15 | k >> 17) & _MASK
     k = k * 0x1B873593 & _MASK
     h = seed ^ k
     h = (h << 13 | h >> 19) & _MASK
     h = (h * 5 + 0xE6546B64) & _MASK
-    h ^= 4
+    h ^= 4  # the length of an INT in bytes, where the final mixing begins
     h ^= h >> 16
     h = h * 0x85EBCA6B & _MASK
     h ^= h >> 13
@@ -31,6 +32,7 @@ def balanced_ids(buckets: int) -> list[int]:
     ids: dict[int, int] = {}
     candidate = 0
     while len(ids) < buckets:
+        # Python's % is never negative, like the pmod by which Spark chooses a partition.
         ids.setdefault(murmur3_of_int(candidate) % buckets, candidate)
         candidate += 1
     return [ids[i] for i in range(buckets)]

@@ -67,6 +67,7 @@ class Owner:
                 return f"was made when {name!r} had the columns {columns}; now it has {self.inputs[name]}"
         if " ".join(held.sql.split()) != " ".join(self.sql.split()):
             return f"belongs to another query:\n{held.sql}"
+        # What a person could have changed is the same, so something that the planner goes by is not.
         return "was made when rates or other settings spread the rows of this query differently"
 
 
@@ -103,6 +104,7 @@ class Checkpoint:
         if self._read(METADATA) is None:
             return True
         held = _owner_in(self._read(NOTE))
+        # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
         return held is not None or self._guard_knows(owner)
@@ -129,6 +131,7 @@ class Checkpoint:
     def _read(self, name: str) -> str | None:
         if self._here:
             path = Path(self.folder) / name
+            # A note that was written through Spark is a folder of parts.
             parts = [path] if path.is_file() else sorted(path.glob("part-*"))
             return "\n".join(part.read_text(encoding="utf-8") for part in parts) or None
         try:

@@ -28,7 +28,7 @@ SEEN = -3
 PULSE = -4
 MS_US = 1_000
 SECOND_MS = 1_000
-_SEEN = struct.Struct("<iqqqq")
+_SEEN = struct.Struct("<iqqqq")  # the fields of Seen in their order
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ class Clock:
 
     def _saw(self, seen: Seen, now_ms: int) -> Clock:
         before = self.streams[seen.stream]
+        # Without rows it is a first stage that tells how far it has come, which is no sign of life of the stream.
         after = replace(before, newest_us=max(before.newest_us, seen.newest_us))
         if seen.rows:
             after = replace(after, active_ms=now_ms, idle=False)
@@ -159,6 +160,7 @@ class Clock:
         """If all streams are silent, event time goes on with the time of batches."""
         if self.watermark_us == BEGINNING_US or not all(one.idle for one in self.streams):
             return self
+        # Measured from a fixed pair, not step by step: how many batches ran meanwhile makes no difference.
         since = self.silent or (self.watermark_us, max(one.active_ms for one in self.streams))
         from_us, at_ms = since
         return replace(self, silent=since).risen_to(from_us + (now_ms - at_ms) * MS_US, now_ms)

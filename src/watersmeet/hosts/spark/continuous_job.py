@@ -38,6 +38,7 @@ class ContinuousJob(SparkJob):
             return Partitioning((), "one bucket")
         codes = {
             one.alias: Code(one.alias, Column(one.alias, key[place], one.schema.field(key[place]).type))
+            # The key names a column for every stream by its place from left to right, which is the order of the leaves.
             for place, one in enumerate(self.streams)
         }
         return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")

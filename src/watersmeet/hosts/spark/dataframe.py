@@ -78,6 +78,7 @@ def dataframe(
         df = source.dataframe(spark, stream_of(job.streams[0])) if isinstance(source, FileStream) else source
         return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
     ends = job.waits or is_first
+    # Spark's offset log knows sources by their place in the plan: the order of these parts must stay as it is.
     parts = [_packed(spark, job, name, source, ending if ends else None) for name, source in sources.items()]
     silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
     if silent and ends and any(streaming):
@@ -197,6 +198,7 @@ def _with_watermark(df: DataFrame, time: str, late_ms: int, max_future_us: int |
     if max_future_us is not None:
         df = df.withColumn(FUTURE, instant > F.current_timestamp() + F.expr(f"INTERVAL '{max_future_us}' MICROSECOND"))
         instant = F.when(F.col(FUTURE), F.timestamp_micros(F.lit(0))).otherwise(instant)
+    # The column is dropped again before rows are packed; Spark has taken its watermark by then.
     return df.withColumn(INSTANT, instant).withWatermark(INSTANT, f"{late_ms} milliseconds")
 
 

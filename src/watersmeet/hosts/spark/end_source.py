@@ -22,5 +22,6 @@ def end_source(spark: SparkSession, ending: Ending | None) -> DataFrame:
     if ending is None or ending.checkpoint is None:
         return reader.load(NOWHERE)
     folder = f"{ending.checkpoint.rstrip('/')}/{FOLDER}"
+    # Append, because a batch that is repeated may need the file of an earlier end.
     spark.createDataFrame([(ending.run,)], "run string").coalesce(1).write.mode("append").text(folder)
     return reader.load(folder)

@@ -16,6 +16,7 @@ OTHER_WORKERS = (
     f"{sys.executable} has; or install it there; or send the package along as a .zip in spark.submit.pyFiles"
 )
 
+# A message of ours may have several lines. It ends where Spark goes on: an SQLSTATE, a stack, or an empty line.
 _OURS = re.compile(
     r"watersmeet\.errors\.(\w+): (.*?)(?:\s+SQLSTATE: |\n\s*(?:at |JVM stacktrace|=== |\n)|\Z)", re.DOTALL
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan
 
+# To be raised whenever what lies in the state store can no longer be read by the code that reads it now.
 STATE_FORMAT = 4
 _UNNUMBERED = "3 or before"  # fingerprints of these did not tell
 ANOTHER = (

@@ -86,6 +86,7 @@ class SparkHost:
                 f"{checkpoint} is not the checkpoint of a query that has started, so nothing waits there",
                 hint="give the checkpointLocation of the query that is to be finished",
             )
+        # The first run takes in what is there; only when it has ended is it true that the streams have.
         endings = [None, Ending(folder)] if streams_without_end(plan, self.buckets) else [Ending()]
         for ending in endings:
             df = self._dataframe(plan, metrics, None, ending, goes_on=ending is None)
@@ -134,6 +135,7 @@ class SparkHost:
         if plan.kind == "snapshots":
             table = by_instant(table, plan)
         elif plan.kind != "rows":
+            # Buckets answer in any order. "-" before "+" at one instant; "+" sorts before "-", hence descending.
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
         return [conform(batch, plan.output_schema) for batch in table.to_batches()]
 

@@ -73,6 +73,7 @@ def fetch(query: str, bucket: int, version: int, nonce: int, fresh: Callable[[],
             saved = _load(folder, str(bucket), version, nonce)
         if saved is not None:
             operator = fresh()
+            # Its arrays are views of the mapping, which lives as long as they do, also if the file is replaced.
             operator.load(saved)
             return operator
     except UnsafeFolderError as refused:
@@ -123,7 +124,9 @@ def _note(error: Exception) -> None:
 
 def _save(folder: PrivateFolder, bucket: int, version: int, nonce: int, saved: Saved) -> None:
     parts = list(saved.parts())
+    # The head fills one unit of alignment, so that the arrays behind it are aligned in the mapping as in a saved state.
     size = ALIGN + sum(memoryview(part).nbytes for part in parts)
+    # Renamed when complete: a worker that maps the old copy keeps it, and none ever sees half of a new one.
     temporary = f".{bucket}.{os.getpid()}"
     try:
         with folder.write(temporary) as file:

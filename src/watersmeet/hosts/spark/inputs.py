@@ -62,6 +62,7 @@ def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame
         return nanosecond_frame(spark, name, files, rounding)
     try:
         reader = spark.read.format(kind)
+        # Parquet says its types; the options below are for text.
         if kind == "parquet":
             return reader.load(path)
         reader = reader.option("timeZone", "UTC")  # whatever the zone of the session
@@ -91,6 +92,7 @@ def _kind(path: str) -> str:
 
 
 def _csv(reader: DataFrameReader, path: str) -> DataFrame:
+    # Spark infers instants from any text of a time; which of them had no zone only a second look at the text tells.
     found = reader.option("inferSchema", True).load(path)
     schema = with_readings(found.schema, lambda schema: reader.schema(schema).load(path))
     return found if schema == found.schema else reader.schema(schema).load(path)

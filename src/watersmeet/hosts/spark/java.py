@@ -20,11 +20,12 @@ from watersmeet.private_folders import PrivateFolder, named_after_user, private_
 
 _log = logging.getLogger(__name__)
 
-OLDEST = 17
+OLDEST = 17  # which Spark 4 needs
 VECTOR_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SECONDS = 30
 # Spark always asks for the vector module, which it can do without; small Javas do not have it and refuse to start.
+# The loop takes each argument off the front and puts those that stay back at the end, so that any quoting survives.
 _SHIM = """#!/bin/sh
 skip=
 for argument do
@@ -90,6 +91,7 @@ def _candidates(environ: MutableMapping[str, str]) -> Iterator[Java]:
         yield Java(Path(home), version_of(Path(home) / "bin" / "java"), f"JAVA_HOME ({home})")
     on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
     if on_path:
+        # /usr/bin/java is a chain of links; the home is around what they lead to.
         real = Path(on_path).resolve()
         yield Java(real.parent.parent, version_of(real), f"java on the PATH ({on_path})")
     packaged = _packaged()
@@ -147,6 +149,7 @@ def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
         except (OSError, UnsafeFolderError) as error:
             unusable.append(str(error).partition("\n")[0])
             continue
+        # Home folders may be mounted without the right to run programs.
         if version_of(home / "bin" / "java") is not None:
             return home
         unusable.append(f"programs in {cache} cannot be run")

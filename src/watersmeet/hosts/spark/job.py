@@ -44,6 +44,7 @@ class SparkJob(ABC):
         from watersmeet.hosts.spark.continuous_job import ContinuousJob
         from watersmeet.hosts.spark.join_job import JoinJob
 
+        # Sources are DataFrames and handles of the driver, which do not pickle.
         bare = without_sources(plan)
         return (ContinuousJob if plan.plain_join is None else JoinJob)(bare, tables, buckets)
 

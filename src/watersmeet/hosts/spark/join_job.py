@@ -111,6 +111,7 @@ class JoinJob(SparkJob):
             return PacketLayout(schema.append(OWN_FIELD), time)
         if isinstance(one.window, RowsWindow) or len(self.join.inputs) == 1:
             return PacketLayout(schema, time)
+        # The admission filters by these codes and makes them; here only those travel that the bucket compares again.
         codes = [code for code in self.admission(one).codes if self._is_compared(code)]
         kept = {time, *own_columns(codes), *self._shown(one.alias)}
         return PacketLayout.with_codes(pa.schema([field for field in schema if field.name in kept]), time, codes)
@@ -138,6 +139,7 @@ class JoinJob(SparkJob):
         if not announced:
             return plan
         inputs = tuple(_with_own(one) if one.alias in announced else one for one in self.join.inputs)
+        # As a predicate, OWN keeps strangers out of results; it is no filter of the input, so they are still counted.
         own = tuple(Column(alias, OWN, pa.bool_()) for alias in announced)
         join = replace(self.join, inputs=inputs, predicates=(*self.join.predicates, *own))
         return replace(plan, root=replace(self.project, child=join))
@@ -164,6 +166,7 @@ class JoinJob(SparkJob):
         shedding, buckets = self.plan.shedding, self.partitioning.buckets
         if shedding is None:
             return
+        # With the whole memory: a share that is too small would be refused here in words that name only the share.
         bounded = build(replace(self.bucket_plan, options=self.plan.options)).bounded
         assert bounded is not None
         size, each = shedding.memory.size, bounded.least_size

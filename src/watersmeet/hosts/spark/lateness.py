@@ -58,6 +58,7 @@ def rows_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str,
     by_alias: dict[tuple[str, str], float] = defaultdict(float)
     for one in told:
         for alias, rows in one.items():
+            # Every copy of a row waits in some bucket and is told there; late rows are counted in one bucket already.
             by_alias[rows["stream"], alias] += rows["rows"] / rows.get("copies", 1)
     found: dict[str, int] = {}
     for (stream, _), count in by_alias.items():

@@ -30,12 +30,15 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 SESSION: Mapping[str, str] = {
     PROVIDER: ROCKSDB,
     CHANGELOG: "true",
+    # Counting rows makes RocksDB look up every key before it is written.
     COUNTING: "false",
     # With 2, a batch that a file sink took just before a crash can never be repeated: Spark fails an assertion.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
+    # Spark casts between TIMESTAMP and TIMESTAMP_NTZ, and shows times, by the zone of the session.
     "spark.sql.session.timeZone": "UTC",
     # Its default, INT96, does not say that it holds instants, and other readers take it for readings without a zone.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark's 10,000 make many small Arrow batches, each with a cost of its own.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.streaming.metricsEnabled": "true",
 }
@@ -43,9 +46,11 @@ SESSION: Mapping[str, str] = {
 START: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # A new worker would import everything and load the kernels anew in every batch.
     "spark.python.worker.reuse": "true",
     # Where many queries start on few cores, workers are slow to say who they are.
     "spark.python.authenticate.socketTimeout": "120s",
+    # Read when the JVM starts, before any session could set it. In quotes, as the path may have spaces.
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -82,6 +87,7 @@ def ensure_settings(spark: SparkSession) -> list[str]:
     apply to queries that start from now on; a running one, and a checkpoint, keep their own.
     """
     changed = []
+    # Only the provider is changed against a user's word: without it Spark refuses the query.
     for name, value in ((PROVIDER, ROCKSDB), (CHANGELOG, "true"), (COUNTING, "false")):
         if name == PROVIDER or spark.conf.get(name, None) is None:
             changed += _set(spark, name, value)
@@ -120,6 +126,7 @@ def _start_conf(master: str, chosen: Mapping[str, str], app_name: str) -> SparkC
 
 def _launch(conf: SparkConf) -> None:
     """Start the JVM apart from the terminal's Ctrl-C, its stderr without the usual noise, and its context."""
+    # A JVM stays after its context was stopped; then only a context is missing.
     if SparkContext._gateway is None:
         java = use_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -127,6 +134,7 @@ def _launch(conf: SparkConf) -> None:
         if is_local(conf.get("spark.master") or ""):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _let_workers_import_us()
+        # SparkContext would launch the JVM by itself, but takes no arguments for the process.
         start_gateway: Any = java_gateway.launch_gateway
         with quiet_stderr() as stderr:
             try:
@@ -154,6 +162,7 @@ def _connected(remote: str, chosen: Mapping[str, str], app_name: str) -> SparkSe
         spark = SparkSession.builder.remote(remote).appName(app_name).getOrCreate()
     except Exception as error:
         raise SetupError(f"there is no Spark Connect server at {remote}: {str(error).splitlines()[0]}") from None
+    # A server may have fixed some of ours; what the user asked for must be set.
     for name, value in {**SESSION, **chosen}.items():
         try:
             spark.conf.set(name, value)

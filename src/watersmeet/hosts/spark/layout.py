@@ -34,6 +34,7 @@ class PacketLayout:
     @staticmethod
     def with_codes(schema: pa.Schema, time: str, codes: Sequence[Code]) -> PacketLayout:
         """The columns of a schema, and those that these codes need beside them."""
+        # Numbered in an order that follows from the plan alone: whoever packs, joins or restores counts the same.
         coded = {code: _own_column(code) or f"{CODE}{number}" for number, code in enumerate(codes)}
         beside = [pa.field(name, pa.int64()) for name in coded.values() if name.startswith(CODE)]
         return PacketLayout(pa.schema([*schema, *beside]), time, coded)

@@ -56,6 +56,7 @@ class MetricsListener(StreamingQueryListener):
             if name in self.tallies:
                 self.runs[str(progress.runId)] = name, progress.name or f"query {str(progress.id)[:8]}"
                 self._add(self.tallies[name], progress)
+                # Once while it runs; what is late after that is told when the query ends.
                 if name not in self.told:
                     self._tell_of_late(str(progress.runId))
 

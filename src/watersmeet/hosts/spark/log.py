@@ -22,10 +22,13 @@ from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 
+# Segments are merged by eights, so a row is written again once per level, about log8 of the number of batches.
 FANOUT = 8
 WHOLE = -1  # stands for the number of a stream where a state was saved whole
+# What together is larger stays apart: a segment goes only when its newest row does, and values of many MB are slow to
+# write and to read through Spark's state interface.
 MERGED_BYTES = 8 << 20
-MIN_ROWS_TO_REWRITE = 4096
+MIN_ROWS_TO_REWRITE = 4096  # below that a log in which rows count is not worth writing anew
 
 
 @dataclass
@@ -43,11 +46,11 @@ class Segment:
 class Manifest:
     """What of the log is live, and how far time had come when it was written."""
 
-    complete_until: int = BEGINNING_US
-    next_number: int = 0
+    complete_until: int = BEGINNING_US  # the watermark after the last batch; rows below it are late
+    next_number: int = 0  # numbers of segments are never used twice
     segments: dict[int, list[Segment]] = field(default_factory=dict)
-    kept: dict[int, int] = field(default_factory=dict)
-    newest_us: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, int] = field(default_factory=dict)  # how many rows each log had when it was last written anew
+    newest_us: dict[int, int] = field(default_factory=dict)  # per stream, rows of the far future included
     saved: Segment | None = None  # the state of an operator that is kept whole
     ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
     clock: Clock | None = None  # None before the first batch
@@ -58,6 +61,7 @@ class Manifest:
     @staticmethod
     def from_bytes(data: bytes) -> Manifest:
         read = json.loads(data)
+        # JSON has made texts of the numbers of streams.
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
         for by_stream in ("kept", "newest_us", "ended"):
             read[by_stream] = {int(i): value for i, value in read.get(by_stream, {}).items()}
@@ -70,6 +74,7 @@ class Manifest:
         """Remember which streams have ended; if with that all of them have, in which run. Then they may go on."""
         self.ended |= told
         runs = set(self.ended.values())
+        # Ends of different runs do not add up: a stream that ended in an earlier run may have brought more in this one.
         if len(self.ended) < streams or len(runs) > 1:
             return None
         self.ended = {}
@@ -146,17 +151,20 @@ class BucketLog:
         """
         if not counted:
             self._drop_expired(stream, alias, operator, complete_until)
+        # Doubling makes the cost of writing anew constant per row.
         elif self._total(stream) > 2 * self.manifest.kept.get(stream, 0) + MIN_ROWS_TO_REWRITE:
             rows = self.rows(stream)
             needed = rows.take(np.flatnonzero(operator.still_needed(alias, rows, complete_until)))
             self._replace(stream, 0, len(self._log(stream)), needed, 0)
             self.manifest.kept[stream] = len(needed)
         for start, count in self._runs(stream):
+            # A merge may complete a run of the next level; _runs looks at the log again each time.
             merged = self._log(stream)[start : start + count]
             self._replace(stream, start, count, self._read(stream, merged), merged[0].level + 1)
 
     def _drop_expired(self, stream: int, alias: str, operator: Operator, complete_until: int) -> None:
         log = self._log(stream)
+        # By time alone a segment is needed as long as its newest row is; so only times are given, without the data.
         newest = Rows(self.layouts[stream].no_rows().data, np.array([segment.newest_us for segment in log], np.int64))
         needed = operator.still_needed(alias, newest, complete_until)
         for segment in [s for s, kept in zip(log, needed, strict=True) if not kept]:

@@ -24,6 +24,7 @@ def nanosecond_files(path: str) -> list[str]:
     found = (
         [target] if target.is_file() else target.rglob("*") if target.is_dir() else map(Path, glob.glob(str(target)))
     )
+    # Spark's readers pass over names that begin so too.
     files = sorted(str(p) for p in found if p.is_file() and not p.name.startswith((".", "_")))
     return files if files and _has_nanoseconds(files[0]) else []
 
@@ -52,6 +53,7 @@ def nanosecond_frame(spark: SparkSession, name: str, files: Sequence[str], round
             for path in batch.column(0).to_pylist():
                 yield from _read(path, name, layout, rounding)
 
+    # The tasks are sent names, not rows: each opens its file itself.
     listed = spark.createDataFrame([(path,) for path in files], "path string").repartition(len(files))
     return listed.mapInArrow(read, spark_schema(schema))
 

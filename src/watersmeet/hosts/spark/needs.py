@@ -14,7 +14,7 @@ from watersmeet.operators.memory_bound import Came
 from watersmeet.plan.memory import Memory
 
 NEEDS = -1  # stands for the number of an input where a packet holds counts, not rows
-_HEAD = struct.Struct("<qqqqq")
+_HEAD = struct.Struct("<qqqqq")  # stream, rows, bytes, oldest and newest time; the counts follow
 _COUNT = np.dtype("<u4")
 
 

@@ -32,11 +32,13 @@ def quiet_stderr() -> Iterator[int]:
 
     A thread of this process reads it for as long as the child, or a child of its own, holds it open.
     """
+    # A pipe, because the JVM writes to the descriptor itself: nothing done to sys.stderr would reach it.
     reading, writing = os.pipe()
     threading.Thread(target=_forward, args=(reading,), name="spark stderr", daemon=True).start()
     try:
         yield writing
     finally:
+        # The child has its own copy; if this one stayed open, the reader would never come to the end.
         os.close(writing)
 
 

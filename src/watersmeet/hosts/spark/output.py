@@ -149,6 +149,7 @@ class TypedOutput:
         frame[PREFIX + "report"] = report
         if self.marks_end:
             frame[END] = end
+            # Without the nullable type a None would make the column float, in which microseconds lose digits.
             frame[REACHED] = pd.array([until_us] * len(frame), dtype=pd.Int64Dtype())
         return frame
 
@@ -157,11 +158,13 @@ class TypedOutput:
         layout = spark_layout(self.results)
         columns = [pa.nulls(1, column.type) for column in layout]
         at = layout.get_field_index(self.event_time)
+        # At least 1 ms: Spark's watermark is 0 before there is one, and a row at the watermark is too old for it.
         columns[at] = pa.array([max(watermark_us, 1000)]).cast(layout.field(at).type)
         frame: pd.DataFrame = pa.table(columns, schema=layout).to_pandas(types_mapper=_keeping_nulls)
         return frame
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
+        # Observed first: the filter drops the very rows that carry the numbers.
         kept = _observe(frames, observed).filter(f"NOT `{PREFIX}report`")
         names = [*self.results.names, *([END, REACHED] if self.marks_end else [])]
         return kept.select(*(F.col(f"`{name}`") for name in names))

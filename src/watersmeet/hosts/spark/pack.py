@@ -23,6 +23,7 @@ from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
+# The same columns as packed_source.PACKED, which says them in Spark's words because it must not import Arrow.
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),
@@ -35,7 +36,7 @@ PACKED_SCHEMA = pa.schema(
 )
 Packet = tuple[int, int, int, int, bool, bytes]
 FLUSH_BYTES = 64 << 20
-GUARD = -1
+GUARD = -1  # a key of the state that is no bucket: ids of buckets are never negative
 FUTURE = "__future"  # the column that tells, among Spark's rows, those too far ahead of the clock
 WATERMARK_STEP_MS = 1
 
@@ -46,11 +47,14 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         inputs = [one for one in job.streams if one.relation.name == source]
         placings = [Placing(job, one) for one in inputs]
+        # Parts order by partition, then by number in it, whatever the order in which the shuffle delivers them.
         first = partition_number() << 32
         marks = Marks()
+        # The marks are complete only when all rows have been drawn through, so what they say is told after them.
         for number, group in enumerate(gathered(marks.taken_from(batches))):
             yield packets(job, inputs, placings, group, first + number, staged=marks.staged)
         if marks.reached_us is not None:
+            # No rows: it moves the clock, but does not end a silence.
             reached = [Seen(job.aliases.index(one.alias), 0, 0, marks.reached_us) for one in inputs]
             yield _as_batch(told_to_all(job, reached))
         for run in sorted(marks.runs):
@@ -149,6 +153,7 @@ def packets(
         if job.sharing is not None and len(placed.rows):
             told = to_bytes(placing.counted(placed, number, job.sharing))
             made += [(bucket, NEEDS, part, 0, False, told) for bucket in job.bucket_ids]
+    # Rows are counted once here: in the buckets there may be copies of one, or none.
     made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
     return _as_batch(made)
 
@@ -193,6 +198,7 @@ def in_time_order(parts: Sequence[Rows]) -> Rows:
     """Several pieces as one. Pieces from different partitions overlap in time; stores like order."""
     rows = Rows.together(parts)
     if bool((np.diff(rows.times) < 0).any()):
+        # Stable, so that rows of one time keep the order of their parts, which is the same in every bucket.
         rows = rows.take(np.argsort(rows.times, kind="stable"))
     return rows
 

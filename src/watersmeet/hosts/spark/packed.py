@@ -80,6 +80,7 @@ class FileStream:
         if self._is_for_spark:
             return reader.parquet(self.path)
         spark.dataSource.register(RowsFiles)
+        # Options of a data source are texts. The source itself stays on the driver.
         shipped = base64.b64encode(pickle.dumps((replace(stream, source=None), self.format))).decode()
         return reader.format(ROWS_FORMAT).option("source", stream.name).option("job", shipped).load(self.path)
 
@@ -102,6 +103,7 @@ def packed_dataframe(
 ) -> DataFrame:
     """The packets of a source, with the watermark its rows drive. A run of the name `ending` tells when it ends."""
     spark.dataSource.register(PackedFiles)
+    # Whoever packs rows joins nothing, so the static tables need not travel.
     shipped = replace(job, tables={})
     reader = spark.readStream.format(FORMAT).option("path", stream.path).option("source", source)
     reader = reader.option("job", base64.b64encode(pickle.dumps((shipped, stream.format))).decode())
@@ -119,6 +121,7 @@ def packed_dataframe(
 def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
     """What tells every bucket that a stream has ended in a run."""
     job, _ = _shipped(encoded_job)
+    # A time of 1970 moves no watermark.
     return _timed(end_packets(job, {source}, run), 0)
 
 
@@ -128,6 +131,7 @@ def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> 
     placings = [Placing(job, one) for one in inputs]
     needed = {name for one in inputs for name in job.columns_needed(one)}
     by_position = isinstance(format_, Csv) and not format_.header
+    # Without a header, columns are known by their position, so all of them are named to the reader.
     wanted = pa.schema([column for column in inputs[0].schema if by_position or column.name in needed])
     batches = read_file(partition.path, wanted, source, format_, stream_of(inputs[0]).rounding)
     for number, group in enumerate(gathered(batches)):

@@ -85,6 +85,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.available = frozenset(self._names())
 
     def initialOffset(self) -> dict[str, Any]:
+        # Spark allows numbers, texts and nested dicts in offsets, but no lists, so names are joined by line feeds.
         return {"files": "", "read": ""}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -104,6 +105,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self.available is not None and self.ending is not None and len(taken) == len(fresh)
         if not taken and (not ends or start.get("ended") == self.ending):
             return start
+        # Names of files that are gone are forgotten, so an offset does not grow with all that ever was.
         reached = {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
         if self.max_future_us is not None:  # logged with the batch, so that a repeat finds the same rows too far ahead
             reached["limit_us"] = str(time.time_ns() // 1000 + self.max_future_us)
@@ -121,8 +123,10 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         folder = target if target.is_dir() else target.parent
         limit_us = int(end["limit_us"]) if "limit_us" in end else None
         names = enumerate(_names(end["files"]))
+        # The names of a pattern are whole paths, which the folder before them does not change.
         files = [FilePartition(str(folder / name), number, limit_us) for number, name in names]
         run = end.get("ended")
+        # The same end stands in `start` if it was told before; an end is told once.
         return [*files, EndPartition(run)] if run is not None and run != start.get("ended") else files
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

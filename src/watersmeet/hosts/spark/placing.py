@@ -58,6 +58,8 @@ class Placing:
     def placed(self, rows: Rows) -> Placed:
         """The rows that go anywhere, and where."""
         rows, codes, _ = self.admission.admit(rows)
+        # The admission of such jobs makes no codes. NULLs must land in one place to be grouped, hence a fixed code for
+        # them; an announced row without a key matches nothing, so any bucket may own it.
         if self.nulls_count:
             codes = self.keys.codes_of(rows, at_null=0)
         elif self.announced:
@@ -74,6 +76,7 @@ class Placing:
             return
         order, starts = grouped(cells, self.buckets)
         data = self.layout.batch(rows, placed.codes)
+        # If all lie in the first cell, as with one bucket, they are in order already.
         data = data if bool((starts[1:] == len(rows)).all()) else data.take(pa.array(order))
         for cell in np.flatnonzero(np.diff(starts)).tolist():
             start, end = int(starts[cell]), int(starts[cell + 1])
@@ -83,9 +86,11 @@ class Placing:
     def counted(self, placed: Placed, stream: int, sharing: Sharing) -> Came:
         """How many of the rows each cell of a memory that is shared gets."""
         if sharing.finer == 1:
+            # Where a dimension only copies, first cells have coordinate 0, so rolling by an offset never wraps.
             firsts = np.bincount(placed.cells, minlength=sharing.cells)
             counts = np.sum([np.roll(firsts, offset) for offset in placed.copies], axis=0)
         else:
+            # The number of cells is a multiple of that of buckets, so hash % cells % buckets is the bucket of a row.
             (dimension,) = self.dimensions
             finer = coordinates(placed.codes[dimension.keys[self.one.alias]], sharing.cells)
             counts = np.bincount(finer, minlength=sharing.cells)
@@ -109,11 +114,13 @@ class Placing:
 
     def _cells(self, rows: Rows, codes: dict[Code, Codes]) -> tuple[Cells, list[int]]:
         """The first bucket of every row, and how far from it its other copies are."""
+        # Buckets are numbered like the digits of a number, the first dimension the lowest: `stride` is a digit's worth.
         cells: Cells = np.zeros(len(rows), np.int64)
         copies, stride = [0], 1
         for dimension in self.dimensions:
             if dimension.places(self.one.alias):
                 code = dimension.keys.get(self.one.alias)
+                # A fragment has no key; its rows are dealt out by their place among those that are packed together.
                 cells += stride * coordinates(codes[code] if code else np.arange(len(rows)), dimension.size)
             else:
                 copies = [copy + stride * i for i in range(dimension.size) for copy in copies]

@@ -37,6 +37,7 @@ from watersmeet.operators.saving import Saved
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
+# All that is read in every batch, in one value: each call to the state is a round trip to the JVM.
 META = "version long, nonce long, manifest binary"
 SEGMENT_KEY = "input int, number long"
 SEGMENT = "rows binary"
@@ -91,6 +92,7 @@ class BucketProcessor(StatefulProcessor):
             version, nonce, manifest = self._manifest()
             layouts = [self.job.layout(one) for one in self.job.streams]
             log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
+            # Version 0: the bucket has no state yet, so that a fresh operator is neither a hit nor a miss.
             operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
@@ -100,6 +102,7 @@ class BucketProcessor(StatefulProcessor):
         arrived: list[Rows] = []
         for stream in range(len(self.job.streams)):
             with spent.on("unpack_ns"):
+                # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
                 rows = self._arrived(stream, packets, manifest.complete_until, log, late)
             arrived.append(rows)
         seen = [Seen.from_bytes(told) for told in _payloads(packets, SEEN)]
@@ -114,8 +117,10 @@ class BucketProcessor(StatefulProcessor):
         if self.output.marks_end:
             yield self.output.reached(manifest.complete_until, spark_us)
         with spent.on("state_ns"):
+            # First: taking a page empties the recorder, which is part of the state that is remembered next.
             archived = write_page(self.job, operator, bucket, version)
             self._remember(log, operator, arrived)
+            # Each attempt draws its own: the copy of one that Spark did not commit never matches what the state holds.
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
             if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
@@ -139,6 +144,7 @@ class BucketProcessor(StatefulProcessor):
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
         if operator.is_kept_whole:
+            # Static tables come with the job, so they need not lie in the state of every bucket.
             state = operator.save(tables=False).to_bytes()
             log.save(state, operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
             return
@@ -206,6 +212,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _arrived(self, stream: int, packets: pd.DataFrame, watermark_us: int, log: BucketLog, late: Late) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
+        # Spark delivers packets in any order, and buckets that count rows must all see the same one.
         mine = packets[packets["input"] == stream].sort_values("part").itertuples()
         parts: list[Rows] = []
         dropped = counted = 0

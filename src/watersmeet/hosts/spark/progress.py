@@ -69,10 +69,12 @@ class Tally:
         if key in self._seen:
             return None
         self._seen.add(key)
+        # Spark may also report a trigger that found nothing to do: no batch ran then.
         if "addBatch" not in (progress.durationMs or {}):
             return None
         batch = batch_of(progress, self.total.watermark_us, self.observed)
         self._latest |= batch.reports
+        # A bucket without input tells nothing in a batch, yet what it holds still counts.
         batch = replace(batch, told={**batch.told, **_standing(list(self._latest.values()))})
         self._add(batch)
         self.last = batch
@@ -107,7 +109,9 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
     reports = [one for name, row in stages.items() for one in _reports(name, row)]
     told = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _told(reports)
+    # A stage without input tells no clock; the last known one stands.
     told["watermark_us"] = max(told.get("watermark_us", watermark_us), watermark_us)
+    # Queries without state observe nothing of ours.
     if not stages:
         told["rows_in"] = int(progress.numInputRows)
     if ANSWER in rows:

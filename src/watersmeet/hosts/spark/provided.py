@@ -33,8 +33,11 @@ def stored(table: pa.Table) -> Path:
     """The folder that holds a table, in files that are taken in the order of its rows."""
     home = scratch_folder()
     folder = home / _name_of(table)
+    # The name is the sum of the content, so whatever is whole under it is right; made_private refuses a link or a
+    # stranger's folder of that name.
     if os.path.lexists(folder):
         return made_private(folder)
+    # In the same folder, so that the rename stays within one file system and readers never see half of it.
     draft = Path(tempfile.mkdtemp(dir=home, prefix="draft-"))
     _write(table, draft)
     try:

@@ -84,6 +84,7 @@ class Running:
         if latest is None:
             return
         before = self.tally.last.number if self.tally.last else -1
+        # `recentProgress` fetches and parses up to a hundred reports; mostly the last one is all that is new.
         missed = latest.batchId > before + 1
         for progress in self.query.recentProgress if missed else [latest]:
             batch = self.tally.add(progress)

@@ -25,6 +25,7 @@ from watersmeet.runtime.script import Job
 OURS = frozenset({"sink", "path", "mode", "limit"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
 METADATA = "_spark_metadata"
+# With XX and xxx behind them zones are shown as Arrow does in CSV and isoformat in JSON: +0530, and +05:30.
 _CSV_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 _JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
@@ -56,6 +57,7 @@ class SparkSink:
 
     def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start writing a streaming DataFrame."""
+        # Going on from a checkpoint, Spark adds to what the same query wrote; clearing it would lose what was answered.
         if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
             _clear(Path(self.path or ""))
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
@@ -141,6 +143,7 @@ def _holds_something(target: Path) -> bool:
 
 def _check_may_clear(target: Path) -> None:
     """Overwriting removes a file, or a folder that a query wrote; no other folder."""
+    # Spark's file sink leaves this folder in whatever it writes.
     if target.is_dir() and not (target / METADATA).is_dir():
         raise SinkError(
             f"{target} is a folder that no query wrote, and overwrite would remove it",

@@ -119,6 +119,7 @@ class _Input:
         """The same input read without Spark's rows, where only options are set that this way has too."""
         others = self.named - {"maxfilespertrigger", *OF_FORMATS.get(self.kind, ())}
         ours = self.streaming and self.kind in OURS and not others and self.wants_packed
+        # Other file systems, and {a,b} in patterns, only Spark's reader knows.
         if not ours or not self.path or re.match(r"\w+:/", self.path) or "{" in self.path:
             if self.streaming and self.kind == "parquet" and self.path and nanosecond_files(self.path):
                 raise refuse(self.name, self.path)
@@ -165,6 +166,7 @@ class _Input:
         time = column_named(self.time or "", df.columns)
         if not self.streaming or time is None or df.schema[time].dataType != TimestampNTZType():
             return df
+        # Not a cast, which would go by the zone of the session.
         since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', `{time}`)"
         return df.withColumn(time, F.expr(f"timestamp_micros({since})"))
 
@@ -250,6 +252,7 @@ def _for_spark(name: str) -> str:
 
 def _as_type(df: DataFrame, wanted: StructField) -> Column:
     column = F.col(f"`{wanted.name}`")
+    # Times stay what they are: a cast between their types would go by the session's zone (see with_declared_times).
     are_times = isinstance(wanted.dataType, _TIMES) and isinstance(df.schema[wanted.name].dataType, _TIMES)
     return column if are_times else column.cast(wanted.dataType)
 
@@ -285,6 +288,7 @@ def readable_path(path: str, *, need: bool) -> str:
         return path
     target = Path(path).expanduser()
     if target.is_file():
+        # A last character in brackets is a pattern that only this file matches; signs of other patterns are escaped.
         escaped = re.sub(r"([\\{}\[\]*?,])", r"\\\1", str(target.absolute())[:-1])
         return f"{escaped}[{target.name[-1]}]"
     if not target.exists() and not re.search(r"[*?\[{]", path):

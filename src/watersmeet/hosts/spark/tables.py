@@ -31,6 +31,7 @@ def latest(changes: DataFrame, key: Sequence[str]) -> DataFrame:
     One row per key, so that it can be the source of a MERGE, or be written by JDBC.
     """
     _check_key(changes.columns, key)
+    # At one instant "-" comes before "+", so of both the "+" is what the key has become.
     newest_first = Window.partitionBy(*map(_quoted, key)).orderBy(F.col(AT).desc(), (F.col(OP) == "+").desc())
     numbered = changes.withColumn("__place", F.row_number().over(newest_first))
     return numbered.filter("__place = 1").drop("__place")
@@ -67,6 +68,7 @@ class ParquetTable:
             same = [before[_quoted(name)].eqNullSafe(keys[_quoted(name)]) for name in self.key]  # NULL is a key too
             untouched = before.join(keys, same, "left_anti")
             arrived = untouched.unionByName(arrived)
+        # A folder of that name may be there: an attempt that failed before it was pointed to. It is written over.
         data = f"batch-{batch_id:08}"
         arrived.write.mode("overwrite").parquet(str(self.folder / data))
         self._point({"batch": batch_id, "data": data})

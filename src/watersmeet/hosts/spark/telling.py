@@ -40,6 +40,7 @@ def _rounded_up(us: int) -> str:
 def warn_of_late(name: str, metrics: Metrics) -> None:
     text = f"{name}: {late_text(metrics)}"
     log.warning(text)
+    # Both: a warning reaches a notebook or a test, the log a service.
     warnings.warn(text, LateRowsWarning, stacklevel=2)
 
 

@@ -19,5 +19,6 @@ def with_readings(found: StructType, read: Callable[[StructType], DataFrame]) ->
         return found
     texts = read(StructType([StructField(field.name, StringType()) for field in found]))
     zoned = texts.select(*(F.max(F.col(f"`{name}`").rlike(_ZONED)).alias(name) for name in times)).first()
+    # One zone in a column makes all of it instants; those without one are then in UTC.
     readings = {name for name in times if zoned is None or not zoned[name]}
     return StructType([StructField(f.name, TimestampNTZType()) if f.name in readings else f for f in found])

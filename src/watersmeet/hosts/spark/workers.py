@@ -42,7 +42,7 @@ except ImportError as error:
     told["missing"] = str(error)
 told = json.dumps(told)
 """
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 60  # importing the package cold, on a busy machine
 # Sessions whose workers were found to be right.
 _right: WeakSet[SparkSession] = WeakSet()
 
@@ -75,6 +75,7 @@ def compare(told: dict[str, Any]) -> None:
     version = told["version"]
     if version != VERSION:
         raise _wrong(f"Spark's workers have watersmeet {version} ({program}), this process {VERSION}")
+    # Jobs travel as pickles, which hold names of our classes: the same version with other code may not even load them.
     if told.get("code") != code():
         raise _wrong(
             f"Spark's workers have another watersmeet {version} than this process ({program}): the code differs"
@@ -111,6 +112,7 @@ def _told_by(program: str) -> dict[str, Any]:
         ran = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise _wrong(f"{program}, which Spark's workers are to run, cannot be used: {_reason(error)}") from None
+    # The last line: a site's start-up files may print as well.
     told: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return told
 
@@ -121,6 +123,7 @@ def _reason(error: Exception) -> str:
 
 
 def _told_by_job(spark: SparkSession) -> dict[str, Any]:
+    # With Arrow the function itself could not run where pyarrow is missing, which is what it is to tell.
     ask = F.udf(_asking(PROBE), "string", useArrow=False)
     try:
         (row,) = spark.range(0, 1, 1, 1).select(ask("id")).collect()

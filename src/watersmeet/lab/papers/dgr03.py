@@ -132,7 +132,7 @@ def draws(trial: ExperimentTrial, **changed: Any) -> Iterator[Pair]:
     for draw in range(given["draws"]):
         streams = zipf(
             2 * given["ticks"],
-            seed=1000 * trial.seed + draw,
+            seed=1000 * trial.seed + draw,  # apart for all draws of all seeds
             domain=given["domain"],
             skew=given["skew"],
             correlated=given.get("correlated", False),
@@ -153,6 +153,7 @@ ENGINE = {name: f"{name}, the engine's join" for name in POLICIES}
 def counts_over_memory(pair: Pair, seed: int) -> dict[str, Floats]:
     """What each algorithm finds in each memory."""
     memories, best = pair.memories(), offline(pair)
+    # OPT is one curve for all memories; every other line needs a run for each.
     found = {"EXACT": np.full(len(memories), float(pair.exact)), "OPT": best[memories].astype(np.float64)}
     for name, policy in POLICIES.items():
         found[name] = np.array([float(online(policy, pair, m, seed=seed).results) for m in memories])
@@ -187,6 +188,7 @@ def run_output(trial: ExperimentTrial) -> Result:
 def run_uniform(trial: ExperimentTrial) -> Result:
     """Figure 5, and what the optimum gains over RAND there and under Zipf(1), draw by draw."""
     flat = run_output(trial)
+    # The same seeds, so that both differ in skew alone.
     skewed = run_output(ExperimentTrial({**trial.settings, "skew": 1.0}, trial.seed, trial.tell))
     gains = {
         f"OPT/RAND at M = {m}, {name}": opt / rand
@@ -485,6 +487,7 @@ def run_shares(trial: ExperimentTrial) -> Result:
     """Figure 8: the rows of each stream in memory under PROBV, M = w, as time goes by."""
     pair = weather_pair(trial)
     found = online("prob", pair, pair.window, "variable")
+    # Not the very last tick, after which nothing is held.
     times = np.linspace(pair.warm_up, len(pair.r) - 2, 60).astype(np.int64)
     lines = {name: found.stored[stream, times].tolist() for stream, name in enumerate(("last year", "this year"))}
     return Result([Panel(f"M = w = {pair.window}", "time", "rows in memory", times.tolist(), lines)])

@@ -81,6 +81,7 @@ def second_half(
     """What a join does in the last 30 s. Without `matching` the rows meet in the same buckets, but none is equal."""
     tables = steady(dict(zip("ab", rates, strict=True)), BATCH_S, values, seed)
     if not matching:
+        # Beyond the values of a, but with the same remainders as long as buckets divide the number of values.
         never = tables["b"]["attr"].to_numpy() + values
         tables["b"] = tables["b"].set_column(1, "attr", [never])
     return after(join_sql(options), tables, WINDOW_S * SECOND_US)
@@ -324,6 +325,7 @@ E6 = Experiment(
 def figure_7(trial: ExperimentTrial) -> Result:
     given = trial.settings
     rates, values = given["rates"], given["values"]
+    # As many buckets as values, as in the paper's common settings.
     contenders = {STRATEGIES[one]: whj(values, one) for one in INVALIDATIONS}
     compared: dict[str, list[float]] = {name: [] for name in contenders}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
@@ -412,6 +414,7 @@ def figure_8(trial: ExperimentTrial) -> Result:
         name = STRATEGIES[strategy]
         run = StagedRun(join_sql(whj(values, strategy)), tables)
         held[name] = [held_by(run, instant, "b") for instant in instants]
+        # The last 10 s, when buckets that are rarely probed have had their turn too.
         numbers[f"stale, {name}"] = mean(held[name][-5:]) - fast * WINDOW_S
         numbers[f"stale foreseen, {name}"] = stale_in_table(strategy, arriving, stored)
     axis = "time (s)"

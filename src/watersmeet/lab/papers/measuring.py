@@ -62,6 +62,7 @@ class StagedRun:
             start, end = self._done[alias], int(np.searchsorted(rows.times, edge_us))
             self._done[alias], taken = end, taken + end - start
             part = Rows(rows.data.slice(start, end - start), rows.times[start:end])
+            # Stream after stream will do: rows of the papers' joins wait until time goes on, which puts them in order.
             _drain(self._operator.push(alias, part))
         _drain(self._operator.advance(dict.fromkeys(self._rows, edge_us)))
         counters = self._operator.counters

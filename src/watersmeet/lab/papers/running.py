@@ -105,6 +105,7 @@ def serve(
     for block in _blocks(batches, every):
         arrived, _, _, _, spent = taken[-1]
         started = thread_time()
+        # Blocks are in time order already, so they go past InTimeOrder to the join, whose work alone is timed.
         for _ in join.push_together(block):
             pass
         spent += thread_time() - started
@@ -151,6 +152,7 @@ def _blocks(batches: Mapping[str, Rows], every: int) -> Iterator[dict[str, Rows]
     places = np.concatenate([np.full(len(rows), i, np.int8) for i, rows in enumerate(batches.values())])
     times = np.concatenate([rows.times for rows in batches.values()])
     streams = places[np.argsort(times, kind="stable")]
+    # A block ends at a number of arrivals, wherever that falls in each stream.
     edges = np.append(np.arange(0, streams.size, every), streams.size)
     cuts = [np.searchsorted(np.flatnonzero(streams == i), edges) for i in range(len(batches))]
     for block in range(edges.size - 1):
@@ -227,6 +229,7 @@ class _Replay:
             if last > first:
                 for _ in self.built.operator.push(alias, _part(rows, first, last)):
                     raise AssertionError("an answer that changes is told when time goes on")
+        # Time gives out what lies before an instant, so the changes of this one need the next.
         told = list(self.built.operator.advance(dict.fromkeys(self.batches, now + 1)))
         self.seconds.append(thread_time() - started)
         self.waits_us += [now - batch.column("_ts").cast(pa.int64()).to_numpy() for batch in told]
@@ -290,6 +293,7 @@ def times_to(session: Session, sql: str, outputs: Sequence[int], *, batch_rows: 
         told += batch.num_rows
         while len(seconds) < len(outputs) and told >= outputs[len(seconds)]:
             seconds.append(thread_time() - started)
+        # The rest of the rows would only take time.
         if len(seconds) == len(outputs):
             break
     if len(seconds) < len(outputs):

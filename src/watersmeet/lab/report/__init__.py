@@ -23,6 +23,7 @@ def write_report(results: Path, docs: Path, known: Mapping[str, Experiment]) -> 
     docs.mkdir(parents=True, exist_ok=True)
     images = docs / NAME
     images.mkdir(exist_ok=True)
+    # Plots of experiments that are gone would stay in the docs for ever.
     for old in images.glob("*.svg"):
         if old.stem not in plots:
             old.unlink()

@@ -56,6 +56,7 @@ def _inline(text: str) -> str:
     >>> _inline("a < b, **so** `x` is [here](#x)")
     'a &lt; b, <strong>so</strong> <code>x</code> is <a href="#x">here</a>'
     """
+    # First: what follows puts tags in.
     text = escape(text, quote=False)
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)

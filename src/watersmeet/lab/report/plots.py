@@ -33,8 +33,8 @@ STYLE: Mapping[str, Any] = {
     "lines.markersize": 5,
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "watersmeet",
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "watersmeet",  # else ids in the file would be random
 }
 
 
@@ -71,6 +71,7 @@ def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
             if panel.y_log:
                 axes.set_yscale("log")
             elif not panel.bars:
+                # From 0, so that a small difference does not look like a large one.
                 axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
             if len(panel.lines) > 1:
                 figure.legend(loc="outside right upper")
@@ -90,6 +91,7 @@ def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
             label=name,
             color=COLOURS[look % len(COLOURS)],
             marker=MARKERS[look % len(MARKERS)] if len(points) <= MANY_POINTS else None,
+            # The ninth line has the first colour again, and this shift gives it another dash.
             linestyle=DASHES[(look + look // len(COLOURS)) % len(DASHES)],
         )
     if panel.x_log:
@@ -112,7 +114,7 @@ def _pyplot() -> Any:
         import matplotlib
     except ImportError:
         raise SetupError("the report needs Matplotlib", hint="pip install 'watersmeet[lab]'") from None
-    matplotlib.use("agg")
+    matplotlib.use("agg")  # draws without a display
     from matplotlib import pyplot
 
     return pyplot

@@ -46,7 +46,9 @@ def cameras(
     made = {}
     for place, camera in enumerate(CAMERAS):
         alone = each - through
+        # Northbound the same three times are met in the opposite order.
         times = np.concatenate([np.where(southbound, there[place], there[-1 - place]), rng.integers(0, span_us, alone)])
+        # So many numbers that hardly any is drawn twice: no other camera sees these.
         objects = np.concatenate([who, known + rng.integers(0, 2**40, alone)])
         speeds = np.concatenate([speed, rng.normal(KMH, KMH_SPREAD, alone)]) + rng.normal(0.0, 3.0, each)
         made[camera] = in_time_order(times, {"object": objects, "speed": np.round(speeds, 1)})

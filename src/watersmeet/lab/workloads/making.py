@@ -43,6 +43,7 @@ def zipf_shares(domain: int, skew: float) -> Floats:
 def drawn(rng: np.random.Generator, shares: Floats, size: int) -> Numbers:
     """So many draws from 0, 1, … with the given shares."""
     ranks = np.searchsorted(np.cumsum(shares), rng.random(size), side="right")
+    # The sum of all shares may come out a little below 1, and a draw beyond it.
     return np.minimum(ranks, shares.size - 1).astype(np.int64)
 
 

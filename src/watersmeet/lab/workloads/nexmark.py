@@ -17,8 +17,8 @@ FIRST_ID = 1000
 FIRST_CATEGORY, CATEGORIES = 10, 5
 HOT_SELLERS, HOT_AUCTIONS, HOT_BIDDERS = 4, 2, 4  # one in so many is not hot
 BATCH = 100  # the hot one is the first of the latest batch
-IN_FLIGHT, ACTIVE_PEOPLE, LEAD = 100, 1000, 10
-GROUP_STEP = 953
+IN_FLIGHT, ACTIVE_PEOPLE, LEAD = 100, 1000, 10  # defaults of the published generator
+GROUP_STEP = 953  # also its: prime, so it steps through all places of a group that is no multiple of it
 PLACES = tuple(zip(
     ("Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond", "Seattle", "Kent", "Cheyenne"),
     ("AZ", "CA", "CA", "ID", "OR", "OR", "WA", "WA", "WA", "WY"),
@@ -109,6 +109,7 @@ def _bids(rng: np.random.Generator, event: Numbers, rate: float, shifted: bool) 
     hot_auction = rng.integers(0, HOT_AUCTIONS, size) > 0
     auction = np.where(hot_auction, _latest_auction(event) // BATCH * BATCH, _some_auction(rng, event)) + FIRST_ID
     hot_bidder = rng.integers(0, HOT_BIDDERS, size) > 0
+    # The second of the batch, as published: the first is its hot seller, who should not bid.
     bidder = np.where(hot_bidder, _latest_person(event) // BATCH * BATCH + 1, _some_person(rng, event))
     channels = pa.concat_arrays([
         pa.array(HOT_CHANNELS),

@@ -41,6 +41,7 @@ def arrival_times(rng: np.random.Generator, rate: float | Schedule, seconds: flo
     rows = sum(count for _, count in schedule)
     lasts = sum(count / each for each, count in schedule)
     expected = seconds / lasts * rows
+    # Six standard deviations more than expected, so that the gaps drawn surely reach the end.
     rounds = int((expected + 6 * np.sqrt(expected)) / rows) + 2
     means = np.tile(np.concatenate([np.full(count, SECOND_US / each) for each, count in schedule]), rounds)
     times: Int64s = np.cumsum(rng.exponential(means)).astype(np.int64)

@@ -58,6 +58,7 @@ def stores(
     prices = np.round(rng.lognormal(6.5, 0.8, items)).astype(np.int64) + 50
     made = {}
     for place in range(count):
+        # A generator for each store, so that what one sells does not depend on how much the others drew.
         own = np.random.default_rng([seed, count, place])
         times = _opening_times(own, per_hour * float(shares[place]), days)
         sold = own.choice(items, times.size, p=chances / chances.sum())
@@ -83,6 +84,7 @@ def sales(
     >>> sales(20, seconds=60)["sales"].schema.names
     ['store_id', 'item_id', 'price', 'quantity', 'ts']
     """
+    # The name is part of the seed: two streams of one seed are different.
     rng = np.random.default_rng([seed, *name.encode()])
     times = arrival_times(rng, rate, seconds)
     columns = {
@@ -121,6 +123,7 @@ def _opening_times(rng: np.random.Generator, per_hour: float, days: int) -> Int6
         baskets = rng.geometric(1 / BASKET, customers)
         gaps = rng.exponential(SCAN_SECONDS * SECOND_US, int(baskets.sum()))
         scanned = np.cumsum(gaps)
+        # Gaps of all customers were summed in one go; taking off the sum at one's own first item leaves one's own.
         before = np.repeat(scanned[np.cumsum(baskets) - baskets], baskets)
         times = np.repeat(came, baskets) + scanned - before
         parts.append(FIRST_DAY_US + day * DAY_US + times[times < CLOSES * HOUR_US])

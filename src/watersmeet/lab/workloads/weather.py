@@ -74,5 +74,6 @@ def _hours(rng: np.random.Generator, meridian: Numbers) -> Numbers:
     weights = np.where((local >= 6) & (local < 18), 1.0, AT_NIGHT)
     cumulated = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     slot = (rng.random(meridian.size)[:, None] > cumulated[meridian]).sum(axis=1)
+    # Rounding may leave the last of the cumulated shares below a draw.
     hours: Numbers = REPORT_HOURS[np.minimum(slot, REPORT_HOURS.size - 1)]
     return hours

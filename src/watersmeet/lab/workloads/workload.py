@@ -52,6 +52,7 @@ class Workload:
 
     def columns(self) -> dict[str, str]:
         """The columns of each stream, as CREATE STREAM would declare them."""
+        # The columns are read off a few rows: nothing else declares them.
         few = self.made(**({"rows": FEW} if "rows" in self.parameters else {}))
         return {
             stream: ", ".join(f"{field.name} {sql_type(field.type)}" for field in table.schema)

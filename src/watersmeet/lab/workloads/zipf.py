@@ -48,6 +48,7 @@ def zipf(
     common, size = rng.permutation(domain), rows // streams
     made = {}
     for number, own in enumerate(skews, 1):
+        # Which keys are frequent, apart from how frequent: a key's number says nothing about its rank.
         ranking = common if correlated else rng.permutation(domain)
         keys = ranking[drawn(rng, zipf_shares(domain, own), size)]
         made[f"s{number}"] = table(_times(rng, size, arrivals, rate), {"key": keys.astype(np.int64)})

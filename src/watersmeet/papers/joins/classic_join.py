@@ -98,6 +98,7 @@ class ClassicJoin(Counting):
 
     def push_together(self, batch: Mapping[str, Rows], *, quietly: bool = False) -> Iterator[pa.RecordBatch]:
         """Rows of all streams that are complete up to one instant. With `quietly` they were joined before."""
+        # Every row of the stream counts here, also those that the filters below will not let in, so this comes first.
         deaths = {
             alias: self.row_windows[alias].add(rows) for alias, rows in batch.items() if alias in self.row_windows
         }
@@ -107,6 +108,7 @@ class ClassicJoin(Counting):
         if not len(arrivals):
             return
         self.generation += 1
+        # Taken after rows were put, as that may move the stores; valid until `_forget` moves their tails.
         table = self.shelf.table()
         if quietly:
             self.algorithm.take_back(arrivals, table)
@@ -154,12 +156,14 @@ class ClassicJoin(Counting):
             nothing = np.empty(0, np.int64)
             return ArrivedRows(nothing, nothing, nothing)
         together = np.concatenate(times)
+        # Of equal times the place in FROM decides, then arrival; without one order tied pairs come twice (AMB-06).
         order = np.argsort(together, kind="stable")
         return ArrivedRows(np.concatenate(places)[order], np.concatenate(serials)[order], together[order])
 
     def _put_one(self, alias: str, rows: Rows, deaths: Deaths | None) -> tuple[Rows, Int64s]:
         rows, codes, kept = self.admissions[alias].admit(rows)
         if deaths is not None and kept is not None:
+            # A ROWS window numbers all rows of its stream, the shelf only those that were let in.
             deaths = replace(deaths, serials=deaths.serials[kept], times=deaths.times[kept])
         payload = {name: rows.data.column(name) for name in self.shelf.stores[alias].payload}
         own = [codes[code] for code in self.code_positions[alias]]
@@ -198,6 +202,7 @@ class ClassicJoin(Counting):
 
     def _forget(self, table: Int64s) -> None:
         """Let go of what the algorithm will not ask for, and bring the counts up to date."""
+        # First, while the addresses in `table` still hold.
         self.counters.work = self.algorithm.work(self._now_us, table).as_dict()
         for alias, place in self.place.items():
             if not self.inputs[alias].is_table:

@@ -115,6 +115,7 @@ def _alternatives(join: Join, place: Mapping[str, int]) -> tuple[TimeAlternative
         except WindowError:
             continue
         if matrix in wanted:
+            # Two choices may close to the same limits, and one that closes to a contradiction is no alternative.
             found.setdefault(matrix, _alternative(matrix, bounds, [place[s] for s in streams], place))
     return tuple(found.values())
 

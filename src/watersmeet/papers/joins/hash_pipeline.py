@@ -16,7 +16,7 @@ from watersmeet.papers.joins.pipeline_plan import PipelinePlan
 from watersmeet.papers.joins.pipelines import Pipeline, Pipelines, Turns, pipeline_refusal
 
 FIRST_ROOM = 256
-SWEEP_EVERY = 1_000
+SWEEP_EVERY = 1_000  # arrivals; the paper does not say when (AMB-20), and results do not depend on it
 
 
 class HashPipeline(Pipeline):
@@ -33,6 +33,7 @@ class HashPipeline(Pipeline):
         nothing: Int64s = np.empty((0, 0), np.int64)
         self._arenas = [nothing] * (2 * plan.inputs)
         self._heads = [nothing] * (2 * plan.inputs)
+        # Two tables for each node, left and right; 0 and 1 would be those of node 0, which does not exist.
         for buffer in range(2, 2 * plan.inputs):
             self._give_room(buffer, FIRST_ROOM)
             self._give_buckets(buffer, buckets or FIRST_ROOM)
@@ -63,6 +64,7 @@ class HashPipeline(Pipeline):
         if self.buckets is None:
             self._give_buckets(buffer, room)
         self._aim()
+        # Chains may move: a table only grows when no walk is in it (see climb).
         kernel.relink(writable_address(self._tables[buffer]), self._width(buffer))
 
     def _aim(self) -> None:

@@ -17,6 +17,7 @@ class Horizon:
     STATE = ("_buffers",)
 
     def __init__(self, description: JoinDescription) -> None:
+        # Only its limits and the places of times and deaths are used: nothing is searched here.
         self._plan = NestedPlan(description, timed=True, refined=False)
         self._buffers = empty_buffers(description)
 

@@ -65,8 +65,10 @@ class LoopPlan:
     def _access(self, route: Route, d: int) -> int:
         """How the loop at a depth finds its rows."""
         step = None if d == 0 else route.steps[d - 1]
+        # Without an equality to the rows bound before there is no key to look up: such loops scan (GO03's hybrid).
         hashed = step is not None and bool(step.equalities) and self.method.kind.hashes
         if route.visits[d] == route.origin:
+            # A lazy join may have many new rows, of which only those with the right key are wanted.
             return kernel.NEW_IN_BUCKET if hashed and self.method.is_lazy else kernel.NEW_ROWS
         return kernel.BUCKET if hashed else kernel.LIST
 
@@ -93,6 +95,7 @@ class LoopPlan:
             mine = [t for t, (of, _) in enumerate(self.buffers) if of == alias]
             inputs[i, buffers.RETENTION] = self.retention[i]
             inputs[i, buffers.COUNTING] = self.counting[i]
+            # An input that no loop visits has an empty range, 0 to 0.
             inputs[i, buffers.TABLE_FROM] = min(mine, default=0)
             inputs[i, buffers.TABLE_TO] = max(mine, default=-1) + 1
             if insert_only:
@@ -106,6 +109,7 @@ class LoopPlan:
         for t, (alias, key) in enumerate(self.buffers):
             tables[t, buffers.OF_INPUT] = self.place[alias]
             tables[t, buffers.BUCKETS] = self.method.buckets[alias] if key else 0
+            # A single integer goes to the bucket of its remainder, as GO03's do; everything else is mixed.
             tables[t, buffers.PLAIN] = int(len(key) == 1 and pa.types.is_integer(key[0].expression.type))
         return tables
 
@@ -134,6 +138,7 @@ class LoopPlan:
             row[kernel.INPUT] = self.place[alias]
             row[kernel.TABLE] = -1 if key is None else self.buffers.index((alias, key))
             row[kernel.ACCESS] = self._access(route, d)
+            # Rows bound outside of k are tested once it is known (PAIRED).
             row[kernel.TIMED] = int(self.tested and d >= k and self._needs_test(route, d))
             row[kernel.DYING] = self._dying(d, k, self.place[alias])
             row[kernel.PAIRED] = int(self.tested and d == k and any(self._needs_test(route, b) for b in range(k)))
@@ -184,6 +189,7 @@ class LoopPlan:
         for d, alias in enumerate(route.visits):
             if d == k or self.strategy.join.input(alias).is_table:
                 continue
+            # By (time, place in FROM) every combination has one member that all others are before (AMB-06).
             at_most = 0 if self.place[alias] < self.place[route.origin] else -1
             side = limits[:, d - 1, k, LATER] if d > k else limits[:, k - 1, d, EARLIER]
             np.minimum(side, at_most, out=side)

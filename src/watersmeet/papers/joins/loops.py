@@ -55,6 +55,7 @@ class LoopJoin:
         buckets = [max(1, int(count)) for count in self.tables[:, buffers.BUCKETS]]
         self.heads = [np.zeros((count, buffers.HEAD_FIELDS), np.int64) for count in buckets]
         self.free = [np.full(buffers.BLOCK_SIZES, -1, np.int64) for _ in buckets]
+        # One word, so that there is an address to take; the first bucket that needs a block makes it grow.
         self.arenas = [np.empty(1, np.int64) for _ in buckets]
         self.next_pass_us = BEGINNING_US
         self.due_us: int | None = None  # when the new rows that wait are to be joined
@@ -109,6 +110,7 @@ class LoopJoin:
             yield from self._one_by_one(arrivals)
         elif self.method.at_every_push:
             self._keep(arrivals)
+            # No new row is older than the first, so what is dead at its time meets none of them.
             yield from self._refresh(int(arrivals.times[-1]), int(arrivals.times[0]))
         else:
             yield from self._from_time_to_time(arrivals)
@@ -128,6 +130,7 @@ class LoopJoin:
             return int(self.tables[self.inputs[place, buffers.TABLE_FROM], buffers.OLDEST])
         if not self.method.is_lazy:
             return first
+        # New rows wait to be joined, also of an input that no loop visits.
         return min(first, new) if self.layout.is_visited(place) else new
 
     def work(self, now_us: int, shelf: Int64s) -> Work:
@@ -151,6 +154,7 @@ class LoopJoin:
         if self.method.refresh_us is None or self.method.at_every_push:
             return
         self._aim(shelf)
+        # The last moment that lay before this time: `_due` joins at a moment only once time has passed it.
         joined_until = (until_us - 1) // self.method.refresh_us * self.method.refresh_us
         waiting = [self._first_after(place, joined_until) for place in range(len(self.inputs))]
         self.inputs[:, buffers.NEW_FROM] = waiting
@@ -195,6 +199,7 @@ class LoopJoin:
     def _from_time_to_time(self, arrivals: ArrivedRows) -> Iterator[Int64s]:
         """Insert what arrives; join at multiples of the interval, once a row after such a moment has come."""
         assert self.method.refresh_us is not None
+        # Rounded up: the batch of a moment is NOW - τ < ts <= NOW, not <= on both sides as printed (AMB-05).
         dues = -(-arrivals.times // self.method.refresh_us) * self.method.refresh_us
         cuts = [0, *(np.flatnonzero(np.diff(dues)) + 1), len(arrivals)]
         for start, end in pairwise(cuts):
@@ -211,6 +216,7 @@ class LoopJoin:
     def _refresh(self, now_us: int, since_us: int) -> Iterator[Int64s]:
         """Join all new rows, which are later than `since_us`, with everything before each of them."""
         plan, out = self._at, self._output()
+        # The oldest new row is just after `since_us`, and must still find what was live then (GO03: NOW - τ - T).
         self._expire(now_us, now_us if self.slips.purge_to_now else since_us)
         self.inputs[:, buffers.NEW_TO] = self.inputs[:, buffers.NEXT]
         for origin in self.layout.origins:
@@ -245,6 +251,7 @@ class LoopJoin:
         t = int(self.plan[buffers.FULL_TABLE])
         if t < 0:
             return
+        # Room for the largest bucket to double; a smaller one always fits in twice the size.
         largest_block = 2 * buffers.COLUMNS * int(self.heads[t][:, buffers.CAPACITY].max())
         size = max(FIRST_ARENA, 2 * self.arenas[t].size, self.arenas[t].size + largest_block)
         grown = np.empty(size, np.int64)

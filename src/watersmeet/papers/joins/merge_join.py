@@ -56,11 +56,13 @@ class MergeJoin:
         self.description = description
         self.reach_us = merge_windows(description, windows)
         self.counts = np.zeros(COUNTS, np.int64)
+        # Mode 2 tests no times, as all that is buffered lies in the period; a filter wider than the windows is refined.
         self._plan = NestedPlan(description, timed=False, refined=not is_exact(description, self.reach_us))
         table = self._plan.table
         table[nested.REACH : nested.REACH + description.inputs] = self.reach_us
         table[nested.CLOCKED] = clocked
         table[nested.HEADS_ONLY] = printed_start
+        # With one reach for all, heads left of a new period are dropped when visited; with several not all (AMB-16).
         table[nested.DROP_HEADS] = len(set(self.reach_us)) > 1 and not plain_restart
         table[nested.PATIENCE] = patience if plain_restart else nested.NEVER
         self._buffers = empty_buffers(description)

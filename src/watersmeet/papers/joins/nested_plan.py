@@ -40,6 +40,7 @@ class NestedPlan:
         self._tests = PredicateTable(tests)
 
     def _visit_from(self, origin: int, predicates: tuple[Predicate, ...], tests: list[list[int]]) -> None:
+        # H02: from a new row of A through B, C, D; from one of B through C, D, A.
         visits = [(origin + d) % self.inputs for d in range(self.inputs)]
         for d, v in enumerate(visits):
             at = kernel.MAX_INPUTS * origin + d
@@ -75,6 +76,7 @@ class PredicateTable:
     def __init__(self, tests: list[list[int]], positions: Int64s | None = None) -> None:
         columns = np.array(tests, np.int64).reshape(-1, 5).T
         self._own, self._own_code, self._bound, self._bound_code, operators = columns
+        # At least one row, as an empty array has no address to take.
         self._table = np.zeros((max(1, columns.shape[1]), kernel.TEST_FIELDS), np.int64)
         if tests:
             self._table[:, kernel.BOUND_INPUT] = self._bound if positions is None else positions[self._bound]

@@ -63,6 +63,7 @@ def _written(description: JoinDescription, closed: Matrix) -> Matrix:
         for pair, at_most_us in tightest.items():
             given.setdefault(pair, []).append(at_most_us)
     for (u, v), sizes in given.items():
+        # A pair that some alternative says nothing of keeps its implied limit, which covers that alternative too.
         if len(sizes) == len(description.alternatives):
             limits[u][v] = max(sizes)
     return tuple(map(tuple, limits))

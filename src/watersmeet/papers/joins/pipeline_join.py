@@ -26,6 +26,7 @@ class NestedPipeline(Pipeline):
         super().__init__(plan, output_rows)
         self._nodes = np.zeros((plan.inputs, pipeline_join.NODE_FIELDS), np.int64)
         self._lefts = [np.empty((0, 0), np.int64)] * plan.inputs
+        # There is no node 0: position 0 is the left input of node 1, whose m-tuples are single rows.
         for k in range(1, plan.inputs):
             self._give_room(k, FIRST_ROOM)
 

@@ -22,7 +22,7 @@ class PipelinePlan:
     def __init__(self, description: JoinDescription, places: Sequence[int], alternative: int) -> None:
         self.inputs = description.inputs
         self.places = np.array(places, np.int64)
-        self.positions = np.argsort(self.places)
+        self.positions = np.argsort(self.places)  # the inverse: where in the pipeline a place is
         self.table = np.zeros(kernel.PLAN_SIZE, np.int64)
         self.table[kernel.INPUTS] = self.inputs
         self.table[kernel.COUNTED] = bool(description.counted)
@@ -33,6 +33,7 @@ class PipelinePlan:
         moved = limits.copy()
         moved[: self.inputs, : self.inputs] = limits[np.ix_(self.places, self.places)]
         self._put(kernel.LIMITS, moved.ravel())
+        # Only what comes before: `emit` drops a combination that one of these has given.
         self._bounds = bounds_table(description.alternatives[:alternative], places)
         self._tests = PredicateTable(self._tests_by_node(description), self.positions)
 
@@ -44,6 +45,7 @@ class PipelinePlan:
         for k in range(1, self.inputs):
             own, bound = int(self.places[k]), [int(place) for place in self.places[:k]]
             found = tests_of(own, bound, description.predicates)
+            # tests_of puts equalities first, so the key is the first part of the tests.
             keys = sum(operator == OPERATORS["eq"] for *_, operator in found)
             self._put(kernel.SPANS + 2 * k, np.array([len(tests), len(tests) + len(found)]))
             self._put(kernel.KEYS + 2 * k, np.array([len(tests), len(tests) + keys]))

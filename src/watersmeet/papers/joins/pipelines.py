@@ -110,6 +110,7 @@ class Pipelines:
     def take_back(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         for pipeline in self.pipelines:
             counts = pipeline.counts.copy()
+            # Partial combinations must be made again, so this does all the work; it is not counted, as it was before.
             for _ in pipeline.run(arrivals, shelf, quietly=True):
                 pass
             pipeline.counts[:] = counts

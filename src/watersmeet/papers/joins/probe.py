@@ -40,6 +40,7 @@ class Probe:
         """The arrivals cut where samples fall."""
         start = 0
         while start < len(arrivals):
+            # `sample` runs between two pieces, so `_arrived` has moved on when the next one is cut.
             end = min(len(arrivals), start + self.every - self._arrived % self.every)
             part = slice(start, end)
             yield ArrivedRows(arrivals.streams[part], arrivals.serials[part], arrivals.times[part])

@@ -10,7 +10,7 @@ from watersmeet.papers.joins.kernels import pipeline
 from watersmeet.papers.joins.output import OUTPUT_ROWS
 from watersmeet.papers.joins.w_join import WJoin
 
-PURGE_EVERY = 10_000
+PURGE_EVERY = 10_000  # H02 section 4.3, Figures 7 and 8
 
 
 class RippleJoin(WJoin):

@@ -52,6 +52,7 @@ class Shelf:
         widest = max(store.codes.shape[0] for store in self.stores.values())
         table = np.zeros((len(self.stores), FIRST_CODE + widest), np.int64)
         for place, store in enumerate(self.stores.values()):
+            # May point before the array; it is only ever read at serials that are held.
             bias = WORD * (store.tail - self.oldest[place])
             table[place, TIMES] = address(store.times) + bias
             table[place, DEATHS] = 0 if store.deaths is None else address(store.deaths) + bias

@@ -37,6 +37,7 @@ class WJoin:
     ) -> None:
         self.description = description
         self.counts = np.zeros(COUNTS, np.int64)
+        # One alternative is decided by the closed limits; of several these are the loosest, so each is tested again.
         self._plan = NestedPlan(description, timed=True, refined=len(description.alternatives) > 1)
         self._plan.table[nested.PURGE_EVERY] = purge_every
         self._plan.table[nested.UNSIGNED] = unsigned

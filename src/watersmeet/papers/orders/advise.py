@@ -54,6 +54,7 @@ def advise(streams: JoinGraph | Iterable[StreamRate]) -> OrderAdvice:
     graph = _graph(streams)
     ranked = advise_orders(graph)
     by_order = {one.order: one for one in ranked}
+    # All orders compete, also those that multiply streams which no predicate connects, as in the ranking.
     local = best_local_orders(graph, cross_products=True)
     return OrderAdvice(
         ranked,

@@ -50,6 +50,7 @@ def whj_half_cost(arriving: StreamRate, stored: StreamRate, unit: UnitCosts = UN
     The printed total is twice this, which holds if both streams are alike; the mirrored half makes it right.
     """
     scanned = stored.rows / useful_buckets(stored, arriving)
+    # Every stored row is removed once, so removals come at the rate of the stored stream.
     return stored.rate * unit.invalidate + arriving.rate * (scanned * unit.scan + unit.insert)
 
 

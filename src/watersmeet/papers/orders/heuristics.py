@@ -37,6 +37,7 @@ def selectivity_orders(graph: JoinGraph) -> tuple[Order, ...]:
         return (graph.names,)
     windows = Loops(graph, None)
     pairs = combinations(range(len(graph.streams)), 2)
+    # The text leaves the rule open; this reading gives its orders for Tables 5 and 7 (AMB-10).
     first, second = min(pairs, key=lambda pair: _result_size(windows, 1 << pair[0] | 1 << pair[1]))
     pair = named(graph, (first, second))
     rest = named(graph, _keep_smallest(windows, 1 << first | 1 << second))
@@ -106,6 +107,7 @@ def _bucket_size(stream: StreamRate) -> float:
 
 def _result_size(windows: Loops, bound: int) -> float:
     buckets = math.prod(windows.graph.streams[stream].buckets for stream in members(bound))
+    # Rows per bucket, rate times window over buckets; the paper writes T/b (AMB-13).
     return windows.rows(bound) / buckets
 
 

@@ -79,6 +79,7 @@ class Arrivals:
     def last(self) -> Numbers:
         """The last instant each row can meet: the `until` of a join that forgets nothing early."""
         ends = self.times + np.asarray(self.windows, np.int64)[self.streams]
+        # A row lives while its age is below its window, so the first instant at `ends` is one too late.
         return np.searchsorted(self.instant_times, ends) - 1
 
     @cached_property
@@ -102,6 +103,7 @@ class Arrivals:
     def results(self, until: Numbers) -> int:
         """How many results count."""
         as_older, _, as_equal = self._parts(until)
+        # Each result once: by its older member, and those of one instant, which both members count, halved.
         return int(as_older.sum() + as_equal.sum() // 2)
 
     @cached_property
@@ -130,6 +132,7 @@ class Arrivals:
         here = partner + self.instants
         begun, met = np.searchsorted(arrived, here), np.searchsorted(arrived, here, side="right")
         counts = self.instants >= self.first_counted
+        # Partners that came with the row or before it, or before results count, are no later partners that do.
         unseen = np.maximum(met, np.searchsorted(arrived, partner + self.first_counted))
         as_older = np.searchsorted(arrived, partner + until, side="right") - unseen
         as_newer = np.where(counts, begun - np.searchsorted(left, here), 0)
@@ -165,7 +168,7 @@ def one_per_tick(r: object, s: object, window: int | tuple[int, int], *, counted
     left, right = as_array(r), as_array(s)
     if len(left) != len(right):
         raise DataError(f"one row of each stream comes at every tick, but there are {len(left)} and {len(right)} rows")
-    alternating = np.arange(2 * len(left)).reshape(2, -1).T.ravel()
+    alternating = np.arange(2 * len(left)).reshape(2, -1).T.ravel()  # r(0), s(0), r(1), s(1), …
     keys = pa.concat_arrays([left, right]).take(pa.array(alternating))
     ticks = np.repeat(np.arange(len(left)), 2)
     return arrivals(ticks, np.tile([0, 1], len(left)), keys, window, counted_from=counted_from)

@@ -151,6 +151,7 @@ def cheapest_cover(weights: Points) -> tuple[Numbers, Numbers]:
     if weights.shape[0] > weights.shape[1]:
         columns, rows = cheapest_cover(np.ascontiguousarray(weights.T))
         return rows, columns
+    # Not above 0: a pair that saves nothing stands for leaving both of its ends to their nearest.
     saved = np.minimum(weights - weights.min(axis=1)[:, None] - weights.min(axis=0)[None, :], 0.0)
     rows, columns = np.arange(weights.shape[0]), assign(saved)
     serves = saved[rows, columns] < 0
@@ -158,6 +159,7 @@ def cheapest_cover(weights: Points) -> tuple[Numbers, Numbers]:
     alone_columns = np.setdiff1d(np.arange(weights.shape[1]), columns[serves])
     firsts = np.concatenate([rows[serves], alone_rows, weights.argmin(axis=0)[alone_columns]])
     seconds = np.concatenate([columns[serves], weights.argmin(axis=1)[alone_rows], alone_columns])
+    # Two that are each other's nearest name the same pair.
     pairs = np.unique(np.stack([firsts, seconds], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
 
@@ -180,6 +182,7 @@ def archive_metric(arrivals: Arrivals, until: Numbers) -> int:
 def _counts(bag: Bag) -> Counter[Hashable]:
     """How often each row occurs. Tables are counted by Arrow, so that only their distinct rows become objects."""
     if isinstance(bag, Counter):
+        # The plus drops counts of 0 and below, which are not in the bag.
         return +bag
     if isinstance(bag, pa.Table):
         counted = bag.group_by(bag.column_names).aggregate([([], "count_all")])

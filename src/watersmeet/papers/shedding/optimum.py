@@ -64,6 +64,7 @@ def optimum_curve(arrivals: Arrivals, memory: int, allocation: Allocation = "var
     sizes = np.arange(memory + 1)
     if len(sizes_of(memory, allocation)) == 1:
         return arrivals.free_results + _at(_solve(arrivals, (0, 2), memory)[0], sizes)
+    # Streams with memories of their own do not compete, so each has its curve and the two add up.
     first, second = (_solve(arrivals, (x, x + 1), memory - memory // 2)[0] for x in (0, 1))
     return arrivals.free_results + _at(first, sizes // 2) + _at(second, sizes - sizes // 2)
 
@@ -117,7 +118,7 @@ def _solve(arrivals: Arrivals, streams: tuple[int, int], memory: int) -> tuple[N
         return np.zeros(1, np.int64), until
     staying = np.flatnonzero(events.stayers)
     nodes = arrivals.instant_times.size + events.instant_of.size
-    units = min(memory, len(arrivals))
+    units = min(memory, len(arrivals))  # more rows than there are cannot be held
     flow, prices = cheapest(nodes, *_arcs(arrivals, events, staying, units), units)
     enter, stay = flow[: events.entered.size], flow[events.entered.size :][: staying.size]
     held = np.bincount(events.entered, enter, events.instant_of.size).astype(np.int64)
@@ -140,6 +141,8 @@ def _arcs(arrivals: Arrivals, events: _Events, staying: Numbers, units: int) -> 
     at, on_chain = _numbering(arrivals.instant_times.size, events.instant_of)
     leave, wait = np.zeros_like(on_chain), np.zeros_like(at[1:])
     return _Arcs(
+        # The events of a chain are listed one after the other, so the event before is the number before; where rows can
+        # stay there is one.
         np.concatenate([at[arrivals.instants[events.entering]], on_chain[staying - 1], on_chain, at[:-1]]),
         np.concatenate([on_chain[events.entered], on_chain[staying], at[events.instant_of], at[1:]]),
         np.concatenate([-events.gains[events.entered], -events.gains[staying], leave, wait]),
@@ -149,6 +152,7 @@ def _arcs(arrivals: Arrivals, events: _Events, staying: Numbers, units: int) -> 
 
 def _numbering(instants: int, instant_of: Numbers) -> tuple[Numbers, Numbers]:
     """Node numbers of the timeline and of the events: in the order of time, at one instant the events first."""
+    # A unit that leaves a chain is on the timeline at the same instant and may hold a row that came then: events first.
     order = np.argsort(np.concatenate([2 * np.arange(instants) + 1, 2 * instant_of]), kind="stable")
     numbers = np.empty_like(order)
     numbers[order] = np.arange(order.size)

@@ -62,6 +62,7 @@ def _found(arrivals: Arrivals, keys: Numbers, streams: tuple[int, ...], memory: 
     meets = _meets(nodes, keys, arrivals.first_counted)
     costs = np.concatenate([-1 * meets, np.zeros(sum(map(len, tails[1:])), np.int64)])
     limits = np.ones_like(costs)
+    # The idle chain, whose arcs come last, takes any amount of memory; all other arcs take one row.
     limits[-len(tails[-1]) :] = memory
     _, prices = cheapest(nodes.sink + 1, np.concatenate(tails), np.concatenate(heads), costs, limits, memory)
     return int(-prices.sum())
@@ -77,6 +78,7 @@ def _nodes(streams: tuple[int, ...], windows: Numbers, ticks: int) -> _Nodes:
     order = np.argsort(np.concatenate([3 * j + np.where(j > i, 0, 2), 3 * np.arange(ticks) + 1]), kind="stable")
     numbers = np.empty_like(order)
     numbers[order] = np.arange(order.size)
+    # One tick wider than any life, so that looking up the next tick of a row finds -1 at its end.
     held = np.full((2, ticks, widest + 1), -1)
     held[x, i, j - i] = numbers[: x.size]
     return _Nodes(x, i, j, held, numbers[x.size :], order.size)

@@ -41,8 +41,9 @@ def simulate(
     if policy not in _NUMBERS:
         raise DataError(f"there is no policy {policy!r}; there are exact, rand, prob and life")
     sizes = np.array(sizes_of(memory, allocation))
-    pools = np.array([0, sizes.size - 1])
+    pools = np.array([0, sizes.size - 1])  # of each stream: the same with one size, one each with two
     table = measured(arrivals) if probabilities is None else probabilities
+    # The remaining lifetime of LIFE is i + w - 1 - now, the arrivals that a row can still meet (AMB-31).
     ends = arrivals.times + np.asarray(arrivals.windows, np.int64)[arrivals.streams] - 1
     until = np.empty(len(arrivals), np.int64)
     shed(

@@ -39,6 +39,7 @@ def figure_4a(trial: ExperimentTrial) -> Result:
         trial.tell(done, len(intervals))
         found: dict[str, MeasuredStretch] = {}
 
+        # Defaults bind what the loop has now; the closure would see its last.
         def once(name: str, interval: float = interval, found: dict[str, MeasuredStretch] = found) -> float:
             found[name] = run(streams, f"{hashed(JOINS_4A[name])}, {every(streams, interval)}, {order}", rows)
             return found[name].rows_per_second

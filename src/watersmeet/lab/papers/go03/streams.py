@@ -34,6 +34,7 @@ MUCH_FASTER_FOURTH = numbered((1, 100, 50), (1, 100, 50), (1, 100, 50), (50, 100
 
 def join_sql(streams: Sequence[StreamRate], options: str, columns: str = "s1.attr") -> str:
     unit = iterations_per_unit(streams)
+    # The generator makes a row each microsecond, so T units are T·Σλ of them (AMB-09).
     sources = ", ".join(f"{one.name} [RANGE {int(one.window * unit)} MICROSECONDS]" for one in streams)
     equal = " AND ".join(f"{one.name}.attr = {other.name}.attr" for one, other in pairwise(streams))
     return f"SELECT {columns} FROM {sources} WHERE {equal} OPTIONS ({options})"

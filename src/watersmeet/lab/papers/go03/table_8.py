@@ -58,6 +58,7 @@ def table_8(trial: ExperimentTrial) -> Result:
     advice = advise(streams)
     plans = {"best": advice.selectivity.order, "worst": advice.ranked[-1].order}
     rows = rows_for(streams, given["units"], trial.seed)
+    # Without an interval it is eager.
     ours = {name: one for name, one in ALGORITHMS.items() if given["lazy"] or one[1] is None}
     options = {
         (name, plan): f"{asked}, {in_order(order)}" + ("" if interval is None else f", {every(streams, interval)}")

@@ -17,8 +17,8 @@ from numba import njit
 from watersmeet.operators.kernels.hashing import combine, finish
 from watersmeet.operators.kernels.memory import load64, store64
 
-MAX_DEPTH = 8
-NO_LIMIT = np.int64(2**62)  # as in operators.program
+MAX_DEPTH = 8  # plan/nodes.py refuses more inputs
+NO_LIMIT = np.int64(2**62)  # as in operators.join.program
 
 # plan: where the tables lie, how large they are, when the next pass over all buffers is due, which arrival this is,
 # and which table's arena is full (-1: none)
@@ -43,11 +43,11 @@ TABLE_FIELDS = 14
 BLOCK_AT, CAPACITY, START, END = range(4)  # of a bucket
 HEAD_FIELDS = 4
 SMALLEST_BLOCK = 4  # rows; every block has twice as many as that of the size before
-BLOCK_SIZES = 48
+BLOCK_SIZES = 48  # more doublings than any memory has room for
 COLUMNS = 3  # of a block: CAPACITY codes, then as many times, then serials
 CODES, TIMES, SERIALS = range(COLUMNS)
 
-# counts, as in operators.classic.contract
+# counts, as in papers.joins.contract
 ATTRIBUTE_COMPARISONS, WINDOW_COMPARISONS, SCANNED, INSERTED, INVALIDATED, INVALIDATION_COMPARISONS, RESULTS = range(7)
 
 
@@ -121,6 +121,7 @@ def take_block(plan, t, k):
     free = of_table(plan, t, FREE)
     block = load64(free, k)
     if block >= 0:
+        # Free blocks of one size are a chain through their first words.
         store64(free, k, load64(of_table(plan, t, ARENA), block))
         return block
     block, words = of_table(plan, t, ARENA_USED), COLUMNS * (SMALLEST_BLOCK << k)
@@ -155,10 +156,13 @@ def make_room(plan, t, bucket):
     if end < capacity:
         return True
     count = end - start
+    # Room for twice the rows: as many can be inserted before they are copied again.
     wanted = size_class(2 * count)
     arena, block = of_table(plan, t, ARENA), load64(head, BLOCK_AT)
+    # A block more than four times as large as needed is given back, after a burst for example.
     fits_here = capacity > 0 and (SMALLEST_BLOCK << wanted) <= capacity <= 4 * (SMALLEST_BLOCK << wanted)
     if fits_here:
+        # START is above 0 here, since a block that is full from 0 on does not fit: no row is overwritten unread.
         copy_rows(arena, block, capacity, start, count, block, capacity)
     else:
         moved = take_block(plan, t, wanted)
@@ -197,6 +201,7 @@ def expire_bucket(plan, t, bucket, now):
         serial = of_table(plan, t, OLDEST)
         while serial < end:
             looked += 1
+            # Rows before FIRST may have left the store: they are known to be dead, and their times must not be read.
             if serial >= first and load64(times, serial) + retention >= now:
                 break
             serial += 1
@@ -305,6 +310,7 @@ def append(plan, t, serial, time):
 @njit(cache=True)
 def insert(plan, j, serial, time):
     """Put a row into every buffer of its input, then clean what is cleaned on insertion."""
+    # A list is nothing but its range of serials, so moving NEXT inserts into it.
     put_input(plan, j, NEXT, serial + 1)
     strategy = of_input(plan, j, INVALIDATE)
     for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
@@ -332,6 +338,7 @@ def keep(plan, streams, serials, times, start, end):
 def settle(plan, now, in_passes):
     """After eager arrivals: which rows are of no use any more. With passes that is known from the last one."""
     for j in range(load64(plan, INPUT_COUNT)):
+        # No loop runs over this input, so its rows are of no use once they were joined themselves.
         if of_input(plan, j, TABLE_FROM) == of_input(plan, j, TABLE_TO):
             put_input(plan, j, FIRST, of_input(plan, j, NEXT))
         elif of_input(plan, j, COUNTING) == BY_TIME and not in_passes:
@@ -342,6 +349,7 @@ def settle(plan, now, in_passes):
 def live_rows(plan, j, now):
     """How many rows of an input can still match a row that comes at `now`."""
     live = 0
+    # Partitions are counted apart, so there a younger row may die before an older one.
     in_order = of_input(plan, j, COUNTING) != BY_PARTITION
     end = of_input(plan, j, NEXT)
     for serial in range(of_input(plan, j, FIRST), end):

@@ -94,7 +94,7 @@ CURSOR, STOP, BUCKET_HEAD, LOW, HIGH, BOUND_ROW, BOUND_TIME, FIRST_DEATH, SCALAR
 STATE_FIELDS = 9
 AT_DEPTH, AT_ARRIVAL, JOINED = range(3)  # JOINED: the row of this arrival only has to be inserted
 
-BLOCK = 32
+BLOCK = 32  # arrivals whose buckets are fetched ahead together
 WORTH_FETCHING = 1024  # buckets; fewer are in the cache anyway
 
 INT64_MIN = np.int64(-(2**63))
@@ -131,6 +131,7 @@ def clean_for_probe(plan, t, bucket, now):
     strategy = of_input(plan, j, INVALIDATE)
     if of_input(plan, j, COUNTING) != BY_TIME:
         return
+    # K05 cleans once per arriving row; a multi-way join comes by the same bucket for every row of an outer loop.
     arrival = load64(plan, ARRIVAL)
     seen_table = of_table(plan, t, MARK_ARRIVAL) == arrival
     seen_bucket = seen_table and of_table(plan, t, MARK_BUCKET) == bucket
@@ -161,6 +162,7 @@ def enter(plan, origin, d, now):
     first_test = of_step(plan, origin, d, TEST_FROM)
     for i in range(first_test, of_step(plan, origin, d, TEST_TO)):
         row = get(plan, BOUND_ROW, load64(tests, i * TEST_FIELDS + DEPTH))
+        # What is bound stays the same for the whole loop, so each test's other side is read once.
         store64(tests, i * TEST_FIELDS + VALUE, load64(load64(tests, i * TEST_FIELDS + BOUND), row))
     if of_step(plan, origin, d, TIMED):
         lo, hi = INT64_MIN, INT64_MAX
@@ -178,6 +180,7 @@ def enter(plan, origin, d, now):
         stand(plan, d, of_input(plan, j, NEW_FROM), of_input(plan, j, NEW_TO), np.int64(0))
     elif access == LIST:
         clean_for_probe(plan, table, np.int64(0), now)
+        # A head of 0 says that positions are serials.
         stand(plan, d, of_table(plan, table, OLDEST), of_input(plan, j, NEXT), np.int64(0))
     else:
         bucket = wanted_bucket(plan, table, first_test, of_step(plan, origin, d, KEYS))
@@ -251,9 +254,11 @@ def next_match(plan, origin, d, emits, out, count):
         table = of_step(plan, origin, d, TABLE)
         times, codes = column(plan, table, head, TIMES), column(plan, table, head, CODES)
         serials = column(plan, table, head, SERIALS)
+    # The first equality lies beside the times in a bucket, so most candidates are decided without going to the shelf.
     keyed = past > first and load64(tests, first * TEST_FIELDS + OPERATOR) == EQUAL
     key = load64(tests, first * TEST_FIELDS + VALUE)
     rest = first + 1 if keyed else first
+    # Where nothing but the key is tested, whole blocks are compared at once; counts are as if one by one.
     skips = keyed and not timed and not dying
     p = start
     compared = 0
@@ -293,6 +298,7 @@ def next_match(plan, origin, d, emits, out, count):
     put(plan, CURSOR, d, p)
     count_scan(plan, origin, d, p - start, p - start if skips else compared)
     if count > first_result:
+        # All results of this loop share the rows bound outside of it: written once per piece, not per result.
         for outer in range(d):
             out[of_step(plan, origin, outer, INPUT), first_result:count] = get(plan, BOUND_ROW, outer)
     return found, count
@@ -382,6 +388,7 @@ def before_probing(plan, origin, now):
 def look_ahead(plan, streams, serials, start, end):
     """Start fetching the buckets that a block of arrivals will insert into, and those they will probe by their own
     codes, so that the memory latency of the whole block overlaps."""
+    # Heads first, rows in a second round: to know where the rows are, their heads must have come.
     for fetches_rows in range(2):
         for a in range(start, end):
             origin, serial = streams[a], serials[a]
@@ -426,12 +433,14 @@ def arrive(plan, streams, serials, times, end, out):
     """
     count = 0
     a = get(plan, SCALARS, AT_ARRIVAL)
+    # A call that resumes looks ahead again: what was fetched may be gone from the cache.
     ahead = a
     while a < end:
         if a >= ahead:
             ahead = min(end, a + BLOCK)
             look_ahead(plan, streams, serials, a, ahead)
         origin, now = streams[a], times[a]
+        # A new arrival, not one whose walk stopped because the output was full.
         if not get(plan, SCALARS, JOINED) and get(plan, SCALARS, AT_DEPTH) < 0:
             before_probing(plan, origin, now)
             put_input(plan, origin, NEW_FROM, serials[a])
@@ -442,6 +451,7 @@ def arrive(plan, streams, serials, times, end, out):
         if get(plan, SCALARS, AT_DEPTH) >= 0:
             break
         has_room = have_room(plan, origin, serials[a])
+        # Joined, but without room to be inserted: the next call must not join it again.
         put(plan, SCALARS, JOINED, np.int64(not has_room))
         if not has_room:
             break

@@ -195,6 +195,7 @@ def next_in_bucket(plan, tables, state, k, side, counts):
         entry = entry_at(table, width, slot)
         following = load64(entry, NEXT)
         scanned += 1
+        # A lazy table (XJoin) may hold dead entries; they lie outside the period, so they are not taken for partners.
         if not lazy and is_out(plan, state, k, side, entry):
             delete(table, width, bucket, previous, slot)
             deleted += 1
@@ -205,6 +206,7 @@ def next_in_bucket(plan, tables, state, k, side, counts):
         else:
             inside = load64(entry, ENTRY_LOW) <= t <= load64(entry, ENTRY_HIGH)
         if inside:
+            # The hash stands for the attributes here; `fits` tests the codes themselves where it is equal.
             attributes += 1
             if load64(entry, KEY) == key:
                 if side == RIGHT:
@@ -251,6 +253,7 @@ def take_in(plan, tables, state, k, serial, t, counts):
         return True
     key = right_key(plan, k, serial)
     entry = new_entry(table_of(tables, k, RIGHT), width_of(k, RIGHT), key, t, NEVER)
+    # Nothing was changed that doing it again would make wrong: LEVEL is still 0, so the row is taken in anew.
     if entry == 0:
         store64(state, GROWING, 2 * k + RIGHT)
         return False
@@ -277,6 +280,8 @@ def climb(plan, tables, state, counts, out, count):
                     store64(state, GROWING, 2 * level + LEFT)
                     outcome = MUST_GROW
                     break
+                # Left tables get entries only above the node whose left table is walked, and the walks above are in
+                # right ones: no chain changes under a walk, and no table grows that one is in.
                 start_probe(tables, state, level, RIGHT, key)
             else:
                 store64(state, CURSOR + level, -1)
@@ -300,6 +305,7 @@ def sweep(plan, tables, state, k, side, counts):
     everything, epoch = load64(plan, PURGE_ALL), load64(state, EPOCH)
     for bucket in range(load64(table, BUCKETS)):
         head = head_of(table, bucket)
+        # A probe has deleted the dead of this bucket since.
         if not everything and load64(head, PROBED) == epoch:
             continue
         previous, slot = np.int64(-1), load64(head, NEWEST_ENTRY)
@@ -328,6 +334,7 @@ def sweep_if_due(plan, tables, state, counts):
         for k in range(1, inputs):
             sweep(plan, tables, state, k, LEFT, counts)
             sweep(plan, tables, state, k, RIGHT, counts)
+        # All buckets count as not probed from here on, without touching them.
         store64(state, EPOCH, load64(state, EPOCH) + 1)
         since = 0
     store64(state, SINCE_PURGE, since)

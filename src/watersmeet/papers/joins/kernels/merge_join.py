@@ -82,8 +82,9 @@ def note(state, trace, event, i, serial, low, high):
 def drop_head(buffers, state, i, counts, trace):
     serial = load64(buffers, TAIL + i)
     store64(buffers, TAIL + i, serial + 1)
+    # A head may go before it was joined with anything; then it never will be.
     store64(buffers, JOINED + i, max(load64(buffers, JOINED + i), serial + 1))
-    store64(state, RESTARTS, 0)
+    store64(state, RESTARTS, 0)  # something has gone, so the sweep is not going in circles
     counts[INVALIDATED] += 1
     note(state, trace, DROPPED, i, serial, load64(state, PERIOD_LOW), load64(state, PERIOD_HIGH))
 
@@ -149,6 +150,7 @@ def sweep(plan, buffers, state, counts, trace):
             else:
                 fitting = 0
                 store64(state, RESTARTS, load64(state, RESTARTS) + 1)
+                # What does not reach h meets nothing after it either; left in place it may make LCA loop (AMB-16).
                 if load64(plan, DROP_HEADS):
                     drop_unreachable(plan, buffers, state, i, h, counts, trace)
                 elif load64(state, RESTARTS) > load64(plan, PATIENCE):
@@ -181,6 +183,7 @@ def start_with_heads(plan, buffers, state, trace):
     inputs = load64(plan, INPUTS)
     for i in range(inputs):
         tail = load64(buffers, TAIL + i)
+        # This head was joined in an earlier period.
         if load64(buffers, JOINED + i) > tail:
             continue
         if load64(plan, HEADS_ONLY):  # as printed: only the starting combination itself is looked at
@@ -217,6 +220,7 @@ def admit_next(plan, buffers, state, counts, trace):
 def is_past(plan, buffers, state):
     """Whether the next row of every input is known to lie right of the period."""
     clock = load64(state, CLOCK)
+    # Arrivals are in time order over all inputs, so none can come that lies before the clock.
     if (load64(plan, CLOCKED) or clock == ENDED) and clock > load64(state, ADMIT_UNTIL):
         return True
     known = 0
@@ -228,6 +232,7 @@ def is_past(plan, buffers, state):
 @njit(cache=True)
 def leave_period(plan, buffers, state, counts, trace):
     """Drop the head whose reach ends first, as nothing to come can meet it, and sweep on from its input."""
+    # With one reach for all this is the head with TSmin, as in the paper.
     first, ends = np.int64(0), head_time(plan, buffers, 0) + load64(plan, REACH)
     for i in range(1, load64(plan, INPUTS)):
         end = head_time(plan, buffers, i) + load64(plan, REACH + i)
@@ -243,6 +248,7 @@ def run(plan, buffers, state, counts, trace, quietly, out, count):
     while True:
         if load64(state, JOINING):
             if quietly:
+                # A search of depth 0 is over at once, and finds nothing.
                 store64(state, DEPTH, 0)
             count = search(plan, buffers, state, counts, out, count)
             if load64(state, DEPTH) > 0:

@@ -13,7 +13,7 @@ from numba import njit
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import ATTRIBUTE_COMPARISONS, SCANNED, WINDOW_COMPARISONS
 
-MAX_INPUTS = 8
+MAX_INPUTS = 8  # the fixed places in the tables below leave room for so many
 
 # plan: scalars, then one entry per input, then one per ordered pair or per (origin, depth)
 INPUTS, TIMED, COUNTED, ALTERNATIVES, TESTS, BOUNDS, UNSIGNED, PURGE_EVERY = range(8)
@@ -36,6 +36,7 @@ BOUND_FIELDS = 3
 # buffers: rows TAIL to JOINED can be found, rows JOINED to ARRIVED wait; LAST is the time of the newest
 TAIL, JOINED, ARRIVED, LAST = 0, 8, 16, 24
 BUFFERS_SIZE = 32
+# Less the largest limit, 2**62, this is just within int64: an unread input is behind everything, without a test for it.
 UNREAD = np.int64(-(2**62))
 ENDED = np.int64(2**62)
 
@@ -115,6 +116,7 @@ def enter(plan, buffers, state, d):
     """Set the period of the input visited at depth d from the rows bound so far, and start at its oldest row."""
     origin = load64(state, ORIGIN)
     v = load64(plan, VISITS + MAX_INPUTS * origin + d)
+    # How much later u may be than v is how much earlier v may be than u, hence the low end.
     low, high = -NEVER, NEVER
     for b in range(d):
         u = load64(plan, VISITS + MAX_INPUTS * origin + b)
@@ -125,6 +127,7 @@ def enter(plan, buffers, state, d):
     store64(state, HIGH + d, high)
     tail = load64(buffers, TAIL + v)
     store64(state, CURSOR + d, tail)
+    # Rows that wait (MW-join) are not searched: a combination is found by the last of its rows to be joined.
     stop = load64(buffers, JOINED + v)
     if load64(state, ONLY_HEADS):
         stop = min(stop, tail + 1)
@@ -190,6 +193,7 @@ def search(plan, buffers, state, counts, out, count):
             if counted:
                 newest = max(load64(state, NEWEST + d - 1), load64(times, p))
                 dies = min(load64(state, DIES + d - 1), death_of(plan, v, p))
+                # ROWS windows: the newest member must come before the first death of any member.
                 if newest >= dies:
                     p += 1
                     continue

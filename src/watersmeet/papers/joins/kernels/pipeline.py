@@ -14,6 +14,7 @@ from watersmeet.papers.joins.kernels.nested import MAX_INPUTS, NEVER, SERIAL, TI
 # plan: scalars, then one entry per position, then one per ordered pair of them
 INPUTS, COUNTED, EARLIER_ALTERNATIVES, TESTS, BOUNDS, UNSIGNED, QUIETLY = range(7)
 PURGE_EVERY, PURGE_ALL, LAZY = range(7, 10)
+# Eight entries each (MAX_INPUTS), and two per node for SPANS and KEYS.
 TIMES, DEATHS, POSITIONS, PLACES, SPANS, KEYS = 16, 24, 32, 40, 48, 64  # SPANS + 2 * node, KEYS + 2 * node
 LIMITS = 80
 PLAN_SIZE = 144
@@ -71,6 +72,7 @@ def is_out_right(plan, state, k, t, dies):
         if unsigned:
             if last == UNREAD or abs(last - t) <= reach:
                 return False
+        # All positions on the left must have passed it: any may have the oldest row of an m-tuple to come (H02 Fig. 3).
         elif last - reach <= t and last < dies:
             return False
     return True
@@ -89,6 +91,7 @@ def any_dead(plan, k, members, last):
 def is_out_left(plan, state, k, low, high, members):
     """Whether everything to come from the right of node k lies beyond the reach of an m-tuple (by its TSmin)."""
     last = load64(state, LAST + k)
+    # One input on the right decides: its rows come in order, so the period is over for good.
     if last > high:
         return True
     if load64(plan, UNSIGNED) and last != UNREAD and last < low:
@@ -109,6 +112,7 @@ def emit(plan, state, counts, out, count):
     inputs, alternatives = load64(plan, INPUTS), load64(plan, EARLIER_ALTERNATIVES)
     if load64(plan, COUNTED) and not is_alive(plan, state, inputs):
         return count
+    # It has been given by the pipeline of that alternative (AMB-17).
     if alternatives and satisfied_by(load64(plan, BOUNDS), alternatives, state, counts) >= 0:
         return count
     if load64(plan, QUIETLY):

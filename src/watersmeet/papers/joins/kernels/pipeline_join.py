@@ -90,6 +90,7 @@ def drop_old_rights(plan, nodes, state, k, counts):
     """Rows on the right that the left has passed by, at the old end."""
     tail, head = node_field(nodes, k, RIGHT_TAIL), node_field(nodes, k, RIGHT_HEAD)
     times = load64(plan, TIMES + k)
+    # Only the old end: rights are a range of serials, so what is dead in its middle waits.
     kept = tail
     while kept < head:
         counts[INVALIDATION_COMPARISONS] += 1
@@ -152,6 +153,7 @@ def next_right(plan, nodes, state, k, counts):
     found = False
     while p < head and not found:
         t = load64(times, p)
+        # Dead rows are deleted only as long as they are met in one piece from the tail.
         if p == tail + deleted and is_out_right(plan, state, k, t, death_of(plan, k, p)):
             deleted += 1
         elif low <= t <= high:
@@ -173,9 +175,11 @@ def next_left(plan, nodes, state, k, counts):
     serial, t = load64(state, SERIAL + k), load64(state, TIME + k)
     base, width = node_field(nodes, k, LEFT), MEMBERS + k
     read, write, stop = load64(state, READ), load64(state, WRITE), node_field(nodes, k, LEFT_COUNT)
+    # The new row is the last of its input, so its own time stands for LAST.
     simple = load64(plan, COUNTED) == 0 and load64(plan, UNSIGNED) == 0
     keyed, own_codes, bound_codes, bound = first_key(tests, first, past)
     key = load64(own_codes, serial) if keyed else np.int64(0)
+    # Entries that stay are moved down over those that go, as the scan passes; READ and WRITE outlive an interruption.
     start, inside, deleted_before = read, 0, read - write
     found = False
     while read < stop and not found:
@@ -198,6 +202,7 @@ def next_left(plan, nodes, state, k, counts):
     if found:
         bind_members(plan, state, k, base + 8 * width * (write - 1) + 8 * MEMBERS)
     else:
+        # Only now: until the scan is through, entries from READ on still lie where they were.
         set_node(nodes, k, LEFT_COUNT, write)
     store64(state, READ, read)
     store64(state, WRITE, write)
@@ -234,6 +239,7 @@ def climb(plan, nodes, state, counts, out, count):
             outcome = IS_FULL
             break
         if load64(state, ENTERING):
+            # Kept for the rows on the right that come later, before those that are there are tried.
             if set_period(plan, state, level):
                 if not keep_left(nodes, state, level, counts):
                     store64(state, GROWING, level)
@@ -243,6 +249,7 @@ def climb(plan, nodes, state, counts, out, count):
             else:
                 store64(state, CURSOR + level, NEVER)
             store64(state, ENTERING, 0)
+        # At its own node the new row is the right one and looks for m-tuples; further up what it made is on the left.
         if level == base:
             found = next_left(plan, nodes, state, level, counts)
         else:
@@ -272,6 +279,7 @@ def pipeline_join(streams, serials, times, arrivals, plan, nodes, state, counts,
             break
         k = load64(state, BASE)
         if k > 0:
+            # A node whose left has nothing new would never look at its own rights.
             drop_old_rights(plan, nodes, state, k, counts)
         at += 1
     store64(state, AT_ARRIVAL, at)

@@ -32,6 +32,7 @@ def is_left_behind(plan, buffers, i, t, dies):
         last = load64(buffers, LAST + j)
         if j == i or last == ENDED:
             continue
+        # Signed, unlike the printed rule: an input that is still behind this row has yet to meet it (AMB-14).
         if last - load64(plan, LIMITS + MAX_INPUTS * i + j) <= t and last < dies:
             return False
     return True
@@ -54,6 +55,7 @@ def remove(plan, buffers, counts, unsigned):
         tail, joined = load64(buffers, TAIL + i), load64(buffers, JOINED + i)
         times = load64(plan, TIMES + i)
         kept = tail
+        # Rows are in time order, so the first that stays ends it; one of another partition that died before it waits.
         while kept < joined:
             counts[INVALIDATION_COMPARISONS] += 1
             t = load64(times, kept)

@@ -27,6 +27,7 @@ def alternate(streams, positions, inputs, order):
         ahead[k] = next_of(streams, positions, k, 0)
     takes_left = np.ones(inputs, np.bool_)  # by node; node k has positions 0 to k - 1 on its left
     for i in range(past):
+        # From the top: GetNext of the last node asks one of its sides, and so down to the input that is read.
         k = inputs - 1
         while k > 0:
             left_has = False

@@ -48,6 +48,7 @@ def w_join(streams, serials, times, arrivals, plan, buffers, state, counts, out)
             count = search(plan, buffers, state, counts, out, count)
             if load64(state, DEPTH) > 0:
                 break
+        # After the search: a new row must have been joined before it can itself be removed (AMB-14).
         clean(plan, buffers, state, counts)
         at += 1
     store64(state, AT_ARRIVAL, at)

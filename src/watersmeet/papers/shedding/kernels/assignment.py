@@ -13,6 +13,7 @@ def assign(costs):
     row_price, column_price = np.zeros(rows + 1), np.zeros(columns + 1)
     owner, came_from = np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64)  # 0: nobody, rows from 1
     for row in range(1, rows + 1):
+        # Column 0 is no column: it holds the row that looks for one, so that a path has a place to begin.
         owner[0] = row
         column = 0
         least, done = np.full(columns + 1, np.inf), np.zeros(columns + 1, np.bool_)

@@ -32,11 +32,13 @@ def events_of(rows, starts, key_count, instants, last, first_counted, from_strea
                 p += 1
             if now < first_counted:
                 continue
+            # Rows of this very instant meet the partners in any case; only earlier ones gain by being held.
             while arrived < end and instants[rows[arrived]] < now:
                 arrived += 1
             while alive < arrived and last[rows[alive]] < now:
                 alive += 1
             if alive < arrived:
+                # Rows that came since the last event may enter here; older ones can only have stayed.
                 for k in range(max(before, alive), arrived):
                     entering[entries], entered[entries] = rows[k], events
                     entries += 1

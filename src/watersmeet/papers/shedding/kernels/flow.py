@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-FAR = np.int64(1) << 60
+FAR = np.int64(1) << 60  # beyond any distance, and its sum with one does not overflow
 
 
 @njit(cache=True)
@@ -56,9 +56,11 @@ def cheapest(nodes, tails, heads, costs, capacities, units):
             nodes, first, head, cost, room, potential, distance, through, touched, stack, heap_keys, heap_nodes
         ):
             break
+        # Reduced costs add up to the difference of potentials, so the path need not be walked for its cost.
         price = potential[nodes - 1] - potential[0]
         if price >= 0:
             break
+        # All units that the path has room for cost the same.
         push = narrowest(nodes, head, room, mate, through, units - sent)
         v = nodes - 1
         while v != 0:
@@ -108,6 +110,7 @@ def next_path(nodes, first, head, cost, room, potential, distance, through, touc
             key = heap_keys[0]
             v = heap_nodes[0]
             heaped = pop(heap_keys, heap_nodes, heaped)
+            # A shorter way was found after this entry was put; entries are not looked for to be lowered.
             if key > distance[v]:
                 continue
             now = key
@@ -138,6 +141,8 @@ def next_path(nodes, first, head, cost, room, potential, distance, through, touc
                 waiting += 1
     for i in range(seen):
         v = touched[i]
+        # Textbooks add min(distance, now) to every potential. Less `now` throughout, differences are the same and only
+        # nodes nearer than the target change.
         if found and distance[v] < now:
             potential[v] += distance[v] - now
         distance[v] = FAR

@@ -22,6 +22,7 @@ def shed(policy, streams, instants, last, ends, times, chances, pools, sizes, se
         for pool in range(sizes.size):
             count[pool] = expire(kept[pool], count[pool], last, now)
         while row < rows and instants[row] == now:
+            # As if it stayed to its end; whoever makes it go says so later.
             until[row] = last[row]
             if last[row] > now:
                 pool = pools[streams[row]]
@@ -29,6 +30,7 @@ def shed(policy, streams, instants, last, ends, times, chances, pools, sizes, se
                 count[pool] += 1
             row += 1
         for pool in range(sizes.size):
+            # New rows are in the pool by now, so they may be the victims as well (AMB-32).
             while count[pool] > sizes[pool]:
                 if policy == RAND:
                     random = following(random)
@@ -57,6 +59,7 @@ def least(kept, count, chances, ends, time, by_life):
     best, lowest = 0, np.inf
     for k in range(count):
         row = kept[k]
+        # LIFE's priorities fall with time, each at its own pace, so no heap would stay in order.
         priority = chances[row] * (ends[row] - time) if by_life else chances[row]
         if priority < lowest or (priority == lowest and row < kept[best]):
             best, lowest = k, priority

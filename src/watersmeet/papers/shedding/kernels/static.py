@@ -31,7 +31,7 @@ def by_nodes(m, n, k):
             edges[p] = most_edges(m[i], n[i], p)
         for j in range(k, 1, -1):  # downwards, so that what is read is still of the components before
             most, nodes = best[j], 0
-            for p in range(2, min(j, size) + 1):
+            for p in range(2, min(j, size) + 1):  # a single node has no edge
                 if best[j - p] + edges[p] > most:
                     most, nodes = best[j - p] + edges[p], p
             best[j] = most
