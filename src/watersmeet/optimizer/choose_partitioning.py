@@ -24,6 +24,7 @@ def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:
     grids = [grid for grid in _grids(candidates, buckets) if grid]
     if not grids:
         return Partitioning((), "one bucket")
+    # Of grids that send as many rows the simplest.
     best = min(grids, key=lambda grid: (_rows_sent(strategy, grid), len(grid)))
     announced = tuple(one.alias for one in join.streams if not _counts_within_buckets(one, best))
     return Partitioning(best, _reason(join, best), announced)
@@ -36,6 +37,7 @@ def _candidates(strategy: JoinStrategy) -> list[tuple[dict[str, Code], str | Non
     for group in equal_groups(strategy.equalities):
         keys: dict[str, Code] = {}
         for code in group:
+            # Static tables are in every bucket and need no place.
             if code.stream in streams:
                 keys.setdefault(code.stream, code)
         if keys:
@@ -51,6 +53,7 @@ def _grids(candidates: Sequence[tuple[dict[str, Code], str | None]], buckets: in
     for i, (keys, fragment) in enumerate(candidates):
         for size in range(2, buckets + 1):
             if buckets % size == 0:
+                # Only later candidates: the order of dimensions makes no other grid.
                 for rest in _grids(candidates[i + 1 :], buckets // size):
                     yield (Dimension(size, keys, fragment), *rest)
 

@@ -19,6 +19,7 @@ from watersmeet.optimizer.cost.loops import Loops, Step
 
 Order = tuple[str, ...]
 
+# every_order has n! of them, 40,320 for eight streams; sets alone would allow more.
 MOST_STREAMS = 8
 
 
@@ -55,6 +56,7 @@ def best_naive_order(graph: JoinGraph, interval: float | None = None) -> Order:
         weighted = [(one.rate, Loops(graph, one.name)) for one in graph.streams]
     else:
         weighted = [(1.0, lazy_loops(graph, name, interval)) for name in graph.names]
+    # In the naive join all origins share one order, so each step costs what it costs them all.
     return cheapest(graph, lambda bound, stream: sum(weight * loops.step(bound, stream) for weight, loops in weighted))
 
 
@@ -98,6 +100,7 @@ def cheapest(
     _check_count(graph)
     everything = (1 << len(graph.streams)) - 1
     begin = 0 if first is None else 1 << first
+    # By set of streams: the cheapest cost, and the order that has it.
     best: dict[int, tuple[float, tuple[int, ...]]] = {begin: (0.0, () if first is None else (first,))}
     for bound in range(begin, everything):  # a set comes after all its subsets
         if bound not in best:
