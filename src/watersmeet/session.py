@@ -242,7 +242,7 @@ class Query:
         session.host = self.host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
             schema, source, rows = self.host.opened(tables[relation.name], relation.name)
-            # Declared numbers were about the other rows, so only the count is kept.
+            # What was declared or measured was of the query's own rows; of these only the number is known.
             session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
         # Bound again from its text, as the columns of the other rows may have other types.
         plan = session.sql(self.plan.sql).plan

@@ -157,7 +157,6 @@ def _by_number(own: pa.Table, name: str, numbers: Numbers) -> Numbers:
     keys, values = _int64(told[ROW]), _int64(told[name])
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
-    # Every number is recorded once at most under a name, so the first place is the only one.
     found = np.searchsorted(keys, numbers)
     known = found < keys.size
     known[known] = keys[found[known]] == numbers[known]

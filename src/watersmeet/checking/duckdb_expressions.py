@@ -31,8 +31,7 @@ _PARTS = ("year", "month", "day", "hour", "minute", "second")
 MACROS = (
     "CREATE OR REPLACE TEMP MACRO wm_shown(t, z) AS epoch_us(timezone(z, make_timestamptz(t)))",
     "CREATE OR REPLACE TEMP MACRO wm_with_offset_of(r, t, z) AS r - (wm_shown(t, z) - t)",
-    # 15 hours before and 13 after: zones are between 12 hours behind UTC and 14 ahead, so these lie on either side of
-    # r.
+    # 15 hours before and 13 after, as zones lie between 12 hours behind UTC and 14 ahead.
     "CREATE OR REPLACE TEMP MACRO wm_before(r, z) AS wm_with_offset_of(r, r - 54000000000, z)",
     "CREATE OR REPLACE TEMP MACRO wm_after(r, z) AS wm_with_offset_of(r, r + 46800000000, z)",
     "CREATE OR REPLACE TEMP MACRO wm_first(r, z, skipped) AS CASE WHEN r IS NULL THEN NULL "

@@ -89,7 +89,6 @@ class Script:
 
     def instants(self, node: Node) -> str:
         """A query for the instants, in a column `#at`, where the answer may change."""
-        # Texts that are the same ask for the same instants.
         return f"SELECT DISTINCT {AT} FROM ({' UNION ALL '.join(dict.fromkeys(self._moments(node)))})"
 
     def _moments(self, node: Node) -> Iterator[str]:
@@ -211,7 +210,6 @@ class Script:
             return rows
         same = "".join(f"{quoted(key)}, " for key in one.window.partition_by)
         partition = f"PARTITION BY {same[:-2]} " if same else ""
-        # By arrival among equal times, as everywhere.
         order = f"{partition}ORDER BY {TIME}, {ROW}"
         return f"(SELECT *, lead({TIME}, {one.window.count}) OVER ({order}) AS {GONE} FROM {rows})"
 
@@ -227,7 +225,6 @@ class Script:
         inner += [f"{over_rows.sql(call.args[0])} AS {name}" for call, name in values.items()]
         inner += [f'{text} AS "#o{n}"' for n, text in enumerate(_ages(join))]
         order = ", ".join(f'"#o{n}"' for n, _ in enumerate(_ages(join)))
-        # Keys and aggregates are columns of the inner query from here on.
         known: dict[Expression, str] = dict(keys)
         known.update((call, _aggregate(call, values.get(call, "*"), order)) for call in aggregates)
         over_groups = Translator(known=known)
@@ -243,7 +240,6 @@ class Script:
         order = ", ".join([*keys, *_canonical(schema)])
         ranked = f"SELECT *, row_number() OVER (PARTITION BY {AT} ORDER BY {order}) AS {PLACE} FROM"
         child = self.snapshot(node.child, instants)
-        # As many as the limit at each instant, not in all.
         return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} <= {node.limit}"
 
 
@@ -277,7 +273,6 @@ def _newest(join: Join) -> str:
 
 def _ages(join: Join) -> list[str]:
     """What FIRST and LAST go by: the newest member's time, then time and arrival of each member."""
-    # Views have neither times nor an order of arrival.
     each = [[f"{quoted(i.alias)}.{TIME}"] * (i.time is not None) + [f"{quoted(i.alias)}.{ROW}"] for i in join.inputs]
     return [] if join.views else [_newest(join), *(text for texts in each for text in texts)]
 

@@ -136,7 +136,7 @@ def enter(batch: pa.RecordBatch, schema: pa.Schema, relation: Relation) -> pa.Re
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, rounding: str = "error") -> pa.RecordBatch:
     """The batch with exactly these columns, in these types. `rounding` is for times finer than their type."""
-    # Nullability and metadata count too: only then is the batch the very same.
+    # Types and nullability are the same: there is nothing to cast, and no NULL to look for.
     if batch.schema.equals(schema):
         return batch
     columns = [_fitted(batch.column(field.name), field, rounding) for field in schema]

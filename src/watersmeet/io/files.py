@@ -40,8 +40,7 @@ class FileSource:
     def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one file, or only one of their columns."""
         found = self.format.schema(path, self.schema)
-        # Of columns that nobody declared, a file with a header and no rows says no types; there is nothing in it to
-        # read.
+        # A file with a header and no rows tells no types of columns that nobody declared; it has nothing to read.
         if found is None or not (self.declared or self.format.tells_types(path)):
             return
         self.check(found, path)
@@ -145,7 +144,6 @@ def _looked_over(source: FileSource) -> FileSource:
             told = source.declared or source.format.tells_types(path)
         if found is not None and told:
             source.check(found, path)
-    # A total is known only if every file has told its part.
     known = [count for count in counts if count is not None]
     return replace(source, known_rows=sum(known) if len(known) == len(source.paths) else None)
 

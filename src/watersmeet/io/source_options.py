@@ -111,7 +111,6 @@ def _check_one(
 
 
 def _way_out(given: str, near: str | None, shared: list[str], on_spark: bool) -> str:
-    # The paces are many and concern Spark alone, so a hint does not list them.
     known = f"its options are {', '.join(sorted(dict.fromkeys(shared) - dict.fromkeys(PACE).keys()))}"
     told = known if near is None else f"did you mean {near}? {known}"
     return f"{told}; for one of Spark's reader write '{TO_SPARK}{given}'" if on_spark else told

@@ -174,7 +174,6 @@ def _first_line(error: Exception) -> str:
 
 def _of_iterable(data: Iterable[Any], name: str) -> Source:
     flowing = iter(data)
-    # The first one tells the columns; it is put back in front below.
     first = next(flowing, None)
     if first is None:
         raise SourceError(

@@ -230,7 +230,6 @@ class TimeSorter:
 
     def _write(self, piece: Piece, writer: pa.ipc.RecordBatchWriter) -> None:
         row_bytes = max(1, int(piece.data.nbytes) // len(piece))
-        # By the mean size of a row: a piece of long rows has few of them.
         rows = max(1, self._piece_bytes // row_bytes)
         for start in range(0, len(piece), rows):
             writer.write_batch(_stored(piece.slice(start, min(start + rows, len(piece)))))

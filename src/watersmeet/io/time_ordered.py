@@ -57,7 +57,6 @@ def in_order(stream: Stream, source: TableSource) -> TableSource:
     times = [times_of(in_microseconds(stream, column, 0)) for column in columns if len(column)]
     if are_sorted(times):
         return source
-    # Stable: rows of equal time keep their order.
     order = np.argsort(np.concatenate(times), kind="stable")
     return replace(source, table=table.take(pa.array(order)))
 

@@ -64,15 +64,13 @@ class Section:
 def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of some files in the order of their event times; among equal ones as they stand in the files."""
     with _Reader(stream, source, max_rows) as reader, TimeSorter(sort_memory()) as sorter:
-        # Stable by time and then by number, so that equal times come as they stand in the files.
         sections = sorted(reader.sections(), key=lambda section: section.key)
         for section, following in zip_longest(sections, sections[1:]):
             until = END if following is None else following.key
             held, rest, look = reader.begun(section)
             # The place behind its last row.
             last = (look.last_us, section.number * PLACES + look.rows)
-            # It passes unchanged if neither a row of a later section nor one that waits in the sorter belongs between
-            # its rows.
+            # Passed on if no row to come, and none that waits in the sorter, belongs between its rows.
             if look.is_sorted and last <= until and last <= sorter.first:
                 for piece in chain(held, rest):
                     yield from pieces(piece.data, max_rows)

@@ -51,7 +51,6 @@ class ParquetWriter:
 
     def _flush(self) -> None:
         if self._waiting:
-            # One table, so that small batches share a row group.
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self._waiting, self._rows, self._bytes = [], 0, 0

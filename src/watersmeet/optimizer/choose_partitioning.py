@@ -24,7 +24,6 @@ def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:
     grids = [grid for grid in _grids(candidates, buckets) if grid]
     if not grids:
         return Partitioning((), "one bucket")
-    # Of grids that send as many rows the simplest.
     best = min(grids, key=lambda grid: (_rows_sent(strategy, grid), len(grid)))
     announced = tuple(one.alias for one in join.streams if not _counts_within_buckets(one, best))
     return Partitioning(best, _reason(join, best), announced)

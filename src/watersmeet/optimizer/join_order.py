@@ -100,7 +100,6 @@ def cheapest(
     _check_count(graph)
     everything = (1 << len(graph.streams)) - 1
     begin = 0 if first is None else 1 << first
-    # By set of streams: the cheapest cost, and the order that has it.
     best: dict[int, tuple[float, tuple[int, ...]]] = {begin: (0.0, () if first is None else (first,))}
     for bound in range(begin, everything):  # a set comes after all its subsets
         if bound not in best:

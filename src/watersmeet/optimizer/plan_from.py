@@ -109,8 +109,7 @@ class FromPlanner:
                 answer = self.answers.changes(changes, around.in_from(reach))
                 return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
             case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
-                # A join that reads subqueries cannot run alone. It runs as an answer, whose entering rows are the
-                # stream.
+                # A join that reads subqueries cannot run alone: as an answer, its entering rows are the stream.
                 if any(isinstance(each.relation, Derived | View) for each in inputs):
                     rows = self.rows(inside, _without(project.columns, time), around.in_from(reach))
                     return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)

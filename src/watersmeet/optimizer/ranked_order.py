@@ -31,5 +31,4 @@ def greedily(loops: Loops, badness: Callable[[Loops, int, int], tuple[float, ...
 def _combinations_added(loops: Loops, bound: int, stream: int) -> tuple[float, ...]:
     comparisons = loops.step(bound, stream)
     added = loops.rows(bound | 1 << stream) - loops.rows(bound)
-    # A step that compares nothing comes before all others.
     return added / comparisons if comparisons else -math.inf, comparisons

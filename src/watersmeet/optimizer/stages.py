@@ -13,8 +13,7 @@ from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 
-# The order matters: costs need all equalities, orders need the buckets, and only routes show whether every input has a
-# key.
+# Costs need all equalities, orders need the buckets, and only routes show whether every input has a key.
 STAGES = (
     classify_predicates,
     close_equalities,

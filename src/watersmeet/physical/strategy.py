@@ -165,8 +165,7 @@ class JoinStrategy:
             for step in route.steps:
                 own = [*step.key, *(c.own for c in step.comparisons), *([step.sorted_by] if step.sorted_by else [])]
                 bound = [*(b for b, _ in step.equalities), *(c.bound for c in step.comparisons)]
-                # A new row has its codes at hand. If the route starts elsewhere, the origin is searched like the
-                # others.
+                # A new row has its codes at hand, unless the route starts elsewhere and finds it in its store.
                 reached = [code for code in bound if code.stream != route.origin or route.start != route.origin]
                 codes.update(dict.fromkeys(code for code in (*own, *reached) if code.stream == stream))
         return tuple(codes)

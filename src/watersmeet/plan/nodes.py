@@ -426,7 +426,6 @@ def growing_join(node: Node) -> SelectedJoin | None:
 def plain_join(node: Node) -> SelectedJoin | None:
     """A growing join of streams and static tables, without subqueries: what one join operator runs by itself."""
     found = growing_join(node)
-    # Subqueries are what a join has for children.
     return None if found is None or children(found.join) else found
 
 

@@ -88,7 +88,6 @@ def _expanded(item: SelectItem | Star, scope: Scope, binder: ExpressionBinder) -
     bound = binder.bind(item.expression)
     if item.alias is not None:
         return [(item.alias.text, bound)]
-    # An output without a name is called by its words, as in most engines.
     return [(_readable_name(bound, scope.text.piece(span_of(item.expression) or item.span)), bound)]
 
 

@@ -166,6 +166,5 @@ def _misspelt_clause(previous: Token, found: Token) -> str | None:
     if previous.token_type != TokenType.VAR or found.token_type == TokenType.R_PAREN:
         return None
     word = previous.text.upper()
-    # A word that is spelt right is not meant for another.
     near = get_close_matches(word, [clause for clause in _MISSPELT if clause != word], n=1, cutoff=0.75)
     return near[0] if near else None

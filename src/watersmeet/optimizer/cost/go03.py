@@ -55,7 +55,6 @@ class Eager:
 
     def of_step(self, bound: int, stream: int) -> float:
         """What it costs all origins to bind `stream` after the set `bound` in a global order."""
-        # Kept, as orders have most of their steps in common.
         if (bound, stream) not in self._steps:
             origins = zip(self._graph.streams, self._loops.values(), strict=True)
             costs = (k.rate * loops.step(bound | loops.new, stream) for k, loops in origins if loops.origin != stream)
