@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 def code() -> str:
     """A short sum over the sources, in a folder or a zip: a version alone does not tell two copies at work apart."""
     total = 0
+    # Sorted, as folders and zips list their files in orders of their own.
     for name, source in sorted(_sources(files("watersmeet"), "")):
         total = zlib.crc32(source, zlib.crc32(name.encode(), total))
     return f"{total:08x}"

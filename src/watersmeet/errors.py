@@ -36,6 +36,7 @@ class SqlError(WatersmeetError):
 
     def at(self, sql: str, span: tuple[int, int] | None) -> Self:
         """The same error, with its place in a text unless it has one."""
+        # Errors pass through several hands on their way up, and the first to know the place is nearest to it.
         if self.sql is None:
             self.sql, self.span = sql, span
         return self
@@ -153,9 +154,11 @@ def underline(sql: str, span: tuple[int, int]) -> str:
     line_end = len(sql) if line_end < 0 else line_end
     number = sql.count("\n", 0, start) + 1
     margin = f"line {number}: "
+    # The place is in the middle of what is shown, except near the ends of the line.
     shown_from = max(line_start, min(start - LONGEST_LINE // 2, line_end - LONGEST_LINE))
     shown_to = min(line_end, shown_from + LONGEST_LINE)
     before, after = "…" if shown_from > line_start else "", "…" if shown_to < line_end else ""
+    # A span may go on in the next lines; the carets end with the line.
     carets = max(1, min(end, shown_to) - start)
     indent = " " * (len(margin) + len(before) + start - shown_from)
     return f"{margin}{before}{sql[shown_from:shown_to]}{after}\n{indent}{'^' * carets}"

@@ -23,7 +23,9 @@ from typing import BinaryIO, Self
 
 from watersmeet.errors import UnsafeFolderError
 
+# The number of the user root, whom nobody can keep out anyway.
 ROOT = 0
+# As many as Linux follows in one path.
 MOST_LINKS = 40
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -63,6 +65,7 @@ class PrivateFolder:
         """A new file, which only its user can read; one of that name is replaced. Unbuffered."""
         with suppress(FileNotFoundError):
             self.remove(name)
+        # O_EXCL: a file or link that somebody put there in between is an error, not written through.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         return os.fdopen(os.open(self._at(name), flags | _FILE, 0o600, dir_fd=self._handle), "wb", buffering=0)
 
@@ -173,8 +176,10 @@ def _safe_way_to(folder: Path, chosen_by: str) -> Path:
     while ahead:
         step = here / ahead.pop(0)
         if step.name == "..":
+            # No link is left in the way so far, so its parent is the real one.
             here = here.parent
             continue
+        # Another process of this user may be making the same folder.
         with suppress(FileExistsError):
             if not os.path.lexists(step):
                 os.mkdir(step, 0o700)
@@ -188,6 +193,7 @@ def _safe_way_to(folder: Path, chosen_by: str) -> Path:
             raise _refused(f"{folder} leads through too many links", chosen_by)
         target = Path(os.readlink(step))
         here = Path(target.anchor) if target.is_absolute() else here
+        # Where a link leads is walked step by step like the rest: its folders are checked too.
         ahead = [*(target.parts[1:] if target.is_absolute() else target.parts), *ahead]
     return here
 
@@ -196,6 +202,7 @@ def _check_step(step: Path, status: os.stat_result, trusted: set[int | None], ch
     if owner_of(status) not in trusted:
         raise _refused(f"what is in {step} can be replaced by {_name_of(owner_of(status))}, who owns it", chosen_by)
     mode = stat.S_IMODE(status.st_mode)
+    # The mode of a link is open to all and means nothing.
     if not stat.S_ISLNK(status.st_mode) and mode & 0o022 and not mode & stat.S_ISVTX:
         raise _refused(f"what is in {step} can be replaced by others (mode {mode:04o}, not sticky)", chosen_by)
 

@@ -117,6 +117,7 @@ class Session:
 
         `EXPLAIN [ANALYZE] SELECT …` gives an Explanation: it prints as the plan, and its answer is the plan's lines.
         """
+        # sqlglot is loaded here, not with the session.
         from watersmeet.sql import bind_query, parse_question
         from watersmeet.sql.syntax import Explain
 
@@ -237,10 +238,13 @@ class Query:
         """The same query over other rows: a table for each of its streams and static tables, by name. It archives
         nothing, as those rows are not the query's own."""
         session = Session(timezone=self.plan.options.timezone)
+        # Taken over, not made: it may hold a SparkSession.
         session.host = self.host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
             schema, source, rows = self.host.opened(tables[relation.name], relation.name)
+            # What was declared or measured was of the query's own rows; of these only the number is known.
             session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
+        # Bound again from its text, as the columns of the other rows may have other types.
         plan = session.sql(self.plan.sql).plan
         return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
 
@@ -351,6 +355,7 @@ def _measured(data: object, time: str, rows: int | None) -> Statistics:
     column = data[time]
     if not pa.types.is_timestamp(column.type):
         return Statistics(rows=rows)
+    # What a rate is taken from need not be exact: finer digits are cut off.
     ends = pc.min_max(pc.cast(column, pa.timestamp("us"), safe=False))
     first, last = ends["min"].value, ends["max"].value
     if first is None or last == first:

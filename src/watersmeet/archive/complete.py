@@ -43,6 +43,7 @@ def written(batches: Batches, sink: Sink) -> int:
             rows += batch.num_rows
             sink.write(batch)
         sink.close()
+    # Also if interrupted: a chunk that is not whole leaves no file.
     except BaseException:
         sink.abort()
         raise
@@ -135,8 +136,10 @@ class Completing:
         archive = self.completion.archive
         with locked(archive.path):
             if again:
+                # Written at once, so that a completion that is stopped now begins anew as well.
                 CompletionProgress().write(archive.path)
             progress = CompletionProgress.read(archive.path)
+            # Chunks of a round that is still open count as done before.
             before = progress.completed + (progress.open.completed if progress.open else 0)
             progress = self._rounds(progress)
         now = progress.completed + (progress.open.completed if progress.open else 0)
@@ -150,9 +153,11 @@ class Completing:
                 begun = self.completion.next_round(progress)
                 if begun is None:
                     break
+                # The first round begins from nothing, so files of an earlier completion are not its own.
                 if begun.number == 1:
                     self.target.clear(self._prefix)
                 progress = replace(progress, open=begun)
+                # Before and after each chunk: one that is cut short is done again, under the same name.
                 progress.write(self.completion.archive.path)
             progress = progress.after_chunk(self._chunk(progress))
             progress.write(self.completion.archive.path)

@@ -70,6 +70,7 @@ class Round:
         if group.key not in self.turns:
             return None
         after, to = self.turns[group.key]
+        # The last chunk has no end, as rows may lie behind the last cut.
         until_us = self.cuts[chunk + 1] if chunk + 1 < self.chunks else FOREVER_US
         return Stretch(self.cuts[chunk], until_us, after, to)
 
@@ -124,6 +125,7 @@ class Completion:
         self.schema = own.output_schema
         self.chunk_rows = chunk_rows
         self.strategy = optimize(self.join, own.method)
+        # Made only to learn which columns are recorded.
         self.record_schema = recorded_schema(MissingJoin(self.strategy, self.project.columns, Stretch()).recorded)
         self.parts = {
             Group(run.name, bucket): parts for run in archive.runs() for bucket, parts in by_bucket(run.parts()).items()
@@ -182,12 +184,15 @@ class Completion:
             after, to = progress.done.get(group.key, 0), int(came.max(initial=0))
             if to > after:
                 turns[group.key] = (after, to)
+                # A combination with a new member is not older than the oldest of them.
                 first_us = min(first_us, int(when[came > after].min()))
+                # Old rows are counted too: a chunk joins them as well.
                 times.append(when)
         if not turns:
             return None
         later = np.sort(np.concatenate(times))
         later = later[np.searchsorted(later, first_us) :]
+        # A cut falls between two times, never between rows of one.
         cuts = np.unique(np.concatenate([[first_us], later[self.chunk_rows :: self.chunk_rows]]))
         return Round(progress.rounds + 1, turns, tuple(int(cut) for cut in cuts))
 

@@ -56,6 +56,7 @@ class ArchiveDescription:
         return held if held.format == FORMAT else replace(held, fingerprint=fingerprint_of(held.plan()))
 
     def write(self, folder: Path) -> None:
+        # The format stands first, for people who open the file.
         replace_file(folder / FILE, json.dumps({"format": self.format, **asdict(self)}, indent=2))
 
     def plan(self) -> Plan:
@@ -69,6 +70,7 @@ class ArchiveDescription:
 
 
 def _described(relation: Stream | Table) -> dict[str, Any]:
+    # Base64 of Arrow's own form is exact; the readable columns beside it are for people.
     schema = base64.b64encode(relation.schema.serialize().to_pybytes()).decode()
     told: dict[str, Any] = {"name": relation.name, "columns": _readable(relation.schema), "schema": schema}
     if isinstance(relation, Stream):

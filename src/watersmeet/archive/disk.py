@@ -81,6 +81,7 @@ def locked(archive: Path) -> Iterator[None]:
         file = (archive / ".lock").open("w")
     with file:
         try:
+            # The lock of an open file, which the system gives back when its process ends.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SinkError(

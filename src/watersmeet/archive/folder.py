@@ -67,6 +67,7 @@ class RunFolder:
     def write(self, page: Page, bucket: int, batch: int) -> int:
         """Returns the bytes written."""
         told = {_RESULTS: str(page.results), **({} if page.lost is None else {_LOST: str(page.lost)})}
+        # In the file's own metadata, so that counts and records are there together or not at all.
         records = page.records.replace_schema_metadata(told)
         return replace_parquet(self.path / f"{bucket:05d}-{batch:09d}.parquet", records)
 
@@ -106,6 +107,7 @@ class RunFolder:
         the last one that was."""
         with writable(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+        # With nothing to tell, what an earlier start has told stays.
         if told or not (self.path / BATCHES).exists():
             replace_file(self.path / BATCHES, json.dumps(told))
 
@@ -113,6 +115,7 @@ class RunFolder:
         return self._table_path(name).exists()
 
     def _table_path(self, name: str) -> Path:
+        # Names of tables may have slashes in them.
         return self.path / _TABLES / f"{quote(name, safe='')}.parquet"
 
 
@@ -132,6 +135,7 @@ class OpenRun(RunFolder):
 
     def commit(self) -> None:
         with writable(self.path):
+            # The rename is the commit.
             self.path.rename(self._final)
 
     def abort(self) -> None:
@@ -149,6 +153,7 @@ class Archive:
         folder, wanted = Path(path).expanduser(), ArchiveDescription.of(plan)
         with writable(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            # Hidden files are locks and runs that were never over.
             strangers = [one.name for one in folder.iterdir() if not one.name.startswith(".")]
         if (folder / FILE).exists():
             held = ArchiveDescription.read(folder)

@@ -82,9 +82,11 @@ class NotGiven(Keeping):
         came, gone = (_int64(rows.data.column(name))[numbers[0]] for name in (TURN, GONE))
         for alias, members in zip(visits[1:], numbers[1:], strict=True):
             payload = self.stores[alias].payload
+            # Static tables were always there.
             if TURN in payload:
                 came = np.maximum(came, _int64(payload[TURN].gather(members)))
                 gone = np.minimum(gone, _int64(payload[GONE].gather(members)))
+        # Some member was gone before the last one came. `gone` is the last turn in which a row was there.
         missing: Mask = (gone < came) & (came > self.after_turn)
         return missing
 
@@ -111,6 +113,7 @@ class MissingJoin:
         """The missing combinations of the stretch, from all the records it needs."""
         stretch = self.stretch
         held = {alias: self._recorded(number, alias, records) for number, alias in enumerate(self.streams)}
+        # Rows before the stretch are only kept; every combination with a newest member in it is found below, once.
         for alias, recorded in held.items():
             for rows, deaths in recorded.between(self.needed_from_us(alias), stretch.from_us):
                 self.joining.store(alias, rows, deaths if alias in self.mortal else None)
@@ -123,10 +126,12 @@ class MissingJoin:
         if self.stretch.from_us <= BEGINNING_US:
             return BEGINNING_US
         reached = dict.fromkeys(self.joining.windows.streams, self.stretch.from_us)
+        # Rows of the stretch itself are not kept beforehand: they are joined.
         return min(self.joining.cutoff_us(alias, reached), self.stretch.from_us)
 
     def _recorded(self, number: int, alias: str, records: pa.Table) -> Recorded:
         own = records.filter(pc.equal(records[INPUT], number))
+        # By turn only the rows are cut: that a row was gone may have been recorded much later.
         rows = own.filter(pc.and_(pc.is_valid(own[TURN]), pc.less_equal(own[TURN], self.stretch.to_turn)))
         numbers = _int64(rows[ROW])
         gone = _by_number(own, GONE, numbers)
@@ -134,6 +139,7 @@ class MissingJoin:
         assert one.time is not None
         time = rows[TIME].combine_chunks()
         values = {column.name: rows[f"{alias}.{column.name}"] for column in self.recorded[alias]}
+        # Records have times as integers; here they become the column that they were.
         values |= {one.time: time.view(one.schema.field(one.time).type), TURN: rows[TURN], GONE: pa.array(gone)}
         data = pa.table(values).combine_chunks().to_batches()
         batch = data[0] if data else pa.RecordBatch.from_pylist([], schema=pa.table(values).schema)

@@ -93,6 +93,7 @@ def target_of(name: str, options: Mapping[str, str], schema: pa.Schema) -> Targe
     kind, path = kind_and_path(name, options)
     if path is None:
         return ConsoleTarget(schema)
+    # Spark's readers go by that log and would not see files that are not in it.
     accounted = (path / "_spark_metadata").exists()
     folder = path if path.is_dir() and not accounted else path.with_name(f"{path.stem}-completed")
     return FolderTarget(folder, kind, schema, {key.lower(): value for key, value in options.items()})

@@ -43,6 +43,7 @@ def check(
     if sample is not None and sample < 1:
         raise OptionError(f"a sample of {sample} rows shows nothing", hint="give sample = 1000, or leave it out")
     need_duckdb()
+    # Read once, for both: inputs that flow cannot be read again.
     tables = load(query.plan, sample)
     given, late = _run(query.over(tables), run)
     tables = without(tables, late)
@@ -88,6 +89,7 @@ def _compared_by_instant(
     compared, settled, wrong = 0, 0, None
     for number, (at_us, expected) in enumerate(oracle.answers(at), start=1):
         found = engine.at(at_us)
+        # Sums that are off by their last digits are no difference: the reference, which is exact, decides.
         if not same_rows(found, expected) and oracle.rough:
             expected, settled = exact.answer_at(at_us), settled + 1
         if not same_rows(found, expected):
@@ -117,6 +119,7 @@ class _EngineAnswers:
         return self._times
 
     def at(self, at_us: int) -> list[Row]:
+        # Instants come in order, so each row is looked at once.
         start, self._next = self._next, bisect_right(self._times, at_us)
         if not self._summed:
             return self._rows[start : self._next]

@@ -34,6 +34,7 @@ def same_rows(left: Sequence[Row], right: Sequence[Row]) -> bool:
 
 def differences(left: Sequence[Row], right: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """What stands only on either side."""
+    # Equal rows are taken out by their hash first, so the search for near ones is among few.
     only_left, only_right = surplus(left, right), surplus(right, left)
     for row in list(only_left):
         partner = next((other for other in only_right if _near(row, other)), None)

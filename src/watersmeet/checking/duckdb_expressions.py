@@ -31,6 +31,7 @@ _PARTS = ("year", "month", "day", "hour", "minute", "second")
 MACROS = (
     "CREATE OR REPLACE TEMP MACRO wm_shown(t, z) AS epoch_us(timezone(z, make_timestamptz(t)))",
     "CREATE OR REPLACE TEMP MACRO wm_with_offset_of(r, t, z) AS r - (wm_shown(t, z) - t)",
+    # 15 hours before and 13 after, as zones lie between 12 hours behind UTC and 14 ahead.
     "CREATE OR REPLACE TEMP MACRO wm_before(r, z) AS wm_with_offset_of(r, r - 54000000000, z)",
     "CREATE OR REPLACE TEMP MACRO wm_after(r, z) AS wm_with_offset_of(r, r + 46800000000, z)",
     "CREATE OR REPLACE TEMP MACRO wm_first(r, z, skipped) AS CASE WHEN r IS NULL THEN NULL "
@@ -95,7 +96,9 @@ def typed(text: str, kind: pa.DataType) -> str:
 def _column(column: Column) -> str:
     name = quoted(column.name) if not column.stream else f"{quoted(column.stream)}.{quoted(column.name)}"
     if is_instant(column.type):
+        # Without its zone an instant is UTC.
         return f"epoch_us(CAST({name} AS TIMESTAMP))"
+    # Computed in 64 bits, as in the engine: DuckDB would overflow in the column's own type.
     if pa.types.is_integer(column.type) and column.type != pa.uint64():
         return f"CAST({name} AS BIGINT)"
     return f"CAST({name} AS DOUBLE)" if pa.types.is_float32(column.type) else name
@@ -112,6 +115,7 @@ def _literal(value: Any, kind: pa.DataType) -> str:
         raise InexpressibleError("a constant of bytes")
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    # As text, so that DuckDB does not choose another type for the digits.
     return f"CAST('{value}' AS {sql_type(kind)})"
 
 
@@ -125,6 +129,7 @@ def _call(call: Call, args: Sequence[str]) -> str:
         return f"{function}(make_timestamp({_shown(args[0], call.args[0].type)}))"
     match function:
         case "divide":
+            # Always a double, and NULL where the divisor is zero.
             return f"(CAST({args[0]} AS DOUBLE) / nullif(CAST({args[1]} AS DOUBLE), 0))"
         case "modulo":
             return f"({args[0]} % nullif({args[1]}, 0))"
@@ -184,6 +189,7 @@ def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
         return text
     if is_instant(source) and is_instant(target):
         return _cast_instant(text, source, target)
+    # DuckDB rounds when it casts to integers; ours cuts off.
     if pa.types.is_integer(target) and (exact or pa.types.is_floating(source)):
         return (
             f"CAST(trunc({text}) AS {sql_type(target)})" if not pa.types.is_boolean(source) else f"CAST({text} AS INT)"

@@ -71,6 +71,7 @@ class Script:
         return known
 
     def _make(self, name: str, text: str) -> str:
+        # Numbered, as two subqueries may have the same name.
         table = quoted(f"{name} {len(self.statements)}")
         self.statements.append(f"CREATE OR REPLACE TEMP TABLE {table} AS {text}")
         return table
@@ -81,6 +82,7 @@ class Script:
         else:
             text, selected = self.log(relation.plan), f"*, make_timestamp({TIME}) AS {quoted(relation.time)}"
         order = ", ".join([TIME, *_canonical(schema_of(relation.plan))])
+        # Rows of a subquery with equal times come in the order of their values, as the reference has it.
         return f"SELECT {selected}, row_number() OVER (ORDER BY {order}) AS {ROW} FROM ({text})"
 
     # -- instants -------------------------------------------------------------------------------------------
@@ -108,6 +110,7 @@ class Script:
                 rows = self.rows_of(one.relation)
                 yield f"SELECT {TIME} AS {AT} FROM {rows}"
                 if isinstance(one.window, Range):
+                    # In a closed window a row is still there at its time plus the size.
                     gone_after = one.window.size_us + (self.boundary == "closed")
                     yield f"SELECT {TIME} + {gone_after} AS {AT} FROM {rows}"
 
@@ -115,6 +118,7 @@ class Script:
         names = {one.name: self.rows_of(one) for one in relations_below(node) if isinstance(one, Stream)}
         times = " UNION ALL ".join(f"SELECT {TIME} FROM {rows}" for rows in names.values())
         ends = f"SELECT min({TIME}) AS low, max({TIME}) AS high FROM ({times})"
+        # % has the sign of the dividend, so before 1970 it must be made positive first.
         start = f"low + ({every_us} - low % {every_us}) % {every_us}"
         return f"SELECT unnest(range({start}, high + 1, {every_us})) AS {AT} FROM ({ends})"
 
@@ -130,10 +134,12 @@ class Script:
         now = self._make("answers", self.snapshot(node.child, instants))
         if node.kind == "rstream":
             return f"SELECT {columns}, {AT} AS {TIME} FROM {now}"
+        # An answer holds until the next instant and is taken away there; what stays cancels with what comes.
         ended = f"SELECT {NEXT}, {columns}, -1 FROM {now} JOIN {instants} USING ({AT}) WHERE {NEXT} IS NOT NULL"
         both = f"SELECT {AT}, {columns}, 1 AS {SIGN} FROM {now} UNION ALL {ended}"
         net = f"SELECT {AT}, {columns}, CAST(sum({SIGN}) AS BIGINT) AS {NET} FROM ({both}) GROUP BY ALL"
         sign = 1 if node.kind == "istream" else -1
+        # unnest makes as many copies of a row as changed.
         copies = f"SELECT {columns}, {AT} AS {TIME}, unnest(range({sign} * {NET})) AS {COPY} FROM ({net})"
         return f"SELECT * EXCLUDE ({COPY}) FROM ({copies} WHERE {sign} * {NET} > 0)"
 
@@ -298,6 +304,7 @@ def _aggregate(call: Aggregate, value: str, order: str) -> str:
         case "count" | "min" | "max":
             return f"{call.function}({each})"
         case "sum":
+            # fsum compensates for rounding; the engine's sums are exact.
             return f"{'fsum' if pa.types.is_floating(call.type) else 'sum'}({each})"
         case "avg":
             total = "fsum" if pa.types.is_floating(call.args[0].type) else "sum"
@@ -321,6 +328,7 @@ def refuse_rough_values(root: Node) -> bool:
     harmless in the select list at the top. Elsewhere a condition, a group or a set could come out differently, and
     DuckDB is not asked."""
     found = False
+    # RSTREAM shows its answer as it is; the other words compare it with the one before.
     top = root.child if isinstance(root, Changes) and root.kind == "rstream" else root
     for node in nodes_below(root):
         for expression in _expressions(node):

@@ -26,6 +26,7 @@ def load(plan: Plan, sample: int | None = None) -> dict[str, pa.Table]:
 
 def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
     source: Any = relation.source
+    # By what it can do: pyspark need not be installed.
     if hasattr(source, "toArrow") and not source.isStreaming:  # a Spark DataFrame
         return _conformed((source if most is None else source.limit(most)).toArrow(), relation)
     if not hasattr(source, "batches"):

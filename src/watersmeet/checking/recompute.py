@@ -99,8 +99,10 @@ class DuckDB:
         self._ran = 0
         self._connection = _database().cursor()  # with temporary tables of its own
         self._connection.execute("SET TimeZone = 'UTC'")
+        # Without zones the macros are not needed, nor is the extension they take.
         if plan.options.timezone != "UTC":
             self._prepare_zones()
+        # Divisions by zero are NULL, as in the engine.
         self._connection.execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
         for relation in {one.name: one for one in relations_below(plan.root)}.values():
             self._register(raw_name(relation), _registered(relation, tables[relation.name]))
@@ -160,6 +162,7 @@ class DuckDB:
 
     def _table(self, text: str) -> pa.Table:
         try:
+            # Writing a query may have asked for more tables.
             for statement in self._script.statements[self._ran :]:
                 self._connection.execute(statement)
             self._ran = len(self._script.statements)
@@ -198,6 +201,7 @@ def _names(plan: Plan) -> str:
 
 def _registered(relation: Stream | Table, table: pa.Table) -> pa.Table:
     """The rows as DuckDB sees them: zones and units aside, intervals as microseconds, numbered as they arrived."""
+    # DuckDB's names have no case.
     if len({name.lower() for name in table.column_names}) < len(table.column_names):
         raise InexpressibleError(f"columns of {relation.name} that differ only in case")
     columns = {name: _plain(table[name], relation) for name in table.column_names}

@@ -56,6 +56,7 @@ class Report:
 def show(report: Report, out: TextIO, *, after: int = 0) -> None:
     """Tell the outcome; so many columns of the first line are already written."""
     for paragraph in _sentences(report):
+        # Folded as if the line began at its margin, which is then cut off.
         out.write(fill(paragraph, WIDTH, initial_indent=" " * after)[after:] + "\n")
         after = 0
     if report.difference is not None:

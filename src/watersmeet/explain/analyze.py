@@ -57,6 +57,8 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     analysis = _timed(run, sample_rows)
     if len(plan.plain_join.join.inputs) < 2:
         return analysis
+    # Three runs over the same rows: one for the time it takes, one to measure the inputs, and one to count on the
+    # routes which follow from that, as those are the ones that EXPLAIN shows.
     _, measured = _audited(plan, sample_rows, None)
     audit, _ = _audited(plan, sample_rows, measured)
     carried = {
@@ -105,6 +107,7 @@ def _watched(plan: Plan, sample_rows: int) -> Analysis:
     run.on_step = note_rows_held
     analysis = _timed(run, sample_rows)
     seen = (_seen(join, held) for join, held in zip(built.joins, most_held, strict=True))
+    # built.joins has the window joins alone, in the same order; the others keep their places.
     return replace(
         analysis, measured=tuple(next(seen) if isinstance(node, WindowJoinNode) else None for node in physical.joins)
     )
@@ -122,8 +125,10 @@ def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> t
     now, with the most rows that were held."""
     plain = plan.plain_join
     assert plain is not None
+    # Whatever algorithm was asked for: how many combinations go on does not depend on it.
     own = optimize(plain.join, None if plan.method.is_classic else plan.method, measured)
     joining = WindowJoin(own, plain.columns, keeping=Audit, measured=True)
+    # Audit counts what a row finds among those before it, so rows must come in order.
     built = built_join(plain.join, InTimeOrder(joining, [one.alias for one in plain.join.streams]))
     _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
     audit = joining.keeping
@@ -150,6 +155,7 @@ def _timed(run: LocalRun, sample_rows: int) -> Analysis:
 
 def _span_s(run: LocalRun) -> float:
     """As far as all streams have come."""
+    # A stream that is ahead has rows whose partners have not been read.
     return max(run.common_event_us - run.first_event_us, 0) / UNITS_US["second"]
 
 
@@ -169,6 +175,7 @@ def _steps(analysis: Analysis, estimate: JoinEstimate) -> list[list[str]]:
     rows = [["of", "visits", "go on, expected", "measured", "ratio"]]
     for route in estimate.routes:
         measured = analysis.carried.get(route.origin, ())
+        # Another number of steps is another route: there is nothing to put beside it.
         if len(measured) == len(route.steps):
             for i, (step, seen) in enumerate(zip(route.steps, measured, strict=True)):
                 origin = "" if i else route.origin

@@ -32,6 +32,7 @@ class Audit(Keeping):
         self.windows_full = False
         self._parts = {route.origin: self._parts_of(route) for route in strategy.routes}
         self._first_us = FOREVER_US
+        # Windows that never end never fill up, so they are not waited for.
         kept_us = [strategy.join.retention_us(alias) for alias in strategy.join.windows.streams]
         self._spans_us = [kept for kept in kept_us if kept < FOREVER_US]
 
@@ -44,6 +45,7 @@ class Audit(Keeping):
             part = Program(replace(route, steps=route.steps[:d]), windows, layout.code_positions, counted=counted)
             for step, stream in enumerate(part.visits[1:]):
                 if not layout.inputs[stream].is_table:
+                    # Against the new row, which is bound first: depth 0.
                     later = part.limits[:, step, 0, LATER]
                     np.minimum(later, self._may_follow(route.origin, stream), out=later)
             parts.append(part)
@@ -55,6 +57,7 @@ class Audit(Keeping):
         return 0 if places.index(stream) < places.index(origin) else -1
 
     def rounds(self, batch: Mapping[str, Rows], *, quietly: bool) -> Iterator[Mapping[str, Rows]]:
+        # The join takes the batch in first. What is counted does not depend on that, as each row looks back only.
         yield batch
         firsts = [int(rows.times.min()) for rows in batch.values() if len(rows)]
         self._first_us = min([self._first_us, *firsts])
@@ -67,6 +70,7 @@ class Audit(Keeping):
         """What a row finds that is looked at when it comes, in the order of time."""
         full = np.flatnonzero(rows.times >= self._full_from())
         admitted = self.door.admit(alias, rows.take(full) if full.size else rows)
+        # Rows that come while windows fill find too few, which would make any estimate look too high.
         if full.size and not self.windows_full:
             self.windows_full = True
             self.arrived = dict.fromkeys(self.arrived, 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from watersmeet.model.wording import Cells, aligned, in_bytes, short, time_a_second
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate, RouteEstimate
 
+# What the numbers of the table leave of 80 columns.
 WAY_WIDTH = 34
 
 

@@ -83,6 +83,7 @@ def explain_data(
     if memory is not None:
         told["memory"] = asdict(memory)
     told["streams"] = {leaf.name: _stream(leaf) for leaf in physical.leaves}
+    # The join that is the answer has been told above already.
     told["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
     return told
 

@@ -25,6 +25,7 @@ def expect_recall(strategy: JoinStrategy, columns: Columns, shedding: Shedding) 
     """Every number is measured if there are measurements, else declared, else assumed; keys that nothing is known of
     are taken to come equally often."""
     description = Description(strategy)
+    # Made only to be asked how much memory its rows would take; nothing is pushed into it.
     stores = BoundedMemory(Layout(strategy, columns), shedding).shed
     aliases = tuple(stores)
     row_bytes = {a: expected_row_bytes(s, dict.fromkeys(s.columns, TEXT_BYTES)) for a, s in stores.items()}
@@ -69,6 +70,7 @@ def _streams(description: Description, aliases: Sequence[str]) -> tuple[list[Str
         shares = [np.asarray(keys[0][1][alias], np.float64) for alias in aliases]
         return of_one_key(rates, rows, shares), True
     if not any(found for _, found in keys):
+        # One class that all rows fall into: keys come equally often.
         return of_one_key(rates, rows, [np.ones(1) for _ in aliases]), True
     return [_by_sample(description, alias) for alias in aliases], False
 
@@ -81,10 +83,12 @@ def _by_sample(description: Description, alias: str) -> StreamKeys:
         if own is None or alias not in shares:
             continue
         values = _values(description, codes)
+        # Where the values of the sample stand in the list that shares go by.
         place = np.searchsorted(values, own)
         partners = [np.asarray(shares[other])[place] for other in codes if other != alias and other in shares]
         gains = gains * np.prod(partners, axis=0)
     even = np.full(gains.size, 1.0 / gains.size)
+    # A factor common to all rows: only ratios of gains matter here.
     return StreamKeys(description.rates[alias], description.rows[alias], even, gains * sum(description.rates.values()))
 
 

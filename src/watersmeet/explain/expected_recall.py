@@ -38,6 +38,7 @@ def of_one_key(rates: Sequence[float], rows: Sequence[float], shares: Sequence[S
         gains = np.zeros_like(shares[u])
         for v in range(len(rates)):
             if v != u:
+                # What a row of u and a new row of v still meet in the windows of the rest.
                 others = [rows[x] * shares[x] for x in range(len(rates)) if x not in (u, v)]
                 gains += rates[v] * shares[v] * np.prod(others, axis=0)
         found.append(StreamKeys(rates[u], rows[u], shares[u], gains))
@@ -50,6 +51,7 @@ def kept_shares(streams: Sequence[StreamKeys], memory: float, policy: str, alloc
         return _alike(streams, memory, allocation)
     by_age = POLICIES[policy].by_age(AgeCurve())
     if allocation == "fixed":
+        # Each stream has its part to itself and nothing is lent.
         each = memory / len(streams)
         return [_filled([stream], each, by_age)[0] for stream in streams]
     return _filled(streams, memory, by_age)
@@ -98,18 +100,22 @@ def _alike(streams: Sequence[StreamKeys], memory: float, allocation: str) -> lis
 def _filled(streams: Sequence[StreamKeys], memory: float, by_age: Shares) -> list[Shares]:
     """Memory given to the classes of all these streams by priority for each unit of memory."""
     ages = by_age.size
+    # Ages are taken to be spread evenly: a window has as many old rows as new ones.
     needs = [np.repeat(stream.rows * stream.room * stream.shares / ages, ages) for stream in streams]
     worths = [np.outer(stream.gains / stream.room, by_age).ravel() for stream in streams]
     need, worth = np.concatenate(needs), np.concatenate(worths)
     order = np.argsort(-worth, kind="stable")
     got = np.zeros_like(need)
+    # What is left once all that is worth more has had its own.
     got[order] = np.clip(memory - (np.cumsum(need[order]) - need[order]), 0.0, need[order])
+    # Among equals the order of a sort means nothing.
     got = _evened(worth[order], need[order], got[order], order)
     parts = np.split(got, np.cumsum([one.size for one in needs])[:-1])
     return [
         np.divide(
             part.reshape(-1, ages).sum(axis=1),
             one.reshape(-1, ages).sum(axis=1),
+            # Of rows that never come all are kept.
             out=np.ones(one.size // ages),
             where=one.reshape(-1, ages).sum(axis=1) > 0,
         )
@@ -121,6 +127,7 @@ def _evened(worth: Shares, need: Shares, got: Shares, order: npt.NDArray[np.int6
     """Classes of equal worth, all in order, share what they got by need; given back in their own order."""
     _, group = np.unique(worth, return_inverse=True)
     needed, given = np.bincount(group, need), np.bincount(group, got)
+    # A group that needs nothing lacks nothing.
     share = np.divide(given, needed, out=np.ones_like(given), where=needed > 0)
     own = np.empty_like(got)
     own[order] = need * share[group]

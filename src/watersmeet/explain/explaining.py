@@ -18,6 +18,7 @@ from watersmeet.runtime.host import Host
 
 def explained(plan: Plan, how: Explaining, host: Host) -> str:
     """A plan with what it should cost, where it runs and, analyzed, what a sample showed."""
+    # Of the plan as it was given: a sample runs in this process, on other sources.
     layout = host.layout(plan)
     analysis = None
     if how.analyze:

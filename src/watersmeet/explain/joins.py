@@ -41,6 +41,7 @@ def explained_joins(
 ) -> tuple[ExplainedJoin, ...]:
     """All of them, those of subqueries after what they stand in; streams that are read alone outside a changing answer
     too. `measured` is what was seen of the inputs of each, in the order of `physical.joins`."""
+    # Without an analysis nothing was measured, and the list is empty.
     seen = {id(node): one for node, one in zip(physical.joins, measured, strict=False) if one is not None}
     return tuple(_explained(join, node, holder, seen.get(id(node))) for join, node, holder in _found(physical))
 
@@ -48,10 +49,12 @@ def explained_joins(
 def join_of_the_answer(plan: Plan, joins: Sequence[ExplainedJoin]) -> ExplainedJoin | None:
     """The join whose combinations are the rows of the answer, if that is what the query asks for."""
     inside = plan.root.child if isinstance(plan.root, Project) and plan.kind == "rows" else None
+    # By identity: an equal join may stand in a subquery too.
     return next((one for one in joins if one.join is inside), None)
 
 
 def _found(physical: PhysicalPlan) -> Iterator[tuple[Join, JoinNode, FromManyNode | None]]:
+    # Those inside a FROM are told with it, once.
     held = {id(node.joining) for node in physical.nodes if isinstance(node, FromManyNode)}
     for node in physical.nodes:
         if isinstance(node, FromManyNode):
@@ -64,5 +67,6 @@ def _explained(
     join: Join, node: JoinNode, holder: FromManyNode | None, measured: JoinStatistics | None
 ) -> ExplainedJoin:
     planned = node.strategy
+    # Planned anew by what was measured, as a running join would do.
     strategy = planned if measured is None else optimize(planned.join, planned.method, measured)
     return ExplainedJoin(join, node, holder, strategy, estimate_join(strategy, node.columns))

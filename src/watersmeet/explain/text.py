@@ -224,6 +224,7 @@ def _pairs(streams: Sequence[str], matrix: Matrix) -> list[Line]:
     pairs = list(combinations(range(len(streams)), 2))
     for u, v in pairs:
         alike.setdefault((-matrix[v][u], matrix[u][v]), []).append(f"{streams[v]} - {streams[u]}")
+    # Fewer pairs are soon read one by one.
     if len(alike) == 1 and len(pairs) > 3 and _is_symmetric(*next(iter(alike))):
         alike = {bound: ["every pair"] for bound in alike}
     written = [f"{', '.join(pair)}: {_bound(*bound)}" for bound, pair in alike.items() if bound != NO_BOUND]
@@ -296,6 +297,7 @@ def _expiry(method: Method) -> str:
         return "in a pass over all windows whenever rows are joined"
     if method.kind.forgets is not None:
         return method.kind.forgets
+    # groupby wants equals side by side; in the order of the option, so that a plan always reads the same.
     alike = groupby(sorted(method.invalidate.items(), key=lambda said: INVALIDATIONS.index(said[1])), lambda s: s[1])
     said = {how: [alias for alias, _ in group] for how, group in alike}
     if len(said) == 1:
@@ -351,6 +353,7 @@ def _buffers(strategy: JoinStrategy, one: Input) -> str:
     count = strategy.method.buckets.get(one.alias)
     found: dict[str, None] = {}
     for route in strategy.routes:
+        # A route that begins elsewhere scans that input from end to end.
         if route.start == one.alias != route.origin:
             found["list"] = None
         for step in route.steps:
@@ -370,6 +373,7 @@ def _route(route: Route, method: Method) -> Iterator[Line]:
     """The steps from one origin; neighbours that are found in the same way share a line."""
     begins = f"{route.origin} " if route.start == route.origin else f"{route.origin}: {route.start} "
     start, hang = begins, len(begins) + 7
+    # By the tests too: two inputs that are found by the same key of the same row need one line.
     for (access, tests), steps in groupby(route.steps, key=lambda step: (_access(step, method), _tests(step))):
         visited = ", ".join(f"new {s.stream}" if s.stream == route.origin else s.stream for s in steps)
         yield Line(f"{start}-> {visited} by {access}: {', '.join(tests)}", hang)
@@ -406,6 +410,7 @@ def _uncast(expression: Expression) -> Expression:
 
 def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
     if pa.types.is_integer(narrow):
+        # A double holds integers of up to 53 bits.
         return bool(wide == pa.int64() or (wide == pa.float64() and narrow.bit_width <= 32))
     return bool(narrow == pa.float32() and wide == pa.float64())
 

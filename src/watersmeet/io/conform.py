@@ -13,6 +13,7 @@ from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.time import ROUND_DOWN, cast_intervals, cast_timestamps
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 
+# A double holds 53 bits exactly; of Arrow's integers those of 32 bits are the largest that always fit.
 _EXACT_IN_DOUBLE_BITS = 32
 _EXACT_IN_DOUBLE = f"{2**53:,}"
 
@@ -63,6 +64,7 @@ def _integer_fits(found: pa.DataType, declared: pa.DataType) -> bool:
         return False
     if pa.types.is_signed_integer(found):
         return bool(pa.types.is_signed_integer(declared) and found.bit_width <= declared.bit_width)
+    # A signed type has one bit less for the value.
     spare_bit = 1 if pa.types.is_signed_integer(declared) else 0
     return bool(found.bit_width + spare_bit <= declared.bit_width)
 
@@ -70,6 +72,7 @@ def _integer_fits(found: pa.DataType, declared: pa.DataType) -> bool:
 def _fits_decimal(found: pa.DataType, declared: pa.DataType) -> bool:
     whole = declared.precision - declared.scale
     if pa.types.is_integer(found):
+        # One digit too many at most, and never too few.
         return bool(whole >= len(str(2**found.bit_width)))
     if not pa.types.is_decimal(found):
         return False
@@ -133,6 +136,7 @@ def enter(batch: pa.RecordBatch, schema: pa.Schema, relation: Relation) -> pa.Re
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, rounding: str = "error") -> pa.RecordBatch:
     """The batch with exactly these columns, in these types. `rounding` is for times finer than their type."""
+    # Types and nullability are the same: there is nothing to cast, and no NULL to look for.
     if batch.schema.equals(schema):
         return batch
     columns = [_fitted(batch.column(field.name), field, rounding) for field in schema]
@@ -150,6 +154,7 @@ def _fitted(column: pa.Array, field: pa.Field, rounding: str) -> pa.Array:
 
 
 def _cast(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Array:
+    # Before types are compared, as operators know no dictionaries.
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type == target:
@@ -179,6 +184,7 @@ def _cast_nested(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Arr
     try:
         return pc.cast(column, target, safe=rounding == "error")
     except pa.ArrowInvalid as error:
+        # Arrow's casts of nested types tell only by their words what went wrong.
         if "would lose data" not in str(error):
             raise
         raise DataError("it holds times finer than a microsecond", hint=ROUND_DOWN) from None

@@ -74,6 +74,7 @@ class ConsoleSink:
         for row in self._pending:
             table.add_row(*row)
         self._pending.clear()
+        # Values may have [brackets] in them, which rich would take for markup.
         Console(file=self._out, markup=False).print(table)
 
 

@@ -13,6 +13,7 @@ from watersmeet.errors import SourceError
 from watersmeet.model.types import sql_type
 
 NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\n"})
+# By Arrow's words, as its errors carry nothing else.
 _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
 _QUOTED = re.compile(r"'(.*)'", re.DOTALL)
 _ZONE = re.compile(r"expected (no|a) zone offset")
@@ -36,6 +37,7 @@ def told(
     if quoted is None:
         return None
     value, zone = quoted[1], _ZONE.search(found[3])
+    # Arrow does not always count the rows, so the value is looked for.
     row = _row_of(value, values(column.name))
     which = "" if zone is None else f", with{'' if zone[1] == 'no' else 'out'} a zone"
     where = "" if row is None else f" in row {row:,}{' after the header' if header else ''}"

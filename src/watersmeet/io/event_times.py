@@ -50,5 +50,6 @@ def timed_rows(stream: Stream, batch: pa.RecordBatch, before: int) -> Rows:
     index = batch.schema.get_field_index(stream.time)
     column = batch.column(index)
     normalized, times = event_times(stream, column, before)
+    # Mostly nothing had to be cast, and the batch is passed on as it is.
     data = batch if normalized is column else batch.set_column(index, stream.schema.field(index), normalized)
     return Rows(data, times)

@@ -40,6 +40,7 @@ class FileSource:
     def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one file, or only one of their columns."""
         found = self.format.schema(path, self.schema)
+        # A file with a header and no rows tells no types of columns that nobody declared; it has nothing to read.
         if found is None or not (self.declared or self.format.tells_types(path)):
             return
         self.check(found, path)
@@ -59,6 +60,7 @@ class FileSource:
         """Refuse a file whose columns do not fit those of the source."""
         if not self.declared:
             _check_drift(found, self.schema, path, self.paths[0])
+        # Only such a file has types of its own: text is parsed in the declared ones.
         elif self.format.has_footer:
             check_columns(found, self.schema, self.name, str(path))
         else:
@@ -70,6 +72,7 @@ class FileSource:
             return None
         zoned = self._misread(column, "UTC")
         plain = self._misread(column, None)
+        # If times failed only for want of a zone, what is wrong with them as instants is the better answer.
         return zoned if plain is None or (zoned is not None and "a zone" in plain) else plain
 
     def _misread(self, column: str, zone: str | None) -> str | None:
@@ -78,6 +81,7 @@ class FileSource:
         as_time = self.schema.set(index, self.schema.field(index).with_type(pa.timestamp("us", tz=zone)))
         try:
             with readable(self.paths[0]):
+                # The first block is enough: it is what the types were guessed from.
                 next(iter(self.format.read(self.paths[0], as_time, as_time, 1, only=column)), None)
         except SourceError as error:
             return error.message
@@ -132,6 +136,7 @@ def untold_types(name: str, path: str, columns: Sequence[str]) -> SourceError:
 def _looked_over(source: FileSource) -> FileSource:
     """Look at the columns of every file that stores them, else of the first, before the first row is read."""
     counts: list[int | None] = []
+    # Text would have to be parsed to tell more than its header.
     for path in source.paths if source.format.has_footer else source.paths[:1]:
         with readable(path):
             found = source.format.schema(path, source.schema)
@@ -193,6 +198,7 @@ def find_files(path: str, kind: str | None) -> list[Path]:
         found = [p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file()]
     else:
         raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
+    # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
     visible = sorted(p for p in found if not p.name.startswith((".", "_")))
     wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
     if not wanted:
@@ -223,6 +229,7 @@ def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
 
 def named_kind(path: Path) -> str | None:
     """The format that a file is named after, if any."""
+    # A tsv is a csv with another delimiter, so only here is it told apart.
     return "tsv" if ".tsv" in path.suffixes else _suffix_kind(path)
 
 
@@ -238,6 +245,7 @@ def _kind_of(first: Path, path: str) -> str:
 
 def _suffix_kind(path: Path) -> str | None:
     suffixes = [s.lower() for s in path.suffixes]
+    # Arrow unpacks these by itself.
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".zst"):
         suffixes.pop()
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
@@ -265,6 +273,7 @@ def readable(path: Path, hint: str | None = None) -> Iterator[None]:
         raise SourceError(error.message, hint=error.hint or hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
+        # What Arrow says of a file that is one JSON array.
         if "Column() changed from object to array" in detail:
             hint = "a JSON file has one object a line, without [ and ] around them"
         raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

@@ -20,6 +20,7 @@ SUFFIXES = {
     ".ndjson": "json",
 }  # fmt: skip
 ALIASES = {"jsonl": "json", "ndjson": "json", "tsv": "csv"}
+# Also what types are guessed from: Arrow looks at the first block only.
 _BLOCK_BYTES = 1 << 20
 
 
@@ -87,6 +88,7 @@ class Csv:
             return None
         with self._open(path, declared, None) as reader:
             found = reader.schema
+        # Arrow takes text that is no UTF-8 for bytes, rather than refuse it.
         bytes_ = next((field.name for field in found if pa.types.is_binary(field.type)), None)
         if declared is None and bytes_ is not None:  # which text is taken for that is in another encoding
             raise csv_errors.not_text(path, bytes_)
@@ -99,12 +101,14 @@ class Csv:
         if path.stat().st_size == 0:
             return False
         with self._open(path, None, None) as reader:
+            # The first batch that has rows ends it, so of a large file one block is read.
             return any(batch.num_rows for batch in reader)
 
     def read(
         self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         columns = [wanted.field(only)] if only else wanted
+        # Only the wanted columns are converted: what is wrong in the others does not matter.
         types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in columns}
         try:
             with self._open(path, wanted, types) as reader:
@@ -126,6 +130,7 @@ class Csv:
     def _open(
         self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
     ) -> pa_csv.CSVStreamingReader:
+        # Without a header the columns are called by the declared names, or f0, f1, … if there are none.
         names = list(columns.names) if columns is not None and not self.header else []
         try:
             return pa_csv.open_csv(
@@ -133,6 +138,7 @@ class Csv:
                 read_options=pa_csv.ReadOptions(
                     column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
                 ),
+                # Quoted texts may go on over several lines.
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict(types) if types else None,
@@ -150,6 +156,7 @@ def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:
     """Times are parsed with a zone exactly if the text has one; the cast to the declared type follows."""
     if not pa.types.is_timestamp(declared):
         return declared
+    # A zone in the text, where the column has none declared, is taken off by that cast, which gives UTC.
     zone = guessed.tz if pa.types.is_timestamp(guessed) else declared.tz
     return pa.timestamp(declared.unit, tz=zone)
 
@@ -200,6 +207,7 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
 
 
 def _delimiter(options: Mapping[str, str], default: str) -> str:
+    # SQL texts have no escapes, so a tab is written as two characters.
     written = options.get("delimiter", options.get("sep", default)).replace("\\t", "\t")
     if len(written) != 1:
         raise SourceError(f"delimiter = {written!r} must be one character, for example ';' or '\\t'")

@@ -29,4 +29,5 @@ def provided(kind: str, options: Mapping[str, str]) -> pa.Table:
     provider, _, what = kind.partition(":")
     module, _, name = PROVIDERS[provider].partition(":")
     make = cast(Provider, getattr(import_module(module), name))
+    # A provider refuses options it does not know, so those of the engine are kept from it.
     return make(what, {key: value for key, value in options.items() if key not in NOT_FOR_PROVIDERS})

@@ -68,6 +68,7 @@ def _wrong(setting: Setting, owner: str, kind: str, *, on_spark: bool) -> tuple[
         return None
     if name in ours:
         return _wrong_value(setting, owner)
+    # No option begins with a blank.
     if name in {one.lower() for one in sparks} or name.startswith(PREFIXES.get(kind, " ")):
         told = f"option {setting.name} of {owner!r} is one of Spark's own writer, and in-process nothing reads it"
         return None if on_spark else (told, "run it with --engine spark, or leave the option out")

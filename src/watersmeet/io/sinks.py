@@ -45,6 +45,7 @@ class FileSink:
     def close(self) -> None:
         with writable(self._target):
             self._writer.close()
+            # In one folder a rename is atomic: readers see the old file or the whole new one.
             self._temporary.replace(self._target)
 
     def abort(self) -> None:
@@ -121,6 +122,7 @@ def file_sink(target: Path, kind: str, schema: pa.Schema, options: Mapping[str, 
     temporary = _temporary_name(target)
     try:
         return FileSink(target, temporary, WRITERS[kind](temporary, schema, options, start))
+    # Also if the user interrupts: nothing half-written is left behind.
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -132,6 +134,7 @@ def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options
             f"{path} is a folder, and overwrite replaces only files",
             hint="remove the folder first, or say mode = 'append' to add a file to it",
         )
+    # The random part keeps two writers apart that counted at the same time.
     part = path / f"part-{_next_part(path):05d}-{uuid4().hex[:8]}{SUFFIXES[kind]}"
     return file_sink(part, kind, schema, options, start=None)
 

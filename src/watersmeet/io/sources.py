@@ -87,6 +87,7 @@ class OnceSource:
             raise SourceError(
                 f"the input of stream {self._name} was already consumed; give a table or a path, or a new reader"
             )
+        # Taken before the first row is read, as two runs at once would each get a part of them.
         flowing, self._batches = self._batches, None
         return self._flow(flowing, max_rows)
 
@@ -127,9 +128,11 @@ def source_of(data: object, name: str) -> Source:
         return _of_table(pa.Table.from_batches([data]), name)
     if isinstance(data, pa.RecordBatchReader):
         return OnceSource(name, data.schema, iter(data), bounded=True, description="record batch reader")
+    # By the name of its module, so that neither library has to be installed or loaded.
     for library, convert in _FRAMES.items():
         if type(data).__module__.split(".", 1)[0] == library:
             return _of_table(convert(data, name), name)
+    # After the frames, which have it too: as tables they can be read again and in time order.
     if hasattr(data, "__arrow_c_stream__"):
         return source_of(pa.RecordBatchReader.from_stream(data), name)
     if isinstance(data, Iterable):
@@ -179,6 +182,7 @@ def _of_iterable(data: Iterable[Any], name: str) -> Source:
         )
     if not isinstance(first, pa.RecordBatch | pa.Table):
         raise _unknown(first, name, inside=type(data).__name__)
+    # A list can be walked again, so it is a table and not a flow.
     if isinstance(data, list | tuple):
         return _of_list(list(data), name)
     return OnceSource(name, first.schema, chain([first], flowing), bounded=False, description="iterable of batches")

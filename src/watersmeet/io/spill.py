@@ -86,6 +86,7 @@ def sorted_piece(pieces: Sequence[Piece]) -> Piece:
             np.concatenate([piece.arrivals for piece in pieces]),
         )
     later, same = one.times[1:] > one.times[:-1], one.times[1:] == one.times[:-1]
+    # Most input is in order already, and a sort copies every column.
     if bool((later | (same & (one.arrivals[1:] > one.arrivals[:-1]))).all()):
         return one
     order = np.lexsort((one.arrivals, one.times))
@@ -109,6 +110,7 @@ class SortedRun:
     def end(self) -> Key:
         """The key after the last row of the piece in hand."""
         piece = self._piece
+        # Rows have different places, so the next key is one place further.
         return END if piece is None else (int(piece.times[-1]), int(piece.arrivals[-1]) + 1)
 
     def take(self, until: Key) -> Piece | None:
@@ -117,6 +119,7 @@ class SortedRun:
         ready = 0 if piece is None else piece.before(until)
         if piece is None or not ready:
             return None
+        # The next piece is read at once: `first` must always be known.
         self._piece = piece.slice(ready, len(piece)) if ready < len(piece) else next(self._pieces, None)
         return piece.slice(0, ready)
 
@@ -131,6 +134,7 @@ def merged(runs: Sequence[SortedRun], until: Key) -> Iterator[Piece]:
         live = [run for run in runs if run.first < until]
         if not live:
             return
+        # Of every run all rows before this fence are in hand, so none before it can still be on disk.
         fence = min(until, *(run.end for run in live))
         taken = [run.take(fence) for run in live]
         yield sorted_piece([piece for piece in taken if piece is not None])
@@ -140,6 +144,7 @@ class TimeSorter:
     """Takes rows in any order and gives them out in that of their keys, as soon as none before them can come."""
 
     def __init__(self, memory_bytes: int) -> None:
+        # Text has 32-bit offsets in Arrow, and a piece is made of all that is held.
         self._buffer_bytes = min(memory_bytes // COPIES, LARGEST_BUFFER)
         self._piece_bytes = int(memory_bytes * PIECE_OF_MEMORY)
         self._held: list[Piece] = []
@@ -156,6 +161,7 @@ class TimeSorter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Runs hold their files open, so they go before the folder does.
         self._spilled = [[]]
         if self._folder is not None:
             self._folder.cleanup()
@@ -178,6 +184,7 @@ class TimeSorter:
         """The rows before a key, in order; no such row will be added any more."""
         if self.first >= until:
             return
+        # Rows that are held are sorted only when some of them are due.
         held = SortedRun(iter([sorted_piece(self._held)] if self._held_first < until else []))
         keeps = self._held if self._held_first >= until else None
         for piece in merged([held, *(run for level in self._spilled for run in level)], until):
@@ -203,6 +210,7 @@ class TimeSorter:
         if level == len(self._spilled):
             self._spilled.append([])
         self._spilled[level].append(run)
+        # Every run keeps a file open and a piece in memory, so there must not be many.
         if len(self._spilled[level]) >= FAN_IN:
             runs, self._spilled[level] = self._spilled[level], []
             self._put(level + 1, self._written(merged(runs, END)))

@@ -51,6 +51,7 @@ def in_order(stream: Stream, source: TableSource) -> TableSource:
     """The same rows in time order; the very same table if they are in it already."""
     table = source.table
     refuse_nulls(stream, table[stream.time].null_count, table.num_rows, 0)
+    # Only the times are conformed here; the rows are when they are read.
     kind = pa.schema([source.schema.field(stream.time)])
     columns = [conform(batch, kind).column(0) for batch in table.select([stream.time]).to_batches()]
     times = [times_of(in_microseconds(stream, column, 0)) for column in columns if len(column)]

@@ -68,7 +68,9 @@ def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Itera
         for section, following in zip_longest(sections, sections[1:]):
             until = END if following is None else following.key
             held, rest, look = reader.begun(section)
+            # The place behind its last row.
             last = (look.last_us, section.number * PLACES + look.rows)
+            # Passed on if no row to come, and none that waits in the sorter, belongs between its rows.
             if look.is_sorted and last <= until and last <= sorter.first:
                 for piece in chain(held, rest):
                     yield from pieces(piece.data, max_rows)
@@ -97,6 +99,7 @@ class _Reader:
 
     def sections(self) -> list[Section]:
         """All sections that have rows, in the order of arrival."""
+        # A single section has nobody to be compared with: where it begins need not be known.
         if len(self.source.paths) == 1 and not isinstance(self.source.format, Parquet):
             return [Section(self.source.paths[0], None, 0, BEGINNING_US)]
         found: list[Section] = []
@@ -114,6 +117,7 @@ class _Reader:
         for group in range(file.num_row_groups):
             first_us = _first_us(file, group, self.stream)
             section = Section(path, group, number + len(found), BEGINNING_US if first_us is None else first_us)
+            # Where statistics are missing the time column is read twice, once for this.
             found += self._looked_at(section) if first_us is None else [section]
         return found
 
@@ -127,6 +131,7 @@ class _Reader:
         for batch in self._read(section, LOOK_ROWS, only=self.stream.time):
             column = batch.column(0)
             rows, nulls = rows + len(column), nulls + column.null_count
+            # Once there is a NULL only their number is of interest.
             if nulls or not len(column):
                 continue
             times = times_of(in_microseconds(self.stream, column, 0))
@@ -146,6 +151,7 @@ class _Reader:
             held.append(piece)
             held_bytes += int(piece.data.nbytes)
             if held_bytes > self._held_bytes:
+                # Too large to be held until its end is seen: its times are read by themselves.
                 return held, rest, self.look(section)
         return held, rest, _look_of(held)
 
@@ -202,4 +208,5 @@ def _first_us(file: pa_parquet.ParquetFile, group: int, stream: Stream) -> int |
     if unit is None or statistics is None or not statistics.has_min_max or statistics.physical_type != "INT64":
         return None
     multiplier, divisor = unit
+    # Rounded down, as a section must not seem to begin later than it does.
     return int(statistics.min_raw) * multiplier // divisor

@@ -60,6 +60,7 @@ class ParquetWriter:
         self._writer.close()
 
     def discard(self) -> None:
+        # What waits is not written: the file goes anyway.
         self._writer.close()
 
 
@@ -80,6 +81,7 @@ class CsvWriter:
         self._writer = pa_csv.CSVWriter(
             self._file,
             schema,
+            # A file that is appended to has its header already.
             write_options=pa_csv.WriteOptions(include_header=header and start is None, delimiter=delimiter),
         )
 
@@ -146,12 +148,14 @@ def _json_value(value: Any) -> Any:
 def _opened(path: Path, start: Path | None) -> Any:
     if start is None:
         return path.open("wb")
+    # Into a copy: the file itself stays as it is until the new one is complete.
     shutil.copyfile(start, path)
     file = path.open("r+b")
     file.seek(0, 2)
     if file.tell():
         file.seek(-1, 2)
         ends_line = file.read(1) == b"\n"
+        # The last line may have been written by hand, without an end.
         if not ends_line:
             file.write(b"\n")
     return file

@@ -52,6 +52,7 @@ class Stream:
                 f"stream {self.name!r} has no column {self.time!r} to take its event time from",
                 hint=columns_hint(self.schema.names),
             )
+        # The column's own spelling. Past the dataclass, which is frozen.
         object.__setattr__(self, "time", time)
         kind = self.schema.field(time).type
         if not pa.types.is_timestamp(kind):

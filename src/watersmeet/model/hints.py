@@ -18,6 +18,7 @@ def parse_rate(text: str) -> float:
     """
     try:
         return _positive(float(text.strip()), text)
+    # Zero and negative numbers come here too: the sentence below is right for them.
     except ValueError:
         pass
     written = _RATE.fullmatch(text)

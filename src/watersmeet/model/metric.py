@@ -116,11 +116,13 @@ def _add(one: Any, other: Any) -> Any:
 
 
 COUNT = Kind("adds up", int, _add, _add, lambda before, now: now - before, _one_number)
+# Columns are integers, so seconds travel as nanoseconds.
 SECONDS = Kind(
     "adds up", float, _add, _add, lambda before, now: now - before,
     lambda seconds: (int(seconds * 1e9),), lambda nanoseconds: nanoseconds / 1e9,
 )  # fmt: skip
 # None where it is not known; a sum with such a part is not known either.
+# The second column counts the parts that are not known, as Spark's sum over NULLs would pass over them.
 KNOWN = Kind(
     "adds up, while all parts are known", int, known_sum, known_sum,
     lambda before, now: None if now is None else now - (before or 0),
@@ -132,7 +134,9 @@ FLAG = Kind("true once it is anywhere", bool, _either, _either, _now, _one_numbe
 TEXT = Kind("the latest", str, _all_texts, lambda before, now: now or before, _now)
 BY_NAME = Kind("adds up by name", dict, sum_by_name, sum_by_name, _done_by_name)
 BY_NAME_NOW = Kind("as of now, added up over buckets by name", dict, sum_by_name, _now, _now, standing=True)
+# A maximum told twice does no harm, so what happened since the last look needs no difference.
 MOST_BY_NAME = Kind("the largest by name", dict, most_by_name, most_by_name, _now)
+# Lists only grow at their end.
 LIST = Kind("one after the other", list, _add, _add, lambda before, now: now[len(before) :])
 WORK = Kind(
     f"adds up by name; names that end in `{HELD}` are as of now", dict, sum_by_name,
@@ -154,6 +158,7 @@ def metric(
     """A field of a dataclass that is a line of the table. columns: if their names are not the field's; none if it is
     told by each bucket instead. default: if it is not the kind's."""
     line = {"words": words, "kind": kind, "if_any": if_any, "stage": stage, "where": where, "columns": columns}
+    # A copy for each, as a default that can be changed would be shared by all.
     return field(default_factory=kind.empty if default is None else lambda: copy(default), metadata={_METRIC: line})
 
 

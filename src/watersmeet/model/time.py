@@ -50,6 +50,7 @@ _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*(?:,|and\b)?", re
 def unit_us(word: str) -> int | None:
     """Microseconds in a unit as people write it ('SECONDS', 'ms', 'hour'), or None."""
     lowered = word.lower()
+    # As written first: the s of 'us' and 'ms' is no plural.
     name = ABBREVIATIONS.get(lowered) or ABBREVIATIONS.get(lowered.rstrip("s")) or lowered.rstrip("s")
     return UNITS_US.get(name)
 
@@ -83,6 +84,7 @@ def parse_interval(text: str) -> int:
 def scale_to_us(number: str, unit_size_us: int) -> int:
     """A decimal number of units in whole microseconds, without going through floating point."""
     whole, _, fraction = number.partition(".")
+    # From the text: the whole part of -0.5 is a zero without a sign.
     sign = -1 if whole.startswith("-") else 1
     us = abs(int(whole or "0")) * unit_size_us
     if fraction:
@@ -141,7 +143,10 @@ def cast_timestamps(column: Any, target: pa.DataType, rounding: str = "down") ->
     if column.type == target:
         return column
     source = column.type.unit
+    # Arrow's own cast divides towards zero, which before 1970 is up; floor_temporal cuts down everywhere.
     if UNIT_ORDER.index(source) > UNIT_ORDER.index(target.unit):
+        # Without its zone, as floor_temporal would go by the clocks of a zone. The last cast puts it back: to Arrow a
+        # time without a zone is UTC.
         in_utc = pc.cast(column, pa.timestamp(source))
         cut = pc.floor_temporal(in_utc, unit=UNIT_NAMES[target.unit])
         if rounding == "error":
@@ -155,6 +160,7 @@ def cast_timestamps(column: Any, target: pa.DataType, rounding: str = "down") ->
 
 def cast_intervals(column: Any, target: pa.DataType, rounding: str) -> Any:
     """Intervals in another unit, by the same rule."""
+    # Arrow floors times but not durations, so they are cut as times since 1970.
     since_1970 = pc.cast(pc.cast(column, pa.int64()), pa.timestamp(column.type.unit))
     return pc.cast(pc.cast(cast_timestamps(since_1970, pa.timestamp(target.unit), rounding), pa.int64()), target)
 

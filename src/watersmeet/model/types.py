@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+# Of several names for a type the first is the one that messages use.
 _PLAIN: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(), "BOOL": pa.bool_(),
     "TINYINT": pa.int8(), "BYTE": pa.int8(), "SMALLINT": pa.int16(), "SHORT": pa.int16(),
@@ -34,6 +35,7 @@ def arrow_type(sql: str) -> pa.DataType | None:
     Decimal128Type(decimal128(10, 2))
     """
     name = " ".join(sql.upper().split())
+    # Microseconds are the only precision there is inside, so (6) says nothing; other digits make the name unknown.
     name = _TIMES.get(re.sub(r" ?\( ?6 ?\)", "", name), name)
     match = _SIZED.match(name)
     if match and match.group(1) in ("DECIMAL", "NUMERIC"):
@@ -42,6 +44,7 @@ def arrow_type(sql: str) -> pa.DataType | None:
     if match and match.group(1) in ("VARCHAR", "CHAR"):
         return pa.string()
     if name in ("DECIMAL", "NUMERIC"):
+        # As in DuckDB.
         return pa.decimal128(18, 3)
     if name == "DOUBLE PRECISION":
         return pa.float64()
@@ -131,16 +134,19 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         scale = max(a.scale, b.scale)
         whole = max(a.precision - a.scale, b.precision - b.scale)
         return pa.decimal128(min(38, whole + scale), scale)
+    # Neither 64-bit type holds the other's values; 20 digits hold both.
     if pa.uint64() in (left, right):
         return pa.decimal128(20, 0) if left != right else left
     return pa.int64()
 
 
 def _as_decimal(t: pa.DataType) -> pa.DataType:
+    # The longest integers have 20 digits (uint64).
     return t if pa.types.is_decimal(t) else pa.decimal128(20, 0)
 
 
 def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    # Of two zones either will do: a zone is only how an instant is shown.
     zone = getattr(left, "tz", None) or getattr(right, "tz", None)
     units = [t.unit for t in (left, right) if pa.types.is_timestamp(t)]
     return pa.timestamp("ns" if "ns" in units else "us", tz=zone)

@@ -61,6 +61,7 @@ def is_counted(window: Window | None) -> bool:
 def dies_in_turn(window: Window | None) -> bool:
     """Whether rows leave in the order in which they came."""
     apart = isinstance(window, RowsWindow) and bool(window.partition_by)
+    # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
     return not apart and not isinstance(window, Until)
 
 
@@ -132,6 +133,7 @@ def directed_window(first: str, then: str, size_us: int, boundary: Boundary) -> 
     """`DWINDOW (A,B) = w`: A first, then B at most w later; equal times allowed."""
     written = f"DWINDOW ({first}, {then}) = {format_interval(size_us)}"
     limit = _within(size_us, boundary, written)
+    # Half-open windows lose their far end only: equal times stay allowed, so the zero is no length.
     return (Bound(first, then, limit, written), Bound(then, first, 0, written))
 
 
@@ -141,6 +143,7 @@ def path_window(streams: Sequence[str], sizes_us: Sequence[int], boundary: Bound
     written = f"WINDOW PATH ({', '.join(streams)}) = ({sizes})"
     forward: list[Bound] = []
     backward: list[Bound] = []
+    # The last stream has no successor, so the first list is one longer.
     for u, v, size in zip(streams, streams[1:], sizes_us, strict=False):
         limit = _within(size, boundary, written)
         forward += [Bound(u, v, limit, written), Bound(v, u, 0, written)]
@@ -162,6 +165,7 @@ class ClosedWindows:
     @cached_property
     def limits(self) -> Matrix:
         n = len(self.streams)
+        # Entry by entry, so it may admit what no single alternative does: kernels still test the alternatives.
         return tuple(tuple(max(m[u][v] for m in self.alternatives) for v in range(n)) for u in range(n))
 
     def retention_us(self, stream: str) -> int:
@@ -183,9 +187,11 @@ def close(streams: Sequence[str], bounds: Sequence[Bound], choices: Sequence[Cho
 
     Raises WindowError naming the constraints on the cycle if no alternative is consistent.
     """
+    # A contradiction among the bounds alone is found here, before any path could be blamed for it.
     ways = {_shortest_paths(streams, bounds): tuple(bounds)}
     for choice in choices:
         ways = _extended(streams, list(ways.values()), choice)
+        # Counted after each choice: every further one may double the ways.
         if len(ways) > MAX_ALTERNATIVES:
             raise WindowError(
                 f"the directions of the {len(choices)} WINDOW PATHs combine in more than {MAX_ALTERNATIVES} ways",
@@ -203,12 +209,14 @@ def _extended(
     for way, alternative in product(ways, choice.alternatives):
         chosen = (*way, *alternative)
         try:
+            # Two directions may close to the same matrix, which is then one way.
             found.setdefault(_shortest_paths(streams, chosen), chosen)
         except WindowError as error:
             contradiction = error
     if not found:
         assert contradiction is not None
         raise contradiction
+    # What lies inside another adds no combination, and there is room for MAX_ALTERNATIVES only.
     return {m: chosen for m, chosen in found.items() if not any(_is_inside(m, other) for other in found)}
 
 
@@ -228,10 +236,12 @@ def _shortest_paths(streams: Sequence[str], bounds: Sequence[Bound]) -> Matrix:
         u, v = position[bound.earlier], position[bound.later]
         if bound.at_most_us < distance[u][v]:
             distance[u][v], path[u][v] = bound.at_most_us, (bound,)
+    # The middle stream is the outermost loop, as Floyd–Warshall needs.
     for k, u, v in product(range(n), repeat=3):
         through = distance[u][k] + distance[k][v]
         if distance[u][k] < FOREVER_US and distance[k][v] < FOREVER_US and through < distance[u][v]:
             distance[u][v], path[u][v] = through, path[u][k] + path[k][v]
+            # Raised at once: with a negative cycle in them, distances fall in every further round and paths repeat.
             if u == v:
                 raise _contradiction(path[u][v])
     return tuple(tuple(row) for row in distance)
@@ -251,6 +261,7 @@ def check_retention(
     closed: ClosedWindows, windows: dict[str, Window | None], original: Sequence[Bound], choices: Sequence[Choice] = ()
 ) -> None:
     """Refuse a stream whose rows could never be forgotten, unless it says [UNBOUNDED] or counts rows."""
+    # Rows of a single stream meet nobody, so none is kept for a join.
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):

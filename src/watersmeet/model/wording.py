@@ -15,6 +15,7 @@ def short(number: float) -> str:
         return "0"
     if abs(number) >= 1e10:
         return f"{number:.3g}"
+    # Through a float again, as .3g alone would write 1.23e+03.
     rounded = float(f"{number:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.12g}"
 

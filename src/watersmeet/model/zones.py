@@ -28,10 +28,12 @@ def check_zone(name: str) -> str:
         if name.lower() in _NOT_ZONES:
             raise ValueError
         ZoneInfo(name)
+    # A folder of zones such as 'America' is an OSError, a path that leaves the zones' folder a ValueError.
     except (ValueError, KeyError, OSError):
         near = nearest_zone(name)
         meant = f"did you mean {near!r}?" if near else "write for example 'America/New_York' or 'UTC'"
         raise OptionError(f"timezone: {name!r} is not the name of a time zone", hint=meant, option="timezone") from None
+    # Python may have its zones from the package tzdata, Arrow has them from the system.
     try:
         pc.local_timestamp(pa.scalar(0, pa.timestamp(_MICROSECONDS, tz=name)))
     except pa.ArrowInvalid:
@@ -48,6 +50,7 @@ def nearest_zone(name: str) -> str | None:
     known = sorted(available_timezones())
     plain = name.strip().lower().replace(" ", "_")
     whole = {zone.lower(): zone for zone in known}
+    # Of zones with the same city the first in the alphabet stays, so the list is walked backwards.
     cities = {zone.rsplit("/", 1)[-1].lower(): zone for zone in reversed(known)}
     for names in (whole, cities):
         if near := get_close_matches(plain, names, n=1, cutoff=0.7):
@@ -62,6 +65,7 @@ def instant_of(reading: datetime, zone: str) -> datetime:
     """
     there = reading.replace(tzinfo=ZoneInfo(zone), fold=0)
     instant = moved(there, "UTC")
+    # A reading that clocks skip comes back moved by as much as they skipped.
     if moved(instant, zone).replace(tzinfo=None) != reading:
         raise ValueError(f"{reading} does not exist in {zone}: clocks skip it there")
     return instant

@@ -64,6 +64,7 @@ def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:
             return _keys(child, places)
         case TopK(child=child) | Changes(child=child):
             # All rows are compared with each other, or sent at moments that depend on all.
+            # Asked all the same, so that the streams in it are counted and later ones keep their places.
             _keys(child, places)
     return []
 
@@ -110,6 +111,7 @@ def _join_keys(join: Join, places: Iterator[int]) -> list[_JoinKey]:
     for group in _equal_columns(join):
         chosen = {alias: [n for a, n in sorted(group) if a == alias and n in keys] for alias, keys in options.items()}
         if all(chosen.values()):
+            # Of several columns that hold the key the first by name; they are equal in every row that matters.
             streams = tuple(place for alias, names in chosen.items() for place in options[alias][names[0]])
             found.append(_JoinKey(frozenset(group), streams))
     return found
@@ -138,6 +140,7 @@ def _equal_columns(join: Join) -> list[set[tuple[str, str]]]:
     groups: list[set[tuple[str, str]]] = []
     for predicate in join.predicates:
         match predicate:
+            # Equal values of two types may have different codes, and would then lie in different buckets.
             case Call(function="eq", args=(Column() as a, Column() as b)) if a.type == b.type:
                 pair = {(a.stream, a.name), (b.stream, b.name)}
                 touching = [group for group in groups if group & pair]

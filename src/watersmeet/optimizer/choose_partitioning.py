@@ -36,6 +36,7 @@ def _candidates(strategy: JoinStrategy) -> list[tuple[dict[str, Code], str | Non
     for group in equal_groups(strategy.equalities):
         keys: dict[str, Code] = {}
         for code in group:
+            # Static tables are in every bucket and need no place.
             if code.stream in streams:
                 keys.setdefault(code.stream, code)
         if keys:
@@ -51,6 +52,7 @@ def _grids(candidates: Sequence[tuple[dict[str, Code], str | None]], buckets: in
     for i, (keys, fragment) in enumerate(candidates):
         for size in range(2, buckets + 1):
             if buckets % size == 0:
+                # Only later candidates: the order of dimensions makes no other grid.
                 for rest in _grids(candidates[i + 1 :], buckets // size):
                     yield (Dimension(size, keys, fragment), *rest)
 

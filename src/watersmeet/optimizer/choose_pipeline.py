@@ -18,10 +18,12 @@ from watersmeet.plan.nodes import Join, Plan, nodes_below
 
 def choose_pipeline(plan: Plan) -> PipelineChoice:
     """The one asked for, else the cheapest; where a join's results have no certain end, as the windows suggest."""
+    # Rows of a plain join do not leave, so nothing has to notice it.
     if plan.options.pipeline != "auto" or plan.kind == "rows":
         return PipelineChoice(pipeline_of(plan))
     nodes = list(nodes_below(plan.root, into_subqueries=False))
     joins = [node for node in nodes if isinstance(node, Join) and len(node.streams) > 1]
+    # Where rows push each other out, or a view says when, no rate tells how many leave.
     if not joins or not all(map(_ends_by_time, joins)):
         return PipelineChoice(pipeline_of(plan))
     probing = negative = 0.0
@@ -31,6 +33,7 @@ def choose_pipeline(plan: Plan) -> PipelineChoice:
         stored = _results_alive(description)
         buckets = max(1, round(min(stored, *(max(1.0, one.rows) for one in streams))))
         probing += tpa_expiry_cost(streams, stored)
+        # A negative tuple passes every operator of the query once more.
         negative += nta_expiry_cost(streams, stored, buckets, operators=len(nodes))
     return PipelineChoice("tpa" if probing <= negative else "nta", {"tpa": probing, "nta": negative})
 
@@ -41,6 +44,7 @@ def _described(join: Join) -> Description:
 
 def _results_alive(description: Description) -> float:
     """How many combinations are in the answer at a time."""
+    # Without an origin: all whole windows, as at any instant.
     loops = Loops(description.graph, None)
     alive = loops.rows((1 << len(description.aliases)) - 1)
     return alive if math.isfinite(alive) else 0.0

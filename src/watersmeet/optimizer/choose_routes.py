@@ -54,6 +54,7 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
     if method.kind.loops and len(description.aliases) <= MOST_STREAMS:
         graph = description.with_buckets(method.buckets)
         found = best_local_orders(graph, origins=origins)
+        # The model of batches knows no static tables: it would give them new rows too.
         if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):
             found = best_lazy_orders(graph, method.refresh_us / 1e6)
         return {origin: found[origin] for origin in origins}
@@ -68,6 +69,7 @@ def _order(walk: Walk) -> tuple[str, ...]:
 
 def _in_order(description: Description, origin: str, order: tuple[str, ...]) -> Route:
     strategy = description.strategy
+    # The papers' joins have no indexes to choose.
     walk = None if strategy.method.is_classic or order[0] != origin else walk_of(description, origin)
     steps = []
     for d in range(1, len(order)):
@@ -87,6 +89,7 @@ def _step(strategy: JoinStrategy, bound: list[str], stream: str, wanted: Access 
     if wanted is None:
         wanted = "hash" if equalities else "sorted" if interval is not None else "scan"
     if wanted == "sorted" and interval is not None:
+        # The interval's own comparisons come first, as they are the ends of the search.
         first = tuple(sorted(comparisons, key=lambda c: c.own != interval))
         return Step(stream, "sorted", equalities, first, interval)
     if wanted == "hash" and equalities:
@@ -104,6 +107,7 @@ def _equalities(strategy: JoinStrategy, bound: list[str], stream: str) -> tuple[
             held = chosen.get(own)
             if held is None or bound.index(other.stream) < bound.index(held.stream):
                 chosen[own] = other
+    # In an order of their own, so that two steps with the same key share an index.
     ordered = sorted(chosen, key=str)
     return tuple((chosen[own], own) for own in ordered)
 

@@ -26,6 +26,7 @@ def choose_settings(strategy: JoinStrategy) -> JoinStrategy:
         method = replace(method, buckets=share_buckets(description.with_buckets({}), method.bucket_budget))
     if method.expires_at_best:
         interval = best_expiration(description.with_buckets(method.buckets))
+        # Whole milliseconds, for EXPLAIN to print; and never before the refresh that still joins the rows.
         expire_us = max(1000, round(interval * 1000) * 1000, method.refresh_us or 0)
         method = replace(method, expire_us=expire_us)
     return replace(strategy, method=method)
@@ -43,6 +44,7 @@ def share_buckets(graph: JoinGraph, budget: int) -> dict[str, int]:
     {'slow': 10, 'fast': 10}
     """
     shares = dict.fromkeys(graph.names, 1)
+    # Orders depend on the buckets and buckets on the orders, so both are found twice.
     for _ in range(2):
         orders = best_local_orders(_with_buckets(graph, shares))
         shares = _given_away(graph, orders, budget)
@@ -53,6 +55,7 @@ def _given_away(graph: JoinGraph, orders: Orders, budget: int) -> dict[str, int]
     shares = dict.fromkeys(graph.names, 1)
     left = budget - len(shares)
     while left:
+        # The last ones are given away singly, so that nothing is left over.
         part = max(1, left // ROUNDS)
         costs = {name: _cost(graph, orders, {**shares, name: shares[name] + part}) for name in shares}
         shares[min(costs, key=lambda name: (costs[name], shares[name]))] += part
@@ -76,6 +79,7 @@ def best_expiration(graph: JoinGraph) -> float:
     """
     longest = max(one.window for one in graph.streams)
     orders = best_local_orders(graph)
+    # At ratios of √2, from the longest window down to about a millionth of it.
     intervals = [longest * 2 ** (-i / 2) for i in range(INTERVALS)]
     return min(
         intervals, key=lambda interval: expiration_cost(graph.streams, interval) + _stale(graph, orders, interval)
@@ -83,6 +87,7 @@ def best_expiration(graph: JoinGraph) -> float:
 
 
 def _stale(graph: JoinGraph, orders: Orders, interval: float) -> float:
+    # A pass finds rows that waited up to the interval; in the mean they are compared for half of it.
     longer = tuple(replace(one, window=one.window + interval / 2) for one in graph.streams)
     bounds = {pair: limit + interval / 2 for pair, limit in graph.bounds.items()}
     waiting = replace(graph, streams=longer, bounds=bounds)

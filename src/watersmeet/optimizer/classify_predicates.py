@@ -29,10 +29,12 @@ def classify_predicates(strategy: JoinStrategy) -> JoinStrategy:
         streams = streams_of(predicate)
         equality = _equality(predicate)
         found = _comparisons(predicate)
+        # event_time() is known of whole combinations only.
         if len(streams) == 1 and not uses_event_time(predicate):
             filters[streams.pop()].append(predicate)
         elif equality is not None:
             equalities.append(equality)
+            # Both sides have one type by now, so both are exact or neither is.
             if not equality.left.exact:
                 verified.append(predicate)
         else:
@@ -61,6 +63,7 @@ def _sides(predicate: Expression) -> tuple[Expression, Expression] | None:
 
 def code_of(expression: Expression, compared_as: pa.DataType) -> Code:
     (stream,) = streams_of(expression)
+    # The cast is part of the code: rows are encoded once, in the type in which they are compared.
     if expression.type != compared_as:
         expression = Call("cast", (expression,), compared_as)
     return Code(stream, expression)
@@ -87,9 +90,11 @@ def _comparisons(predicate: Expression) -> list[Comparison]:
     sides = _sides(predicate)
     if sides is not None:
         left, right = _codes(*sides)
+        # Codes of other types are hashes, which have no order.
         if not left.exact:
             return []
         operator = ORDERS[predicate.function]
+        # Twice, as either input may be the one that is searched.
         return [Comparison(left, operator, right), Comparison(right, MIRRORED[operator], left)]
     return _band(predicate)
 
@@ -97,6 +102,7 @@ def _comparisons(predicate: Expression) -> list[Comparison]:
 def _band(predicate: Call) -> list[Comparison]:
     """`ABS(a - b) <= d` and `a - b < d`: what must lie between what."""
     difference, limit, operator = predicate.args[0], predicate.args[1], ORDERS[predicate.function]
+    # `d >= a - b` is read from the other side.
     if isinstance(difference, Literal):
         difference, limit, operator = limit, difference, MIRRORED[operator]
     if not isinstance(limit, Literal) or limit.value is None or operator == "ne":
@@ -105,6 +111,7 @@ def _band(predicate: Call) -> list[Comparison]:
     if symmetric:
         assert isinstance(difference, Call)
         difference = difference.args[0]
+        # `ABS(a - b) >= d` leaves two pieces and is no interval.
         if operator not in ("lt", "le"):
             return []
     if not isinstance(difference, Call) or difference.function != "subtract":
@@ -137,6 +144,7 @@ def _sum(function: str, value: Expression, limit: Literal, compared_with: pa.Dat
     """`value + limit` or `value - limit`. In floating point that may round past the exact sum, so there it is
     taken generously (wide_add, wide_subtract) and the predicate itself is tested later."""
     kinds = (value.type, limit.type, compared_with)
+    # Any of the three: a double on one side makes the whole comparison one.
     if any(map(pa.types.is_floating, kinds)):
         return Call(f"wide_{function}", (value, limit), pa.float64())
     try:

@@ -23,10 +23,12 @@ def close_equalities(strategy: JoinStrategy) -> JoinStrategy:
         for left, right in combinations(group, 2):
             if frozenset((left, right)) in given:
                 continue
+            # a.x = b.k and a.y = b.k: rows of a whose x and y differ can meet nobody and are not even stored.
             if left.stream == right.stream:
                 same = Call("eq", (left.expression, right.expression), pa.bool_())
                 filters[left.stream] = (*filters.get(left.stream, ()), same)
             else:
+                # Implied ones of hashed codes need no test on values: those they follow from are tested.
                 implied.append(Equality(left, right, implied=True))
     return replace(strategy, equalities=(*strategy.equalities, *implied), filters=filters)
 
@@ -42,6 +44,7 @@ def equal_groups(equalities: tuple[Equality, ...]) -> list[list[Code]]:
         return code
 
     for equality in equalities:
+        # Python evaluates the right side first, so codes enter in the order in which they are written.
         leader[find(equality.right)] = find(equality.left)
     groups: dict[Code, list[Code]] = defaultdict(list)
     for code in leader:

@@ -30,7 +30,9 @@ ASSUMED_TABLE_ROWS = 1000.0
 ASSUMED_PASSING = {"lt": 1 / 3, "le": 1 / 3, "gt": 1 / 3, "ge": 1 / 3, "ne": 0.99}
 ASSUMED_IN_INTERVAL = 0.1
 EVERY_VALUE_APART = 1 << 30  # buckets of a hash index that grows with its rows
+# A share taken from 30 matches is off by about a fifth.
 ENOUGH_MATCHES = 30.0  # in a sample, for the share of matches to be believed
+# Σp²·n, which is 1 where all values come equally often.
 NEARLY_EVEN = 1.3
 SAMPLED_PAIRS = 256
 
@@ -74,6 +76,7 @@ class Description:
         """Rows a second that arrive; static tables have none."""
         said = {one.alias: self._known_rate(one) for one in self.strategy.join.streams}
         known = [rate for rate in said.values() if rate is not None]
+        # Known streams stand for the others, so that nothing is decided by a number that was made up.
         usual = sum(known) / len(known) if known else ASSUMED_RATE
         return {alias: usual if rate is None else rate for alias, rate in said.items()}
 
@@ -81,6 +84,7 @@ class Description:
     def rows(self) -> dict[str, float]:
         """Rows kept of each input."""
         found = {one.alias: self._rows(one, self.rates.get(one.alias)) for one in self.strategy.join.inputs}
+        # Of tables, and of windows without an end, that nobody has counted.
         return {alias: ASSUMED_TABLE_ROWS if rows is None else max(rows, 0.0) for alias, rows in found.items()}
 
     @cached_property
@@ -94,6 +98,7 @@ class Description:
         if measured is not None and code in measured.distinct:
             return max(1.0, measured.distinct[code])
         said = self._said_distinct(code)
+        # Each value once in what is kept: a key, until something else is known.
         return max(1.0, self.rows[code.stream]) if said is None else said
 
     # ---- rates and rows ----
@@ -120,6 +125,7 @@ class Description:
         said = self._declared(one).rows
         if one.is_table:
             return said
+        # With PARTITION BY there are so many for each value, and nobody says how many values there are.
         if isinstance(one.window, RowsWindow) and not one.window.partition_by:
             return one.window.count
         span_us = self.strategy.join.kept_us(one.alias)
@@ -128,6 +134,7 @@ class Description:
         if rate is None:
             return None
         expected = rate * span_us / UNITS_US["second"]
+        # A file of so many rows never fills a window that is longer than it.
         return expected if said is None else min(expected, said)
 
     def _span_s(self, alias: str) -> float:
@@ -138,6 +145,7 @@ class Description:
         span_us = self.strategy.join.kept_us(alias)
         if span_us < FOREVER_US and not isinstance(one.window, RowsWindow):
             return max(span_us, 1) / UNITS_US["second"]
+        # ROWS windows and unbounded ones have no length: it is the time in which so many rows come.
         return max(self.rows[alias] / self.rates[alias], 1e-6) if self.rates[alias] else 1.0
 
     def _density(self, alias: str) -> float:
@@ -184,9 +192,11 @@ class Description:
         values, where = np.unique(np.concatenate(drawn), return_inverse=True)
         ends = np.cumsum([sample.size for sample in drawn])
         counts = [np.bincount(part, minlength=values.size) for part in np.split(where, ends[:-1])]
+        # As many combinations as the samples themselves make. Of few the shares are chance.
         if float(np.prod(counts, axis=0, dtype=np.float64).sum()) < ENOUGH_MATCHES:
             return {}
         shares = {alias: count / count.sum() for alias, count in zip(codes, counts, strict=True)}
+        # The number of values comes from all rows, so it is better than a sample where it says as much.
         return {} if all(map(_is_even, shares.values())) else shares
 
     def _sample(self, code: Code) -> Values | None:
@@ -199,6 +209,7 @@ class Description:
         said = self._declared(self._input(code.stream)).distinct
         if column is not None and column.name in said:
             return said[column.name]
+        # Values that must be equal are the same values, so another stream's count will do.
         others = next((group for group in equal_groups(self.strategy.equalities) if code in group), [])
         counts = []
         for other in others:
@@ -216,6 +227,7 @@ class Description:
         for comparison in self.strategy.comparisons:
             pairs[frozenset((comparison.own.stream, comparison.bound.stream))].append(comparison)
         return tuple(
+            # Every comparison is there twice, once from each side.
             Theta(streams, self._passing([c for c in found if c.own.stream == min(streams)]))
             for streams, found in pairs.items()
         )
@@ -241,6 +253,7 @@ class Description:
             left, right = _spread(own)[:, None], _spread(bound)[None, :]
             test = COMPARE[c.operator](left, right)
             passing = test if passing is None else passing & test
+        # Half a match more, so that none in the sample is not taken for none at all.
         return None if passing is None else float((passing.sum() + 0.5) / (passing.size + 1))
 
 
@@ -254,6 +267,7 @@ def _is_even(shares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
 
 def _spread(sample: Values) -> Values:
     """So few rows of a sample that all pairs can be tried; always the same rows for samples of one input."""
+    # By the size alone, as codes of one input are of the same rows.
     return sample[:: max(1, sample.size // SAMPLED_PAIRS)]
 
 

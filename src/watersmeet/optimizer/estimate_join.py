@@ -24,6 +24,7 @@ from watersmeet.plan.method import DEFAULT_BUCKETS
 LOOP_NS = 120.0
 COMPARED_ROW_NS = 0.35
 MERGED_ROW_NS = 0.7
+# In bytes; what a text takes is a guess.
 TIME_BYTES = CODE_BYTES = INDEX_BYTES = 8
 TEXT_BYTES = 24
 Columns = Sequence[tuple[str, Expression]]
@@ -66,6 +67,7 @@ def _row_bytes(strategy: JoinStrategy, alias: str, shown: Sequence[Expression]) 
     inputs = {one.alias: one for one in strategy.join.inputs}
     needed = [*shown, *strategy.residuals, *strategy.verified]
     payload = payload_columns(alias, needed, inputs, {code: i for i, code in enumerate(codes)})
+    # A hash index has a head and a link for each row, a sorted one a value and a position.
     indexes = len(strategy.hash_keys(alias)) + 2 * len(strategy.sorted_keys(alias))
     record = TIME_BYTES + CODE_BYTES * len(codes) + INDEX_BYTES * indexes
     return record + sum(_width(column.type) for column in payload)
@@ -107,6 +109,7 @@ def _looped(description: Description) -> tuple[RouteEstimate, ...]:
             routes.append(_loops_route(Loops(graph, route.origin), rate, route.visits))
             continue
         interval = method.refresh_us / 1e6
+        # A stream without rows must not divide by zero.
         together = max(graph.streams[graph.position(route.origin)].rate * interval, 1e-9)
         routes.append(_loops_route(lazy_loops(graph, route.origin, interval), rate, route.visits, together))
     return tuple(routes)
@@ -139,6 +142,7 @@ def _other_orders(description: Description, chosen: Sequence[RouteEstimate]) -> 
 def _best_for_all(description: Description, walks: Mapping[str, Walk]) -> tuple[str, ...]:
     def step(bound: int, stream: int) -> float:
         return sum(
+            # In a global order a new row is bound first, wherever its stream stands (GO03, Table 4).
             description.rates[origin] * walk.step(bound | walk.new, stream)
             for origin, walk in walks.items()
             if walk.origin != stream
@@ -170,6 +174,7 @@ def _merged(description: Description) -> Alternative:
     ]
     looped = _summed("join = 'merge'", routes)
     compared = merge_comparisons(list(description.rates.values()), looped.comparisons)
+    # Merging compares row by row, where the loops were taken to compare vectors.
     extra_ns = compared * MERGED_ROW_NS - looped.comparisons * COMPARED_ROW_NS
     return replace(looped, comparisons=compared, busy_ns=looped.busy_ns + extra_ns)
 
@@ -193,6 +198,7 @@ def _loops_route(loops: Loops, rate: float, order: Sequence[str], together: floa
     compared = sum(step.scanned for step in steps)
     origin = order[0] if loops.origin is None else loops.graph.names[loops.origin]
     found = sum(step.carried for step in steps)
+    # What passes is handled once more, as in the engine's own join.
     return RouteEstimate(origin, rate, tuple(steps), rate * (_loop_ns(entered, compared) + found * TESTED_ROW_NS))
 
 

@@ -19,6 +19,7 @@ from watersmeet.optimizer.cost.loops import Loops, Step
 
 Order = tuple[str, ...]
 
+# every_order has n! of them, 40,320 for eight streams; sets alone would allow more.
 MOST_STREAMS = 8
 
 
@@ -55,6 +56,7 @@ def best_naive_order(graph: JoinGraph, interval: float | None = None) -> Order:
         weighted = [(one.rate, Loops(graph, one.name)) for one in graph.streams]
     else:
         weighted = [(1.0, lazy_loops(graph, name, interval)) for name in graph.names]
+    # In the naive join all origins share one order, so each step costs what it costs them all.
     return cheapest(graph, lambda bound, stream: sum(weight * loops.step(bound, stream) for weight, loops in weighted))
 
 

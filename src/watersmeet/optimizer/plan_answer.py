@@ -50,12 +50,14 @@ class AnswerPlanner:
             case Changes(kind="rstream", child=child, every_us=every_us):
                 return self._snapshots(child, every_us, self.outermost, order_of(child))
             case Changes(child=child):
+                # ISTREAM and DSTREAM differ only in what the pipeline lets out at the end.
                 return NetNode(self._below(child, self.outermost))
             case Project(child=Join() as join, columns=columns):
                 # Only here may options say in which order to join.
                 inside = self.froms.rows(join, columns, self.outermost, method=self.plan.method)
             case _:
                 inside = self.node(node, self.outermost)
+        # A join that only grows sends nothing that could cancel.
         return inside if self.plan.kind == "rows" else NetNode(_edge(inside, self.outermost))
 
     def _below(self, node: Node, around: Surroundings) -> AnswerNode:
@@ -94,6 +96,7 @@ class AnswerPlanner:
         aggregates = list(dict.fromkeys(a for e in expressions for a in walk(e) if isinstance(a, Aggregate)))
         keys = list(grouped.keys)
         outputs = [(f"key_{i}", key) for i, key in enumerate(keys)]
+        # What else an aggregate takes is constant, such as the share of PERCENTILE.
         outputs += [(f"arg_{i}", a.args[0]) for i, a in enumerate(aggregates) if a.args]
         ordered = any(a.function in ("first", "last") for a in aggregates)
         child = self.froms.rows(grouped.child, tuple(outputs), around, ordered=ordered)
@@ -105,6 +108,7 @@ class AnswerPlanner:
             tuple((a, f"arg_{i}" if a.args else None) for i, a in enumerate(aggregates)),
             None if grouped.having is None else _placed(grouped.having, places),
             tuple((name, _placed(e, places)) for name, e in columns),
+            # Combinations of several streams die with their first member, in no order.
             fifo=isinstance(child, FromOneNode) and child.source.in_turn,
         )
 

@@ -77,11 +77,13 @@ class FromPlanner:
         how the join was asked to run."""
         inputs = [one for one in join.inputs if not isinstance(one.relation, Table)]
         sources = tuple(self._source(one, join, columns, around) for one in inputs)
+        # A static table beside a stream makes a join of it.
         if len(join.inputs) == 1:
             read = columns_read(inputs[0], join, columns)
             schema = pa.schema([field for field in inputs[0].schema if field.name in read])
             return FromOneNode(sources[0], schema, join.predicates, columns, around.noticing, self.negative)
         announced = tuple(source.alias for source in sources if source.announced)
+        # FIRST and LAST break ties of time by the serial numbers of all members.
         counted = tuple(source.alias for source in sources) if ordered else announced
         joining = _joining(join, columns, counted, announced, method)
         made = (join, sources, joining, columns, counted, around.noticing)
@@ -107,6 +109,7 @@ class FromPlanner:
                 answer = self.answers.changes(changes, around.in_from(reach))
                 return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
             case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
+                # A join that reads subqueries cannot run alone: as an answer, its entering rows are the stream.
                 if any(isinstance(each.relation, Derived | View) for each in inputs):
                     rows = self.rows(inside, _without(project.columns, time), around.in_from(reach))
                     return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)

@@ -21,5 +21,6 @@ def plan_join(project: Project, method: Method | None = None, shedding: Shedding
         node = ClassicJoinNode(strategy, project.columns)
     else:
         node = WindowJoinNode(strategy, project.columns, shedding)
+    # ROWS windows count rows in time order, and the papers' algorithms take them so.
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
     return InTimeOrderNode(node) if counts_rows or isinstance(node, ClassicJoinNode) else node

@@ -26,6 +26,7 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
             method = plan.method
             if refresh_at_push and method.is_lazy:
                 method = replace(method, at_every_push=True)
+            # By alias, which is enough here: only subqueries can use one twice.
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)
             return PhysicalPlan(plan_join(project, method, plan.shedding), leaves, choice)
     answer = AnswerPlanner(plan, choice.pipeline, quantum).answer()

@@ -25,6 +25,7 @@ def reach_us(window: Window | None, outer_us: int) -> int:
     """For how long rows of a window matter, given how long what they make matters."""
     match window:
         case Range(size_us=size):
+            # A row is in its window through t + w, and what its leaving causes happens 1 µs later.
             return min(FOREVER_US, size + 1 + outer_us)
         case None:
             return outer_us
@@ -38,6 +39,7 @@ def leaf_of(name: str, one: Input, join: Join, outputs: Columns, outer_us: int) 
     """A stream whose rows live by its window alone, below an answer whose past matters for so long."""
     assert isinstance(one.relation, Stream)
     columns = columns_read(one, join, outputs)
+    # Below nothing that reaches further back, the rows in the window now are all a restart needs.
     if isinstance(one.window, RowsWindow) and outer_us == 0:
         return LeafNode(name, one.relation, columns, 0, one.window)
     return LeafNode(name, one.relation, columns, reach_us(one.window, outer_us))
@@ -50,6 +52,7 @@ def joined_leaf(name: str, one: Input, join: Join, outputs: Columns, outer_us: i
     kept_us = min(FOREVER_US, join.retention_us(one.alias) + outer_us)
     if outer_us == 0:
         return LeafNode(name, one.relation, columns, kept_us, rows)
+    # How far back a window of so many rows reached some time ago, no time can tell.
     return LeafNode(name, one.relation, columns, FOREVER_US if rows else kept_us)
 
 

@@ -40,19 +40,23 @@ class Replanner:
         numbers = {name: value for alias, one in measured.items() for name, value in _numbers(alias, one)}
         if not self._has_drifted(numbers) and self._chances % LOOK_ANYWAY:
             return None
+        # Also if no plan is better: drift is measured from the last look, not from the last switch.
         self._looked_at = numbers
         return self._better(replace(self.strategy, measured=measured), at_us)
 
     def _has_drifted(self, numbers: dict[str, float]) -> bool:
+        # The first time there is nothing to compare with.
         if numbers.keys() != self._looked_at.keys():
             return True
         pairs = [(self._looked_at[name], value) for name, value in numbers.items()]
+        # Either way round, as rates fall as well as rise; from zero any change is a drift.
         return any(max(old, new) > self.drift * min(old, new) for old, new in pairs)
 
     def _better(self, current: JoinStrategy, at_us: int) -> tuple[JoinStrategy, Switch] | None:
         description = Description(current)
         found = with_routes(description)
         before_ns, after_ns = busy_ns(current, description), busy_ns(found, description)
+        # Both by the new numbers: what the old plan cost when it was chosen does not matter.
         if found.routes == current.routes or before_ns <= self.gain * after_ns:
             return None
         self.strategy = found
@@ -64,6 +68,7 @@ class Replanner:
 def in_words(switch: Switch) -> str:
     pairs = zip(switch.before, switch.after, strict=True)
     changed = [f"{', '.join(new)} (was {', '.join(old)})" for old, new in pairs if old != new]
+    # The same orders through other indexes.
     what = "; ".join(changed) or "other indexes"
     cost = f"{time_a_second(switch.before_ns)} -> {time_a_second(switch.after_ns)} a second"
     return f"new join order from {format_instant(switch.at_us)}: {what}; {cost}"

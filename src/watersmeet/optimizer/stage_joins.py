@@ -52,6 +52,7 @@ def _without_joins(node: Node, staged: Staged) -> Node:
             taken = _take_out(join, [e for _, e in node.columns], staged)
             return Project(taken.join, tuple((column, taken.over(e)) for column, e in node.columns))
         case Project(child=GroupBy(child=Join() as join) as grouped) if _is_apart(join):
+            # HAVING is over groups, but its aggregates read columns of the join.
             asked = [*grouped.keys, *(e for _, e in node.columns), *([grouped.having] if grouped.having else [])]
             taken = _take_out(join, asked, staged)
             keys = tuple(taken.over(key) for key in grouped.keys)
@@ -85,6 +86,7 @@ class _TakenOut:
 
 def _take_out(join: Join, asked: list[Expression], staged: Staged) -> _TakenOut:
     name = f"join_{len(staged.joins) + 1}"
+    # Sorted, as a set has another order in every process, and checkpoints know these names.
     used = sorted({c for e in asked for c in columns_of(e)}, key=lambda c: (c.stream, c.name))
     times = [Column(one.alias, one.time, one.schema.field(one.time).type) for one in join.streams if one.time]
     carried = {c: Column(name, f"c{i}", c.type) for i, c in enumerate(dict.fromkeys([*used, *times]))}

@@ -13,6 +13,7 @@ from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 
+# Costs need all equalities, orders need the buckets, and only routes show whether every input has a key.
 STAGES = (
     classify_predicates,
     close_equalities,

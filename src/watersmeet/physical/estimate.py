@@ -48,6 +48,7 @@ class RouteEstimate:
     @property
     def lookups(self) -> float:
         """How often a window is searched: by each new row, and by each combination that goes on to the next."""
+        # The last step finds results, which search nothing any more.
         return self.rate * (len(self.steps) > 0) * (1.0 + sum(step.carried for step in self.steps[:-1]))
 
 
@@ -85,6 +86,7 @@ class JoinEstimate:
     @property
     def results(self) -> float:
         """Combinations a second."""
+        # Each result is found once, by its last member, so routes add up.
         return sum(route.rate * route.steps[-1].carried for route in self.routes if route.steps)
 
 

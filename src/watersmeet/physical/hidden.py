@@ -12,6 +12,7 @@ from watersmeet.model.windows import Unbounded
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Input, Join
 
+# Two underscores, so that no output column of a query is likely to be called that.
 SERIAL = "__serial"
 SINCE = "__since"  # the event time that a row of a changing answer has in the join
 
@@ -39,6 +40,7 @@ def _with_life(one: Input, announced: bool) -> Input:
     # What is declared of a stream, its rate above all, is still true of it.
     known = isinstance(one.relation, Stream)
     stream = replace(one.relation, schema=schema) if known else Stream(one.relation.name, schema, time)
+    # A view has no window, and a join would refuse a stream without one: its rows leave when that is announced.
     return replace(one, relation=stream, window=one.window or Unbounded() if announced else one.window)
 
 

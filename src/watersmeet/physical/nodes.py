@@ -31,6 +31,7 @@ class PhysicalNode:
     @property
     def children(self) -> tuple[PhysicalNode, ...]:
         found: list[PhysicalNode] = []
+        # From the fields, so that a new kind of node is walked without being told how.
         for field in fields(self):  # type: ignore[arg-type]  # every kind below is a dataclass
             value: Any = getattr(self, field.name)
             found += [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, PhysicalNode)]
@@ -190,6 +191,7 @@ class ViewSourceNode(PhysicalNode):
     alias: str
     child: AnswerNode
 
+    # Not fields, as they have no annotation: the same for every view.
     announced = True
     in_turn = False
 

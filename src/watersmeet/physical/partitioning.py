@@ -45,6 +45,7 @@ class Partitioning:
 
     @property
     def buckets(self) -> int:
+        # An empty product is 1: without dimensions there is one bucket.
         return prod(dimension.size for dimension in self.dimensions)
 
     def copies(self, alias: str) -> int:

@@ -36,6 +36,7 @@ def is_exact(data_type: pa.DataType) -> bool:
         or is_instant(data_type)
         or pa.types.is_duration(data_type)
         or pa.types.is_time(data_type)
+        # 10^18 is the largest power of ten below 2^63.
         or (pa.types.is_decimal(data_type) and data_type.precision <= 18)
     )
 
@@ -60,6 +61,7 @@ class Code:
         return to_text(self.expression)
 
 
+# Asked for with every batch of rows, and long to write.
 @cache
 def _word(expression: Expression) -> str:
     return expression_text(expression)
@@ -146,6 +148,7 @@ class JoinStrategy:
         choose from, and no order was asked for."""
         if self.method.is_classic or self.method.orders:
             return False
+        # Two inputs have one order; only comparisons give an index besides to choose.
         return len(self.join.inputs) > 2 or (len(self.join.inputs) == 2 and bool(self.comparisons))
 
     def route(self, origin: str) -> Route:
@@ -154,6 +157,7 @@ class JoinStrategy:
     def stored_codes(self, stream: str) -> tuple[Code, ...]:
         """The codes a store must hold: those searched by, and those a later step compares with; all that any route
         may ask for if routes may change."""
+        # Any route may come, and stores cannot make codes of rows whose columns they have let go.
         if self.is_flexible:
             return self._compared_codes(stream)
         codes: dict[Code, None] = {}
@@ -161,6 +165,7 @@ class JoinStrategy:
             for step in route.steps:
                 own = [*step.key, *(c.own for c in step.comparisons), *([step.sorted_by] if step.sorted_by else [])]
                 bound = [*(b for b, _ in step.equalities), *(c.bound for c in step.comparisons)]
+                # A new row has its codes at hand, unless the route starts elsewhere and finds it in its store.
                 reached = [code for code in bound if code.stream != route.origin or route.start != route.origin]
                 codes.update(dict.fromkeys(code for code in (*own, *reached) if code.stream == stream))
         return tuple(codes)

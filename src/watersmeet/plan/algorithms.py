@@ -114,6 +114,7 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
             _LOOPS,
             loops=True,
             keeps_places=True,
+            # GO03's naive join expires old rows in all other windows before it runs.
             invalidation="all",
         ),
     )

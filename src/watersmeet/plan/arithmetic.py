@@ -17,6 +17,7 @@ def promoted(t: pa.DataType) -> pa.DataType:
     """The type arithmetic is done in: int64 for integers, double for floats, decimals as they are."""
     if pa.types.is_decimal(t):
         return t
+    # uint64 too: what does not fit is an overflow, which is an error when it happens.
     return pa.float64() if pa.types.is_floating(t) else pa.int64()
 
 
@@ -32,6 +33,7 @@ def arithmetic_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def _without_null(left: pa.DataType, right: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
+    # A NULL takes the type of the other side.
     left = right if pa.types.is_null(left) else left
     right = left if pa.types.is_null(right) else right
     return promoted(left), promoted(right)
@@ -47,11 +49,13 @@ def _numeric(function: str, left: pa.DataType, right: pa.DataType) -> pa.DataTyp
         scale = min(38, a.scale + b.scale)
         return pa.decimal128(min(38, a.precision + b.precision), scale)
     shared: Any = common_type(a, b)
+    # One digit more for what a sum carries over; a remainder is never longer.
     widened = shared.precision if function == "modulo" else min(38, shared.precision + 1)
     return pa.decimal128(widened, shared.scale)
 
 
 def _decimal(t: pa.DataType) -> Any:
+    # The digits of int64, as promoted() has made every integer one.
     return t if pa.types.is_decimal(t) else pa.decimal128(19, 0)
 
 

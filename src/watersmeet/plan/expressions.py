@@ -168,6 +168,7 @@ def _call_text(call: Call) -> str:
 
 def _operand(expression: Expression) -> str:
     text = to_text(expression)
+    # Parentheses around every operator: what is printed need not know which binds tighter.
     return f"({text})" if isinstance(expression, Call) and expression.function in _INFIX else text
 
 

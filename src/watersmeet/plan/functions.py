@@ -116,6 +116,7 @@ def _rounding(function: str, args: Types) -> pa.DataType:
     if len(args) > 1 and not pa.types.is_integer(args[1]):
         raise TypeError(f"{function.upper()} needs a whole number of digits, not {sql_type(args[1])}")
     if pa.types.is_decimal(result) and len(args) == 1:
+        # One digit more before the point, as 9.9 becomes 10.
         return pa.decimal128(min(38, result.precision - result.scale + 1), 0)
     return result
 
@@ -193,6 +194,7 @@ FUNCTIONS: dict[str, Signature] = {
     "epoch_us": Signature(_instant_part, 1, 1),
 }
 
+# Written with signs or words of their own, so they cannot be called by name; modulo and concat can be both.
 _OPERATORS = frozenset(
     ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "like", "add", "subtract", "multiply",
      "divide", "negate", "case")
@@ -206,6 +208,7 @@ _ALIASES = {
 
 def _sum(function: str, args: Types) -> pa.DataType:
     result = _number_in(function, args)
+    # A sum may need any number of digits, so it gets all there are.
     return pa.decimal128(38, result.scale) if pa.types.is_decimal(result) else result
 
 
@@ -226,6 +229,7 @@ def _ordered(function: str, args: Types) -> pa.DataType:
 AGGREGATES: dict[str, Signature] = {
     "count": Signature(_count, 0, 1),
     "sum": Signature(_sum, 1, 1),
+    # As a double, also of decimals: the exact sum is divided at the very end.
     "avg": Signature(_to_double, 1, 1),
     "min": Signature(_ordered, 1, 1),
     "max": Signature(_ordered, 1, 1),
@@ -295,6 +299,7 @@ def _arity(signature: Signature) -> str:
 
 def check_cast(source: pa.DataType, target: pa.DataType) -> None:
     """Refuse casts that have no meaning. Text casts to and from everything plain."""
+    # A text may hold anything: whether it fits is seen row by row.
     if source == target or pa.types.is_null(source) or is_text(source) or is_text(target):
         return
     plain = is_number(source) or pa.types.is_boolean(source)

@@ -39,7 +39,9 @@ from watersmeet.plan.nodes import (
     View,
 )
 
+# Of this text, not of what is kept under its sum: those have numbers of their own.
 FORMAT = 1
+# Of a hexadecimal sum: 128 bits, at which two queries do not meet by chance.
 DIGITS = 32
 # Comparisons that say the same with their sides exchanged; the first of a pair is the one that is written.
 _MIRRORED = {"gt": "lt", "ge": "le"}
@@ -58,6 +60,7 @@ def sum_of(*texts: str) -> str:
     >>> sum_of("a", "b") == sum_of("a", "b"), sum_of("a", "b") == sum_of("a\\nb")
     (True, False)
     """
+    # As JSON, so that it is told apart where one text ends and the next begins.
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:DIGITS]
 
 
@@ -96,11 +99,13 @@ def _node(node: Node) -> Iterator[str]:
 def _join(join: Join) -> Iterator[str]:
     """The windows between streams stand in their closed form, in which all ways to write them are the same."""
     yield f"join, windows {join.boundary}"
+    # In the order of FROM, which decides between equal event times.
     for one in join.inputs:
         yield from _below(_input(one))
     yield from _below(f"where {text}" for text in _conditions(join.predicates))
     closed = join.windows
     streams = [_any_case(name) for name in closed.streams]
+    # Sorted, as the directions of WINDOW PATHs are found in the order in which they are written.
     for alternative in sorted(_bounds(streams, matrix) for matrix in closed.alternatives):
         if alternative:
             yield from _below(["within"])
@@ -143,6 +148,7 @@ def _window(window: Window | None) -> str:
         case RowsWindow(count=count, partition_by=()):
             return f" [rows {count}]"
         case RowsWindow(count=count, partition_by=keys):
+            # Rows are counted by all columns together, in whatever order they are named.
             return f" [rows {count} by {', '.join(sorted(map(_name, keys)))}]"
         case Unbounded():
             return " [unbounded]"
@@ -189,6 +195,7 @@ def _call(function: str, args: list[str], kind: pa.DataType) -> str:
     elif function in _EITHER_WAY:
         args = sorted(args)
     elif function == "in":
+        # The candidates of IN are a set.
         args = [args[0], *sorted(args[1:])]
     text = f"{function}({', '.join(args)})"
     return text if pa.types.is_boolean(kind) else f"{text}::{kind}"

@@ -55,6 +55,7 @@ class Memory:
         (Memory(rows=12, size=None), Memory(rows=2, size=None))
         """
         if self.size is not None:
+            # No least in bytes: what a row takes is not known here.
             return Memory(size=self.size // parts)
         assert self.rows is not None
         return Memory(rows=max(self.rows // parts, least))

@@ -58,6 +58,7 @@ class Method:
     def of(cls, options: Options, streams: Sequence[str], tables: Sequence[str] = ()) -> Method:
         """The method for a join of these inputs, in FROM order; raises OptionError naming the option at fault."""
         inputs = [*streams, *tables]
+        # Only those that differ from their defaults: others cannot contradict anything.
         given = [name for name in names_for("joining") if options.has(name)]
         if not given:
             return cls()
@@ -139,6 +140,7 @@ def _algorithm(options: Options, given: Sequence[str]) -> JoinAlgorithm:
     """The engine's own join takes an order; the other options belong to the papers' loops."""
     if options.join == "auto" and options.has("windows"):
         return ALGORITHMS["merge"]
+    # Nothing names an algorithm, but an option is for the loops of the papers: hybrid takes any query.
     if options.join == "auto" and any(name != "order" for name in given):
         return ALGORITHMS["hybrid"]
     return ALGORITHMS[options.join]
@@ -178,6 +180,7 @@ def _orders(
     """For each stream the whole order of its route. In a global order the new row moves to the front, unless it
     `stays` in its place as in the naive join."""
     if options.order is None:
+        # The naive join needs an order even if none is said: that of FROM.
         return dict.fromkeys(streams, (*streams, *tables)) if stays else {}
     found: dict[str, tuple[str, ...]] = {}
     for origin, names in options.order.items():
@@ -195,6 +198,7 @@ def _orders(
 
 
 def _chain(options: Options, orders: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    # One order for all streams was spread over them unchanged, as chains keep places; here it comes together again.
     first, *others = set(orders.values())
     if others:
         why = f"differs by stream, but join = {options.join!r} has one order"

@@ -29,6 +29,7 @@ from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
 
+# As wide as the tables of the kernels (operators/kernels/walk.py, papers/joins/kernels/nested.py).
 MAX_INPUTS = 8
 
 
@@ -41,6 +42,7 @@ class Input:
     window: Window | None = None
 
     def __post_init__(self) -> None:
+        # Only a ROWS window has such columns.
         unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.schema.names]
         if unknown:
             raise PlanError(f"rows of {self.alias} are counted by {unknown[0]}, which is none of its columns")
@@ -89,6 +91,7 @@ class Join:
             raise WindowError(f"{len(self.inputs)} inputs are joined; the limit is {MAX_INPUTS}")
         for one in self.inputs:
             self._check_window(one)
+        # This makes the closure, which is where windows that contradict each other are found.
         check_retention(self.windows, {i.alias: i.window for i in self.streams}, self.all_bounds, self.choices)
 
     def _check_names(self) -> None:
@@ -160,6 +163,7 @@ class Join:
         them any more."""
         windows = self.windows
         reach = zip(windows.streams, windows.limits[windows.streams.index(alias)], strict=True)
+        # A row of the other stream may come that much behind its own newest, and must still find this one.
         kept = [limit + _lateness_us(self.input(other)) for other, limit in reach if other != alias]
         return min(FOREVER_US, max(0, *kept)) if kept else 0
 
@@ -183,6 +187,7 @@ class Project:
         if not isinstance(self.child, Join | GroupBy):
             raise PlanError("a select list goes over a join or over groups")
         names = [name for name, _ in self.columns]
+        # A plan may come from code, so it is checked again what the binder has seen to.
         if not names or len(set(names)) < len(names):
             raise PlanError(f"a select list needs columns, each with a name of its own, and has {names}")
         expressions = [expression for _, expression in self.columns]
@@ -264,6 +269,7 @@ class TopK:
             raise PlanError(f"ORDER BY … LIMIT {self.limit} by {len(self.keys)} keys: both must be 1 or more")
         names = schema_of(self.child).names
         for column in {column for key in self.keys for column in columns_of(key.expression)}:
+            # Output columns belong to no stream; one of FROM would not be there any more.
             if column.stream or column.name not in names:
                 raise PlanError(f"ORDER BY goes by output columns, {_listed(names)}, and {column.name} is none of them")
 
@@ -537,6 +543,7 @@ def children(node: Node) -> tuple[Node, ...]:
 def nodes_below(node: Node, *, into_subqueries: bool = True) -> Iterator[Node]:
     """The node and everything it is made of, outermost first."""
     yield node
+    # Below a join there are only subqueries.
     if into_subqueries or not isinstance(node, Join):
         for child in children(node):
             yield from nodes_below(child, into_subqueries=into_subqueries)

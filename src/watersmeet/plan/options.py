@@ -18,6 +18,8 @@ from watersmeet.model.zones import check_zone
 from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
 
+# K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
+# side, all of both.
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
 
@@ -111,6 +113,7 @@ def _orders(text: str) -> dict[str, tuple[str, ...]]:
     for part in filter(None, map(str.strip, text.split(";"))):
         origin, _, listed = part.rpartition(":")
         names = tuple(name.strip() for name in listed.split(","))
+        # A comma too many leaves an empty name.
         if not all(names) or origin.strip() in orders:
             raise OptionError(
                 f"option order = {text!r}: {part!r} is not an order",
@@ -244,6 +247,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for one in OPTIONS.values():
+            # Those made in code have not been read by the table.
             if one.only_words:
                 one.parse(getattr(self, one.field))
 
@@ -255,12 +259,14 @@ class Options:
         for name, text in given.items():
             option = _named(name)
             values[option.field] = option.parse(text)
+            # In lower case where only certain words may stand, so that EXPLAIN prints them as the docs do.
             written[option.name] = values[option.field] if option.only_words else text
         return cls(**values, written=written)
 
     def has(self, name: str) -> bool:
         """Whether an option differs from its default."""
         one = OPTIONS[name].field
+        # Compared with the default, not with what was written: `join = 'auto'` asks for nothing.
         return bool(getattr(self, one) != _DEFAULTS[one])
 
     def text(self, name: str) -> str:

@@ -14,10 +14,12 @@ Change = Callable[[Stream | Table], Stream | Table]
 
 def with_children(node: Node, parts: Sequence[Node]) -> Node:
     """The node with other children, in the order of `children`."""
+    # The same object if nothing below has changed, so that nodes need not be checked again.
     if all(new is old for new, old in zip(parts, children(node), strict=True)):
         return node
     match node:
         case Join(inputs=inputs):
+            # `children` gives the subqueries in the order of the inputs, so they come back in it.
             plans = iter(parts)
             return replace(node, inputs=tuple(_over(one, plans) for one in inputs))
         case SetOperation():

@@ -39,6 +39,7 @@ class Shedding:
         memory = options.memory
         if memory is None:
             for name in given:
+                # shed = 'none' without a bound says only what is so anyway.
                 if (name, options.shed) != ("shed", "none"):
                     does = _WITHOUT_MEMORY.get(name, "says what to forget")
                     raise options.wrong(name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'")
@@ -47,6 +48,7 @@ class Shedding:
             raise options.wrong(
                 "memory", "bounds the memory, but shed = 'none' forbids to forget", "write shed = 'prob'"
             )
+        # An order is all right: it changes no row that is kept.
         for name in names_for("joining"):
             if name != "order" and options.has(name):
                 raise options.wrong(
@@ -60,6 +62,7 @@ class Shedding:
                 "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
             )
         least = len(streams)
+        # Bytes too: fewer than streams cannot hold a row of each, and what a row takes is not known yet.
         if (memory.rows if memory.rows is not None else memory.size or 0) < least:
             raise options.wrong(
                 "memory",

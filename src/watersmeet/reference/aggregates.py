@@ -43,6 +43,7 @@ def _sum(values: Sequence[Value], kind: pa.DataType) -> Value:
     if pa.types.is_floating(kind):
         return float_sum(map(float, values))
     total = sum(values) if pa.types.is_integer(kind) else _decimal_sum(values)
+    # Decimals have 38 digits in all.
     limit = 2**63 if pa.types.is_integer(kind) else 10 ** (38 - kind.scale)
     if not -limit <= total < limit:
         raise DataError(f"SUM is {total}, which {sql_type(kind)} cannot hold", hint="sum CAST(x AS DOUBLE) instead")
@@ -60,6 +61,7 @@ def float_sum(values: Iterable[float]) -> float:
     """The sum as if computed without rounding, then rounded once."""
     listed = list(values)
     if not all(map(math.isfinite, listed)):
+        # Python adds infinities as IEEE 754 does: two different ones are NaN.
         return sum(value for value in listed if not math.isfinite(value))
     return _rounded(sum(map(Fraction, listed), Fraction(0)))
 
@@ -92,6 +94,7 @@ def percentile(values: Sequence[Value], share: float) -> float:
     position = share * (len(ordered) - 1)
     low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
     part = position - math.floor(position)
+    # On a line between equal infinities there would be NaN.
     return float(low) if low == high else float(low) * (1 - part) + float(high) * part
 
 

@@ -37,6 +37,7 @@ def _condition_tests(join: Join) -> Iterator[tuple[set[str], Test]]:
 def _product(join: Join, rows: Rows, tests: Sequence[tuple[set[str], Test]]) -> Iterator[Members]:
     """The product of all inputs; each test is made as soon as the inputs it reads are bound."""
     aliases = [one.alias for one in join.inputs]
+    # Where the last input that it reads is bound; what reads none is tested with the first.
     due = [
         [test for reads, test in tests if reads <= set(aliases[: i + 1]) and not (i and reads <= set(aliases[:i]))]
         for i in range(len(aliases))
@@ -59,6 +60,7 @@ def _predicate_tests(join: Join) -> Iterator[tuple[set[str], Test]]:
     everything = {one.alias for one in join.inputs}
     for predicate in join.predicates:
         reads = everything if uses_event_time(predicate) else streams_of(predicate)
+        # Bound as a default, or every test would see the predicate of the last round.
         yield reads, lambda members, predicate=predicate: holds(predicate, combination(members))  # type: ignore[misc]
 
 
@@ -103,6 +105,7 @@ def _is_among_latest(one: Input, members: Members, rows: Sequence[Member]) -> bo
         return True
     now_ns = combination(members).event_time_ns
     assert now_ns is not None, "only streams have windows"
+    # By identity: another row may have the same values.
     return any(row is members[one.alias] for row in latest(rows, one.window, now_ns))
 
 

@@ -94,6 +94,7 @@ class _History:
     # -- rows of inputs -------------------------------------------------------------------------------------
 
     def members(self, relation: Stream | Table | Derived) -> list[Member]:
+        # By identity: nodes live as long as the plan does.
         known = self._members.get(id(relation))
         if known is None:
             known = self._members[id(relation)] = self._read(relation)
@@ -121,6 +122,7 @@ class _History:
         rows_ever, now_ns = self.members(one.relation), at_us * NS_PER_US
         match one.window:
             case Range(size_us=size_us):
+                # Times are whole microseconds, so half-open is one less.
                 last = size_us - (self.boundary == "half_open")
                 return [row for row in rows_ever if row.at_ns <= now_ns <= row.at_ns + last * NS_PER_US]
             case RowsWindow() as window:
@@ -156,6 +158,7 @@ class _History:
             times = [row.at_ns // NS_PER_US for row in self.members(one.relation)]
             yield from times
             if isinstance(one.window, Range):
+                # The first instant at which it is not there.
                 gone = one.window.size_us + (self.boundary == "closed")
                 yield from (time + gone for time in times)
 
@@ -163,6 +166,7 @@ class _History:
         times = [row.at_ns // NS_PER_US for stream in streams_below(node) for row in self.members(stream)]
         if not times:
             return ()
+        # Rounded up: the first multiple that is not before the first event.
         first = -(-min(times) // every_us)
         return (step * every_us for step in range(first, max(times) // every_us + 1))
 
@@ -224,6 +228,7 @@ class _History:
     def _in_order(self, join: Join, at_us: int) -> list[Combination]:
         """Oldest first: by the newest member's time, then by time and arrival of each member as FROM lists them."""
         found = sorted(self._matches(join, at_us), key=_ages)
+        # Python's sort is stable: among equal times the order above stays.
         return sorted(map(combination, found), key=lambda one: one.event_time_ns or 0)
 
 
@@ -249,6 +254,7 @@ def _of_group(expression: Expression, grouping: GroupBy, group: Sequence[Combina
     def over_values(part: Expression) -> Expression:
         if part in grouping.keys or isinstance(part, Aggregate):
             name = str(len(values))
+            # Keys are the same in the whole group, so any member will do.
             values[name] = aggregate(part, group) if isinstance(part, Aggregate) else evaluate(part, group[0])
             return Column("", name, part.type)
         if isinstance(part, Call):
@@ -284,16 +290,19 @@ def _combined(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row
         case "except":
             return _without(left, right)
         case "intersect":
+            # Of bags: what is left when that is taken away which the others lack.
             return _without(left, _without(left, right))
 
 
 def _first(node: TopK, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
     """The first rows by the keys, NULLs where the key says, then by the whole row."""
     ordered = sorted(rows, key=rank_of_row)
+    # From the last key to the first, as each sort keeps the order of equals.
     for key in reversed(node.keys):
         members = [Combination({"": dict(zip(names, row, strict=True))}) for row in ordered]
         keyed = [(evaluate(key.expression, one), row) for one, row in zip(members, ordered, strict=True)]
         known = [each for each in keyed if each[0] is not None]
+        # Also with reverse=True equals keep their order, so NULLs must not be sorted with them.
         known.sort(key=lambda each: rank(each[0]), reverse=key.descending)
         given, unknown = [row for _, row in known], [row for value, row in keyed if value is None]
         ordered = unknown + given if key.nulls_first else given + unknown

@@ -17,6 +17,7 @@ from watersmeet.reference.values import Value, coerce, plain
 from watersmeet.reference.zones import shown
 
 Row = Mapping[str, Value]
+# Two decimals of 38 digits make a product of 76: nothing is rounded before its type is known.
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 
@@ -58,12 +59,14 @@ def _call(call: Call, combination: Combination) -> Value:
         return _in(values, call.args)
     if call.function in _NULL_AWARE:
         return _NULL_AWARE[call.function](values, call)
+    # Before NULLs are looked at, so that an unknown function is told on any data.
     if call.function not in _STRICT and call.function not in FUNCTIONS:
         raise UnsupportedError(f"the reference does not know the function {call.function!r}")
     if any(v is None for v in values):
         return None
     if call.function in _STRICT:
         return _STRICT[call.function](values, call)
+    # Parts are of what clocks of the zone show.
     if call.function in _PARTS:
         values = [shown(values[0], zone_of(call.args[0].type))]
     return FUNCTIONS[call.function](values, call.type)
@@ -211,11 +214,13 @@ def _modulo(values: list[Value], call: Call) -> Value:
     if isinstance(left, Decimal):
         return _fit(_EXACT.remainder(left, right), call.type)
     if isinstance(left, float):
+        # math.fmod raises for an infinite dividend, where IEEE 754 has NaN.
         return _fit(math.nan if math.isinf(left) else math.fmod(left, right), call.type)
     return left - right * _truncating_quotient(left, right)
 
 
 def _truncating_quotient(left: int, right: int) -> int:
+    # Python's // would round down; SQL cuts off.
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 

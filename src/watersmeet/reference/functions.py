@@ -34,6 +34,7 @@ def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
         return value
     if isinstance(value, float) and not math.isfinite(value):
         return value
+    # The digits that people see: 2.675 rounds up, though the double behind it is a little less.
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
     return int(result) if isinstance(value, int) else coerce(result, kind)
@@ -49,6 +50,7 @@ def power(base: float, exponent: float) -> float:
     except OverflowError:
         return math.inf if base > 0 or exponent % 2 == 0 else -math.inf
     except ValueError:
+        # Zero to a negative power; else a root of a negative number.
         return math.inf if base == 0 else math.nan
 
 
@@ -65,6 +67,7 @@ def date_trunc(unit: str, instant_ns: int, zone: str | None) -> int:
     reading = shown(instant_ns, zone)
     start = _start(unit, reading)
     if zone is None or UNITS_US.get(unit.lower(), UNITS_US["day"]) < UNITS_US["day"]:
+        # The hour is measured back from the instant, as the reading alone may stand for two.
         return instant_ns - (reading - start)
     return first_past(start, zone)
 
@@ -154,6 +157,7 @@ FUNCTIONS: dict[str, Rule] = {
     "substring": lambda v, kind: substring(*v),
     "starts_with": lambda v, kind: v[0].startswith(v[1]),
     "contains": lambda v, kind: v[1] in v[0],
+    # Python would put it between all characters.
     "replace": lambda v, kind: v[0].replace(v[1], v[2]) if v[1] else v[0],
     "floor": lambda v, kind: rounded(v[0], ROUND_FLOOR, 0, kind),
     "ceil": lambda v, kind: rounded(v[0], ROUND_CEILING, 0, kind),

@@ -73,6 +73,7 @@ def _entered(values: list[Value], name: str, relation: Stream | Table) -> list[V
     tick = tick_ns(relation.schema.field(name).type)
     if tick is None or not any(value is not None and value % tick for value in values):
         return values
+    # Only what is finer than a microsecond is refused; types of a coarser tick, such as dates, are cut.
     if relation.rounding == "error" and tick == NS_PER_US:
         raise DataError(f"column {name!r} of {relation.name!r} has times finer than a microsecond")
     return [value if value is None else value // tick * tick for value in values]

@@ -17,6 +17,7 @@ Row = tuple[Value, ...]
 
 def same(values: Sequence[Value]) -> Row:
     """A key that two rows share when their values are the same."""
+    # NaN is not equal to itself in Python, so a word stands for it.
     return tuple("NaN" if is_nan(value) else value for value in values)
 
 

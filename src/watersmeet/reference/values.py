@@ -60,6 +60,7 @@ def coerce(value: Value, target: pa.DataType) -> Value:
     if value is None:
         return None
     if pa.types.is_float32(target):
+        # Python has no floats of 32 bits; NumPy rounds to the nearest.
         return float(np.float32(value))
     if pa.types.is_floating(target):
         return float(value)

@@ -32,8 +32,10 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     """The plan of a query that was parsed as part of `text`; errors point into `text`."""
     where = Text(text)
     with _pointing_at(query.settings, where):
+        # The query's own settings come later and win over the session's zone.
         options = Options.of({"timezone": timezone} | {setting.name: setting.value for setting in query.settings})
     start, end = query.span
+    # From the start of the query, as Plan.sql is its part of the text alone.
     places = {one.name.lower(): (one.span[0] - start, one.span[1] - start) for one in query.settings}
     context = Context(where, catalog, options.boundary, options.timezone)
     try:
@@ -42,6 +44,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
+    # After binding: which options make sense depends on what the query has become.
     with _pointing_at(query.settings, where):
         check_options(root, options)
     plan = Plan(root, replace(options, places=places), text[start:end])
@@ -54,6 +57,7 @@ def _check_output_names(plan: Plan, query: QuerySyntax, text: Text) -> None:
         if taken in (name.lower() for name in plan.schema.names):
             raise text.error(
                 f"{taken} is the name of a column that every answer that changes has",
+                # The word SELECT.
                 (query.span[0], query.span[0] + 6),
                 hint="give the selected column another name with AS",
             )
@@ -80,6 +84,7 @@ def _bind_whole(query: QuerySyntax, context: Context) -> Node:
     answer = _bind_body(query.body, context, changing)
     node = _top(query, answer)
     monotone = answer.monotone and node is answer.node
+    # A plain join gives rows that never leave: they are its ISTREAM already.
     if head.stream_word is None or (head.stream_word == "istream" and monotone):
         return node
     return Changes(head.stream_word, node, every)
@@ -95,6 +100,7 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
             _check_limit(body, context)
             if body.every_us is not None:
                 raise context.text.error("EVERY stands inside parentheses", body.span, hint="write it at the very end")
+            # Parentheses that are still a query have an ORDER BY … LIMIT: the parser has taken off the others.
             answer = _bind_body(body.body, context, "ORDER BY … LIMIT")
             return replace(answer, node=_top(body, answer), monotone=False)
 
@@ -152,6 +158,7 @@ def _top(query: QuerySyntax, answer: Answer) -> Node:
 def _order_key(key: OrderKey, answer: Answer) -> Expression:
     """A sort key over the output columns, which stand as columns of the unnamed stream ''."""
     node: exp.Expr = key.expression
+    # Numbers and names of outputs first, as in SQL: what is ordered is the answer.
     chosen = ordinal(node, answer.outputs, answer.scope, "ORDER BY") or named_output(node, answer.outputs)
     if chosen is not None:
         return _as_column(chosen)
@@ -163,6 +170,7 @@ def _order_key(key: OrderKey, answer: Answer) -> Expression:
         )
     bound = ExpressionBinder(answer.scope, "ORDER BY", aggregates=True).bind(node)
     over_outputs = replaced(bound, lambda part: _selected(part, answer.outputs))
+    # What is left of FROM's columns after the outputs were put in was not selected.
     if any(isinstance(p, Aggregate | EventTime) or (isinstance(p, Column) and p.stream) for p in walk(over_outputs)):
         raise answer.scope.text.error(
             "ORDER BY may only use what is selected", span_of(node), hint="add it to the select list"
@@ -206,6 +214,7 @@ def _check_stream_words(query: QuerySyntax, context: Context) -> SelectSyntax:
 
 
 def _every(query: QuerySyntax, context: Context) -> int | None:
+    # EVERY is read after each SELECT and after the whole: people write it in both places.
     head, *_ = selects = list(_selects(query.body))
     given = [every for every in (*(select.every_us for select in selects), query.every_us) if every is not None]
     if len(given) > 1:

@@ -81,6 +81,7 @@ class QueryParser(SettingsParser):
         if self._match(TokenType.L_PAREN):
             inner = self._query(nested=True)
             self._close(")")
+            # Parentheses around a plain query only group.
             plain = not inner.order_by and inner.limit is None and inner.every_us is None
             return inner.body if plain else inner
         return self._select()
@@ -105,6 +106,7 @@ class QueryParser(SettingsParser):
             )
         if not distinct:
             self._match(TokenType.ALL)
+        # SELECT ISTREAM DISTINCT and SELECT DISTINCT ISTREAM are both written.
         word = word or self._stream_word()
         items = self._select_list()
         sources, conditions = self._from_clause()
@@ -146,6 +148,7 @@ class QueryParser(SettingsParser):
         start = self._curr
         if self._match(TokenType.STAR):
             return Star(None, self._from(start))
+        # `a.*`, seen by looking two tokens ahead: the parser of expressions would make a column of it.
         if self._next.token_type == TokenType.DOT and self._at_name() and self._is_star(2):
             source = self._name("a source")
             self._advance(2)
@@ -199,6 +202,7 @@ class QueryParser(SettingsParser):
 
     def _refuse_using(self, sources: list[SourceSyntax]) -> NoReturn:
         at = self._curr
+        # The columns are read although USING is refused: the hint writes out their equalities.
         self._advance()
         names = [column.text for column in self._names("a column")]
         left, right = (_name_of(source, default) for source, default in zip(sources[-2:], "ab", strict=True))
@@ -218,6 +222,7 @@ class QueryParser(SettingsParser):
         self.fail(f"expected an alias, found {self._found()}", hint=slips.quote(self._curr.text))
 
     def _fail_without_from(self) -> NoReturn:
+        # A select list that breaks off ends here: most often a comma is missing, or a word must be quoted.
         at_alias = self._next.token_type in (TokenType.FROM, TokenType.COMMA)
         if slips.is_word(self._curr) and self._curr.text.upper() in RESERVED and at_alias:
             self.fail(f"expected FROM, found {self._found()}", hint=slips.quote(self._curr.text))
@@ -237,11 +242,13 @@ class QueryParser(SettingsParser):
             if self._curr.token_type == TokenType.L_PAREN:
                 known = slips.FUNCTIONS.get(relation.text.lower())
                 self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
+        # The window may stand before the alias or after it.
         window = self._window()
         alias = self._source_alias()
         return SourceSyntax(relation, alias, window or self._window(), self._from(start))
 
     def _source_alias(self) -> Name | None:
+        # ASOF is no reserved word and may be an alias, unless a JOIN follows.
         if self._curr.text.upper() in slips.OTHER_JOINS and self._next.token_type in _AFTER_JOIN_WORDS:
             return None
         return self._alias("an alias")
@@ -252,6 +259,7 @@ class QueryParser(SettingsParser):
         found: list[Constraint] = []
         while self._at_constraint():
             found.append(self._constraint())
+            # AND must go on with a constraint: a condition here would belong to no clause.
             if self._match(TokenType.AND) and not self._at_constraint():
                 self.fail(
                     f"expected WINDOW or DWINDOW after AND, found {self._found()}",

@@ -15,6 +15,7 @@ from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.syntax import Constraint, ConstraintKind, Duration, Name, Span, WindowCondition, locate
 
+# Never a name unless quoted, as an alias needs no AS: FROM a WHERE … would call it where.
 RESERVED = frozenset((
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "EVERY", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT",
     "OFFSET", "OPTIONS", "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI", "ANTI", "ON",
@@ -46,8 +47,10 @@ class TextError(SqlglotParseError):
 class ExpressionParser(parser.Parser):
     """Scalar expressions with spans. Functions stay as written: which exist is for the binder to say."""
 
+    # Empty, so that every call is an exp.Anonymous with its name as written: sqlglot knows hundreds, we know ours.
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    # CASE, CAST and EXTRACT have a grammar of their own and stay with sqlglot.
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"],
     }
@@ -62,6 +65,7 @@ class ExpressionParser(parser.Parser):
         wanted = _WANTED.get(message)
         if wanted is not None:
             self.fail(f"{wanted[0]}, found {self._found()}", hint=wanted[1])
+        # Past the end sqlglot has a sentinel: a token that is false, but whose text is not empty.
         token = token or self._curr
         if not token:
             self.fail("the text ends too early: something is missing here")
@@ -70,6 +74,7 @@ class ExpressionParser(parser.Parser):
         self._fail_unexpected(token)
 
     def _fail_unexpected(self, token: Token) -> NoReturn:
+        # The slips are told from the neighbours, which are known of the current token only.
         slip = slips.unexpected(self._prev, self._curr, self._next) if token is self._curr else None
         if slip is not None:
             self.fail(slip.message, self._span(slip.at), slip.hint)
@@ -92,6 +97,7 @@ class ExpressionParser(parser.Parser):
 
     def _from(self, start: Token) -> Span:
         """From a token to the last one consumed."""
+        # If nothing was consumed, the last token lies before the first.
         return (start.start, max(self._prev.end, start.start) + 1)
 
     def _found(self) -> str:
@@ -113,6 +119,7 @@ class ExpressionParser(parser.Parser):
         return self._located(super()._parse_conjunction)
 
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
+        # Constraints may be conjuncts of WHERE and ON, and stand where a comparison would.
         if self._at_constraint():
             start = self._curr
             node = WindowCondition(constraint=self._constraint())
@@ -133,6 +140,7 @@ class ExpressionParser(parser.Parser):
         return self._located(super()._parse_unary)
 
     def _parse_atom(self) -> exp.Expr | None:
+        # A bare interval begins with a number, so it must be kept from being read as one.
         return None if self._at_bare_interval() else self._located(super()._parse_atom)
 
     def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
@@ -154,6 +162,7 @@ class ExpressionParser(parser.Parser):
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """Reached only from inside expressions: the clauses of a query have their own parser."""
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+            # The two words before the parenthesis: IN or EXISTS, and perhaps NOT.
             words = [token.text.upper() for token in self._tokens[max(0, self._index - 3) : self._index - 1]]
             what, hint = slips.subquery_hint(words)
             self.fail(f"{what} is not supported", hint=hint, kind=UnsupportedError)
@@ -178,6 +187,7 @@ class ExpressionParser(parser.Parser):
         return self._located(super()._parse_type, parse_interval, fallback_to_identifier)
 
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        # Otherwise interval is a name, of a column perhaps.
         if self._curr.token_type != TokenType.INTERVAL or self._next.token_type not in (
             TokenType.STRING, TokenType.NUMBER, TokenType.DASH,
         ):  # fmt: skip
@@ -209,6 +219,7 @@ class ExpressionParser(parser.Parser):
         return sign * self._countable(start, total)
 
     def _interval_text(self, start: Token, text: str) -> int:
+        # INTERVAL '30' SECOND: the text is the number, the unit follows it.
         if text.strip().lstrip("+-").replace(".", "", 1).isdecimal():
             return self._countable(start, self._scaled(start, text.strip()))
         try:
@@ -225,6 +236,7 @@ class ExpressionParser(parser.Parser):
     def _scaled(self, start: Token, number: str) -> int:
         unit = self._curr
         size = unit_us(unit.text) if unit and unit.token_type != TokenType.STRING else None
+        # These have no size either, but the answer should say why.
         if unit and unit.text.upper() in _UNEVEN_UNITS:
             self.fail(f"a {unit.text.lower().rstrip('s')} has no fixed length", hint="write the interval in days")
         if size is None:
@@ -245,6 +257,7 @@ class ExpressionParser(parser.Parser):
         word = self._curr.text.upper()
         if word not in ("WINDOW", "DWINDOW"):
             return False
+        # A column may be called window: only what follows tells.
         return self._next.token_type in (TokenType.L_PAREN, TokenType.EQ) or self._next.text.upper() == "PATH"
 
     def _constraint(self) -> Constraint:
@@ -266,6 +279,7 @@ class ExpressionParser(parser.Parser):
             return self._names("a stream of FROM")
         except TextError as error:
             hint = "WINDOW (a, b) = 5 SECONDS is about two streams; the window of one is a [RANGE 5 SECONDS]"
+            # The same mistake with another hint: most who name one stream here want its window.
             self.fail(error.message, error.span, hint=hint)
 
     def _interval_list(self) -> tuple[int, ...]:
@@ -322,6 +336,7 @@ class ExpressionParser(parser.Parser):
 
     def _punctuation(self, mark: str, token_type: TokenType) -> None:
         if not self._match(token_type):
+            # Only a slip that lies before this token explains why the mark is missing.
             slip = slips.unexpected(self._prev, self._curr, self._next) if self._curr else None
             if slip is not None and slip.at is not self._curr:
                 self.fail(slip.message, self._span(slip.at), slip.hint)

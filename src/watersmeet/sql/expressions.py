@@ -73,6 +73,7 @@ class ExpressionBinder:
 
     def condition(self, node: exp.Expr) -> Expression:
         bound = self.bind(node)
+        # WHERE NULL is legal: a condition that never holds.
         if bound == literals.NULL:
             return Literal(None, pa.bool_())
         if not pa.types.is_boolean(bound.type):
@@ -85,6 +86,7 @@ class ExpressionBinder:
 
     def call(self, function: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
         try:
+            # Before the arguments are fitted, which makes a time of the date.
             if function == "eq":
                 warn_of_midnights(*args)
             fitted = self._fit(function, list(args))
@@ -115,8 +117,10 @@ class ExpressionBinder:
     def _fit(function: str, args: list[Expression]) -> list[Expression]:
         if function in _MEETING:
             met = literals.meet(args)
+            # IN and NULLIF keep their dates here: each pair is compared by itself, below.
             return with_midnights(met) if function in _ALIKE else met
         if function == "case":
+            # The results of a CASE meet each other; its conditions, in between, stay as they are.
             values = with_midnights(literals.meet([*args[1:-1:2], args[-1]]))
             pairs = [part for pair in zip(args[0:-1:2], values[:-1], strict=True) for part in pair]
             return [*pairs, values[-1]]
@@ -172,6 +176,7 @@ class ExpressionBinder:
                 test = self.call("is_null", [value], node)
             case exp.Boolean(this=truth):
                 same = self.call("eq", [value, Literal(bool(truth), pa.bool_())], node)
+                # IS TRUE is false of NULL, where = would be NULL.
                 test = self.call("coalesce", [same, Literal(False, pa.bool_())], node)
             case _:
                 raise self.error("IS goes with NULL, TRUE or FALSE", node, hint="compare other values with =")
@@ -192,6 +197,7 @@ class ExpressionBinder:
             raise self.error(f"{sql} is not a type that CAST knows", node)
         target = zoned_type(target, self.scope.zone)
         try:
+            # How an instant reads as text is left to the operators, so that constants and columns read alike.
             if isinstance(value, Literal) and not (is_instant(value.type) and is_text(target)):
                 return literals.cast(value, target)
             check_cast(value.type, target)
@@ -240,6 +246,7 @@ class ExpressionBinder:
                 node,
                 hint=f"the units are {', '.join(TRUNCATION_UNITS)}; write DATE_TRUNC('hour', ts)",
             )
+        # The operators know the units in lower case.
         unit.set("this", str(unit.this).lower())
 
     def _event_time(self, node: exp.Anonymous) -> Expression:
@@ -272,6 +279,7 @@ class ExpressionBinder:
                 node,
                 hint="write MIN or MAX, or take the rows as they appear: (SELECT ISTREAM …) [RANGE 1 HOUR]",
             )
+        # Aggregates do not nest.
         inside = ExpressionBinder(self.scope, "an aggregate", aggregates=False)
         nodes, distinct = list(node.expressions), False
         if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):

@@ -73,6 +73,7 @@ def _by_alias(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope) -> Gro
 
 def check_grouped(expression: Expression, keys: tuple[Expression, ...], span: Span | None, scope: Scope) -> None:
     """Refuse what has no single value in a group."""
+    # In keys first: a whole expression that is grouped by may hold columns that are not.
     if expression in keys or isinstance(expression, Aggregate | Literal):
         return
     match expression:

@@ -21,6 +21,7 @@ def number(text: str) -> Literal:
     """`3` is an integer, `3.5` and `3e2` are doubles."""
     if text.isdecimal() and int(text) < 2**63:
         return Literal(int(text), pa.int64())
+    # Beyond int64 a decimal is exact, a double is not.
     if text.isdecimal() and len(text) <= 38:
         return Literal(Decimal(text), pa.decimal128(len(text), 0))
     return Literal(float(text), pa.float64())
@@ -39,6 +40,7 @@ def meet(args: list[Expression]) -> list[Expression]:
 
     Raises ValueError if a text constant cannot be read as the time or interval it is compared with.
     """
+    # Loose constants take the type of what they meet; the others take part in deciding it.
     firm = [arg.type for arg in args if not isinstance(arg, Literal) or not _is_loose(arg)]
     if not firm or not all(comparable(firm[0], t) for t in firm):
         return args
@@ -73,6 +75,7 @@ def instant(text: str, target: pa.DataType) -> Literal:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(f"{text!r} is not a {sql_type(target)}; write for example '2024-05-01 12:30:00'") from None
+    # A text with a time of day is no date, also beside one: it stays a time, and the date becomes its midnight.
     if pa.types.is_date(target) and (moment.time() == datetime.min.time() and moment.tzinfo is None):
         return Literal(date(moment.year, moment.month, moment.day), pa.date32())
     zone = target.tz if pa.types.is_timestamp(target) else None
@@ -84,11 +87,13 @@ def instant(text: str, target: pa.DataType) -> Literal:
 
 
 def _decimal(value: float) -> Literal | None:
+    # repr gives the digits that were written: 0.1 is 0.1, not the double nearest to it.
     exact = Decimal(repr(value))
     exponent = exact.as_tuple().exponent
     if not isinstance(exponent, int):
         return None
     scale = max(0, -exponent)
+    # Zeros behind the point are digits too (0.001 has three), and so are those before it (1e22 has 23).
     digits = max(len(exact.as_tuple().digits) + max(0, exponent), scale, 1)
     return Literal(exact, pa.decimal128(digits, scale)) if digits <= 38 else None
 
@@ -99,6 +104,7 @@ def cast(literal: Literal, target: pa.DataType) -> Literal:
         return Literal(None, target)
     if is_text(literal.type) and is_instant(target):
         made = instant(literal.value, target)
+        # CAST('2024-05-01 12:30' AS DATE) has been read as a time and is now cut to its day.
         return made if made.type == target else cast(made, target)
     if is_instant(literal.type) and is_instant(target):
         return Literal(_as_instant(literal, target), target)

@@ -33,6 +33,7 @@ def warn_of_midnights(left: Expression, right: Expression) -> None:
     if not mixes_dates([left, right]) or isinstance(left, Literal) or isinstance(right, Literal):
         return
     day, time = (left, right) if pa.types.is_date(left.type) else (right, left)
+    # Whoever truncates a time, or casts it, means midnight.
     if isinstance(time, Call) and time.function in ("cast", "date_trunc"):
         return
     warnings.warn(

@@ -18,6 +18,7 @@ def parse_script(text: str) -> list[Statement]:
     tokens = _tokens(text)
     parser = StatementParser(dialect=Watersmeet)
     try:
+        # sqlglot cuts the tokens at semicolons and calls this for each part; what it leaves over goes to raise_error.
         parsed = parser._parse(StatementParser._statement, tokens, text)  # type: ignore[arg-type]
     except TextError as fault:
         raise fault.kind(fault.message, hint=fault.hint, sql=text, span=fault.span) from None
@@ -66,6 +67,7 @@ def _tokens(text: str) -> list[Token]:
         problem, hint = _token_problem(error, text)
         raise ParseError(problem, sql=text, span=_last_quote(text), hint=hint) from None
     for token in tokens:
+        # sqlglot has no use for ` in this dialect and hands it over as a token of its own.
         if token.text == "`" and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
             raise ParseError(
                 "names are not quoted with `", sql=text, span=(token.start, token.end + 1), hint='write "name"'
@@ -78,6 +80,7 @@ def _token_problem(error: SqlglotError, text: str) -> tuple[str, str | None]:
     doubled = "a quote inside a text is written twice: 'it''s'"
     if message.startswith("Missing "):
         return f"a quote is never closed: {message.split()[1]} is missing", doubled
+    # Other messages of the tokenizer do not say it, but a text that is never closed leaves an odd quote.
     odd = text.count("'") % 2
     return ("a quote is never closed", doubled) if odd else ("the text cannot be split into words", None)
 

@@ -98,6 +98,7 @@ class Scope:
 
     def _slip(self, name: Name) -> str | None:
         """What else a name that is no column may have been meant for."""
+        # Those who know MySQL write texts in double quotes, which make a name here.
         if self.text.piece(name.span).startswith('"'):
             return f"a text stands in single quotes: '{name.text}'"
         if name.text.lower() in self.selected:

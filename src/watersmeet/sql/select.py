@@ -33,6 +33,7 @@ class Answer:
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
     inputs, places = bind_sources(select.sources, context, bind_subquery)
+    # Only for a hint: WHERE cannot see these names, and people expect it to.
     named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
     scope = Scope(context.text, inputs, context.zone, tuple(named))
     found = bind_conditions(select.conditions, select.constraints, scope, context.boundary)
@@ -50,6 +51,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     views = [one.alias for one in inputs if one.is_view]
     if why is None and views:
         why = f"a join with {views[0]}, an answer that changes,"
+    # Before the join is made, which would only say that rows could never be forgotten.
     if why is not None:
         _require_windows(why, scope, found, places)
         _require_comparable(outputs, context)

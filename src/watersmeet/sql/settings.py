@@ -51,6 +51,7 @@ class SettingsParser(WindowParser):
         if self._match(TokenType.STRING):
             return self._prev.text
         start, depth = self._curr, 0
+        # Values such as order = (a, b) have commas of their own.
         while self._curr and (depth or self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN)):
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
             self._refuse_in_value(self._curr, depth)
@@ -58,8 +59,10 @@ class SettingsParser(WindowParser):
         if not start or start is self._curr:
             self.fail(f"expected a value, found {self._found()}")
         span = self._from(start)
+        # From the text, not from the tokens: spaces and case stay as written.
         return self.sql[span[0] : span[1]]
 
     def _refuse_in_value(self, token: Token, depth: int) -> None:
+        # A second = or a text without a comma before it is the next option.
         if token.token_type == TokenType.EQ or (token.token_type == TokenType.STRING and depth == 0):
             self.fail(f"did not expect {token.text!r} inside a value", hint="separate options with commas")

@@ -162,6 +162,7 @@ def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
 
 def _misspelt_clause(previous: Token, found: Token) -> str | None:
     """The clause that was meant by a word which was taken for an alias."""
+    # VAR: a word that was read as a name. It was one before ), where no clause can begin.
     if previous.token_type != TokenType.VAR or found.token_type == TokenType.R_PAREN:
         return None
     word = previous.text.upper()

@@ -64,6 +64,7 @@ def _alias(source: SourceSyntax, taken: list[str]) -> str:
     if isinstance(source.relation, Name):
         return source.relation.text
     names = ["subquery", *(f"subquery_{n}" for n in range(1, len(taken) + 1))]
+    # As many names as are taken, and one more: one is free.
     return next(name for name in names if name not in taken)
 
 
@@ -157,6 +158,7 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
 
 def _time_column(node: Project, join: Join) -> str | None:
     """The selected column that is the event time of the subquery's rows, if there is one."""
+    # Of several streams the time is the newest member's, which no single column is.
     only = join.streams[0] if len(join.streams) == 1 else None
     for name, expression in node.columns:
         if isinstance(expression, EventTime):

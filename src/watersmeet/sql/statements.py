@@ -30,6 +30,7 @@ _TYPES = (
 
 class StatementParser(QueryParser):
     def _statement(self) -> Statement | None:
+        # sqlglot hands over a semicolon with a comment behind it as a statement of its own.
         if self._match(TokenType.SEMICOLON) or not self._curr:
             return None
         if self._curr.token_type == TokenType.CREATE:
@@ -46,6 +47,7 @@ class StatementParser(QueryParser):
         self._advance()
         analyze, told = bool(self._match_text_seq("ANALYZE")), "text"
         in_query = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
+        # `EXPLAIN (SELECT …)` is a query in parentheses, not a list of options.
         if self._curr.token_type == TokenType.L_PAREN and self._next.token_type not in in_query:
             self._advance()
             while True:
@@ -133,6 +135,7 @@ class StatementParser(QueryParser):
         if not start or not start.text.isidentifier():
             self.fail(f"column {name.text} needs a type, found {self._found()}", hint=f"write {name.text} BIGINT")
         self._advance()
+        # DOUBLE PRECISION is two words.
         self._match_text_seq("PRECISION")
         if self._match(TokenType.L_PAREN):
             self._count("a length")
@@ -143,6 +146,7 @@ class StatementParser(QueryParser):
             self._match_text_seq("LOCAL")
             if not self._match_text_seq("TIME", "ZONE"):
                 self.fail(f"expected TIME ZONE, found {self._found()}", hint="write TIMESTAMP WITH TIME ZONE")
+        # As written: arrow_type reads types as text, here and in CAST.
         span = self._from(start)
         return self.sql[span[0] : span[1]]
 

@@ -191,6 +191,7 @@ class WindowCondition(exp.Expression, exp.Condition):
 
 
 def locate(node: exp.Expr, span: Span) -> None:
+    # One node comes back through many levels of the parser, and the innermost knows its extent: it stays.
     node.meta.setdefault("span", span)
 
 
@@ -199,6 +200,7 @@ def span_of(node: exp.Expr) -> Span | None:
     known: Any = node.meta.get("span")
     if known is not None:
         return (known[0], known[1])
+    # Set by sqlglot on names and literals; its end is the last character, ours the one behind it.
     if "start" in node.meta and "end" in node.meta:
         return (node.meta["start"], node.meta["end"] + 1)
     parts = [span for child in node.iter_expressions() if (span := span_of(child)) is not None]

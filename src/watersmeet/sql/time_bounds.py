@@ -63,6 +63,7 @@ def _compared(form: Linear, operator: str, written: str) -> tuple[Bound, ...] | 
         case "le":
             return (Bound(minus, plus, -c, written),)
         case "lt":
+            # Times are whole microseconds, so < is <= with one less.
             return (Bound(minus, plus, -c - 1, written),)
         case "ge":
             return (Bound(plus, minus, c, written),)
@@ -92,6 +93,7 @@ def _absolute(
     if inside is None or size is None or size.coefficients or operator not in ("le", "lt"):
         return None
     limit = Linear((), size.constant_us)
+    # |x| <= w is x - w <= 0 and -x - w <= 0.
     above = _compared(inside.plus(limit, -1), operator, written)
     below = _compared(_ZERO.plus(inside, -1).plus(limit, -1), operator, written)
     return None if above is None or below is None else above + below
@@ -110,6 +112,7 @@ def _linear(expression: Expression, scope: Scope) -> Linear | None:
         case Call(function="negate", args=(inner,)):
             form = _linear(inner, scope)
             return None if form is None else _ZERO.plus(form, -1)
+        # 2 * INTERVAL 1 HOUR: calls of constants are not computed before they come here.
         case Call(function="multiply", args=(Literal(value=int(n)), Literal(value=int(us)))):
             return Linear((), n * us) if pa.types.is_duration(expression.type) else None
     return None

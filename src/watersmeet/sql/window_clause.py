@@ -16,6 +16,7 @@ class WindowParser(ExpressionParser):
         if not self._match(TokenType.L_BRACKET):
             return None
         window, partition_by = self._window_form()
+        # The mistakes people make are looked for before the bracket is missed.
         if isinstance(window, RowsWindow) and unit_us(self._curr.text) is not None:
             self.fail(
                 f"ROWS counts rows, found {self._found()}", hint=f"write [RANGE {window.count} {self._curr.text}]"
@@ -31,6 +32,7 @@ class WindowParser(ExpressionParser):
 
     def _window_form(self) -> tuple[Window, tuple[Name, ...]]:
         if self._match_text_seq("RANGE"):
+            # [RANGE UNBOUNDED], as in CQL.
             return (Unbounded() if self._match_text_seq("UNBOUNDED") else Range(self._interval())), ()
         if self._match_text_seq("ROWS"):
             return RowsWindow(self._count("a number of rows")), ()

@@ -64,11 +64,14 @@ def _add_condition(found: Conditions, node: exp.Expr, scope: Scope) -> None:
     bound = ExpressionBinder(scope, "WHERE or ON", event_time=False).condition(node)
     span = span_of(node)
     words = scope.text.piece(span)
+    # Split once more: BETWEEN has become two comparisons, of which each may be a bound.
     for part in conjuncts(bound):
         bounds = time_bounds(part, scope, words)
         if bounds is not None:
             found.bounds += bounds
+            # By its words, which are what errors about windows tell; the first of equal ones is pointed at.
             found.places.setdefault(words, span or (0, 1))
+        # `ON TRUE` says nothing.
         elif not (isinstance(part, Literal) and part.value is True):
             found.predicates.append(part)
 
@@ -103,6 +106,7 @@ def _constraint_bounds(constraint: Constraint, scope: Scope, boundary: Boundary)
 
 def _streams(constraint: Constraint, scope: Scope) -> list[str]:
     if constraint.kind == "all":
+        # Tables and answers that change have no event time.
         names = [one.alias for one in scope.inputs if one.time is not None]
         if len(names) < 2:
             raise WindowError(
@@ -158,6 +162,7 @@ def _place(error: WindowError, inputs: tuple[Input, ...], found: Conditions, pla
     """Where that stands which the error is about: an input, the first of the constraints at fault, or all of FROM."""
     if error.alias is not None:
         return places[error.alias]
+    # [RANGE …] is no condition: it stands with its stream.
     ranges = {range_words(one.alias, one.window): places[one.alias] for one in inputs if isinstance(one.window, Range)}
     for written, span in [*found.places.items(), *ranges.items()]:
         if written in error.written:

@@ -77,14 +77,17 @@ class Key:
             return 1.0
         if not any(name in self.frequencies for name in members):
             counts = sorted(self.distinct[name] for name in members)
+            # min(v) / ∏ v: the smallest count cancels.
             return 1 / math.prod(counts[1:])
         shares = [self._shares(name) for name in members]
+        # Values are contained: beyond the shortest list some stream has none of them.
         shortest = min(len(one) for one in shares)
         return float(np.prod([one[:shortest] for one in shares], axis=0).sum())
 
     def _shares(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         if name in self.frequencies:
             return np.asarray(self.frequencies[name], dtype=np.float64)
+        # A count may be an estimate with a fraction; the shares then sum to a little more than 1.
         return np.full(math.ceil(self.distinct[name]), 1 / self.distinct[name])
 
 

@@ -54,6 +54,7 @@ class Loops:
 
     def step(self, bound: int, stream: int) -> float:
         """Comparisons of the loop over `stream` inside those over `bound`."""
+        # The outermost loop only reads.
         if not bound:
             return 0.0
         if (bound, stream) not in self._steps:
@@ -118,6 +119,7 @@ class Loops:
         tested on is looked at all the same."""
         tests = sorted(self._complete(bound, stream), key=_rank)
         if self._keyed(bound, stream):
+            # Of the rows in the bucket, not of all.
             tests.insert(0, (1.0, self._equal(bound, stream) / self._share_of_buckets(bound, stream)))
         reached, total = 1.0, 0.0
         for cost, passing in tests:
@@ -141,15 +143,18 @@ class Loops:
         than that, and to just that where the bounds in the tree imply all others, as windows of the streams and
         chains of DWINDOW do. The order in which streams were bound does not matter.
         """
+        # Of the new rows the time is given; the others' lie somewhere before it.
         others = bound & ~self.new
         rates = math.prod(self.graph.streams[stream].rate for stream in members(others))
         if not self.graph.bounds:
+            # Without bounds between pairs each window is an interval of its own before the newest row.
             volume = math.prod(self._lengths[stream] for stream in members(others))
         else:
             volume = self._volume(bound)
         return (self._new_rows if bound & self.new else 1.0) * rates * volume
 
     def _volume(self, bound: int) -> float:
+        # Prim's algorithm: each time the stream with the shortest distance to those in the tree.
         nearest = {stream: self._lengths[stream] for stream in members(bound & ~self.new)}
         if self.origin is not None and bound & self.new:
             nearest = self._nearer(nearest, self.origin)
@@ -167,6 +172,7 @@ class Loops:
         """The length of the interval in which `other` may lie, given `one`; nothing is later than the origin."""
         a, b = self.graph.names[one], self.graph.names[other]
         before, after = self.graph.bounds.get((b, a), math.inf), self.graph.bounds.get((a, b), math.inf)
+        # The model takes rows to come in the order of time, so what a new one meets is not later.
         if one == self.origin:
             after = min(after, 0.0)
         elif other == self.origin:
@@ -176,6 +182,7 @@ class Loops:
 
 def _rank(test: tuple[float, float]) -> float:
     cost, passing = test
+    # Sorted by this, the expected cost of the tests is least: what rejects most for its cost comes first.
     return (passing - 1) / cost if cost else -math.inf
 
 

@@ -57,10 +57,12 @@ class Walk(Loops):
         passing = math.prod(selectivity for _, selectivity in self._complete(bound, stream))
         ways = [self._scan(bound, stream, reach, passing)]
         if self._keyed(bound, stream):
+            # Chains run from new to old and end at the first row that is too old, so only rows in reach are met.
             chain = reach * self._equal(bound, stream)
             ways.append(Visit("hash", chain, PROBE_NS + CHAINED_ROW_NS * chain))
         if any((stream, other) in self._intervals for other in range(len(self.graph.streams)) if bound >> other & 1):
             rows = self.graph.streams[stream].rows
+            # Not only those in reach: a sorted index goes by value, over all that is stored.
             found = rows * passing
             search = SEARCH_NS * math.log2(rows + 2)
             ways.append(Visit("sorted", found, search + SORTED_ROW_NS * found))
