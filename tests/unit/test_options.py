@@ -131,9 +131,3 @@ assert "watersmeet.papers.joins.h02" in sys.modules
 
 def test_a_query_that_asks_for_no_algorithm_of_the_papers_loads_none() -> None:
     subprocess.run([sys.executable, "-c", WALLED], check=True)
-
-
-def test_how_rows_leave_is_no_question_for_a_plain_join() -> None:
-    with pytest.raises(OptionError, match="the rows of a plain join stay in it"):
-        bind(f"{JOIN} OPTIONS (pipeline = 'nta')", golden_catalog())
-    assert bind(f"{JOIN} OPTIONS (pipeline = 'auto')", golden_catalog()).plain_join

@@ -458,10 +458,6 @@ def check_options(root: Node, options: Options) -> None:
     """Refuse an option that the query has no use for, rather than pass it over."""
     method_of(root, options)
     shedding_of(root, options)
-    if options.has("pipeline") and plain_join(root) is not None:
-        raise options.wrong(
-            "pipeline", "says how rows leave an answer, and the rows of a plain join stay in it", "leave pipeline out"
-        )
 
 
 def _why_not_shed(root: Node) -> str:
