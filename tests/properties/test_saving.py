@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.conformance.methods import H02, NAMED
 from tests.conformance.test_window_forms import asked, shapes
 from tests.properties import continuous_strategies, strategies
+from tests.properties.test_joins import refuse_contradictions
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, bound_plan
 from tests.unit.test_shedding_join import FORMS, MEMORY, random_tables, selected
@@ -31,6 +32,7 @@ few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=li
 @few
 @given(strategies.cases(), st.integers(1, 7))
 def test_random_joins(case: strategies.Case, batches: int) -> None:
+    refuse_contradictions(case)
     assume(any(len(source.table) for source in case.sources if source.time is not None))
     goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)
 
@@ -88,6 +90,7 @@ class Restless:
 @given(strategies.cases(), st.integers(2, 7))
 def test_a_join_whose_routes_change_goes_by_those_it_had(case: strategies.Case, batches: int) -> None:
     """Stores are handed on with the indexes of the present routes, not of those that the plan begins with."""
+    refuse_contradictions(case)
     assume(any(len(source.table) for source in case.sources if source.time is not None))
     plan = bound_plan(case.sql, case.sources)
     assume(len(plan.root.child.inputs) > 2)  # type: ignore[attr-defined]
