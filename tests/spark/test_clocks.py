@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.runners import Source
 from tests.spark.simulation import LOSSES, Simulation
 from tests.unit.hand_clock import HandClock
+from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.clocks import Clock, Seen
 from watersmeet.hosts.spark.output import PREFIX, TOLD
@@ -217,3 +218,12 @@ def test_all_buckets_judge_a_row_that_is_in_several_of_them_alike():
     assert manifests[0]["clock"] == manifests[1]["clock"]
     run.batch({"b": rows(12, 14, 15)})
     assert run.table().num_rows == 3  # one of the first rows, and of three one was late in both buckets
+
+
+def test_a_pulse_alone_does_not_touch_the_state_of_another_query():
+    run = simulated()
+    run.batch({"a": rows(1), "b": rows(1)})
+    other = simulated(COUNTS.replace("COUNT(*)", "COUNT(*) + 1"))
+    other.state = run.state
+    with pytest.raises(DataError, match="this checkpoint belongs to another query"):
+        other.pulse(1)

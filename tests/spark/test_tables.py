@@ -34,12 +34,18 @@ def test_the_table_holds_the_last_row_of_every_key_and_a_repeated_batch_changes_
     table.apply(first, 0)
     assert held(table, spark) == {"north": 2, None: 7}
     second = changes(spark, ("-", 3, "north", 2), ("+", 3, "south", 5), ("-", 4, None, 7), ("+", 4, None, 8))
+    before = table.read(spark)  # not computed yet
     table.apply(second, 1)
     assert held(table, spark) == {"south": 5, None: 8}
+    assert {row.region: row.n for row in before.collect()} == {"north": 2, None: 7}
     table.apply(first, 0)
     table.apply(second, 1)
     assert held(table, spark) == {"south": 5, None: 8}
-    assert len([path for path in (tmp_path / "regions").iterdir() if path.is_dir()]) == 1
+    table.apply(changes(spark, ("+", 1, "gone", 0)).limit(0), 2)
+    assert sorted(path.name for path in (tmp_path / "regions").glob("batch-*")) == ["batch-00000000", "batch-00000001"]
+    table.apply(changes(spark, ("-", 5, "south", 5)), 3)
+    assert held(table, spark) == {None: 8}
+    assert sorted(path.name for path in (tmp_path / "regions").glob("batch-*")) == ["batch-00000001", "batch-00000003"]
 
 
 def test_the_latest_state_of_a_key_is_its_last_entry_or_that_it_is_gone(spark):

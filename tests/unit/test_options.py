@@ -131,3 +131,10 @@ assert "watersmeet.papers.joins.h02" in sys.modules
 
 def test_a_query_that_asks_for_no_algorithm_of_the_papers_loads_none() -> None:
     subprocess.run([sys.executable, "-c", WALLED], check=True)
+
+
+def test_words_may_be_written_in_any_case() -> None:
+    given = {"refresh": "EAGER", "expire": "Auto", "buckets": "AUTO", "memory": "Unlimited", "archive": "NONE"}
+    made = Options.of(given)
+    assert made.expire_us == "auto"
+    assert made.changed() == {"expire": "Auto"}

@@ -133,6 +133,11 @@ def test_a_sum_that_its_type_cannot_hold_is_an_error() -> None:
         value_of("sum", [nines, Decimal(1)], pa.decimal128(38, 0))
 
 
+def test_the_first_and_the_last_of_distinct_values_are_those_of_all() -> None:
+    for function in ("first", "last"):
+        assert value_of(function, [1, 2, 1], pa.int64(), distinct=True) == 1
+
+
 def test_distinct_values_count_once_with_nan_and_zero_as_one_each() -> None:
     assert value_of("count", [NAN, NAN, 0.0, -0.0, None], pa.float64(), distinct=True) == 2
 

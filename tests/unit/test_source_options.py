@@ -10,6 +10,7 @@ import pytest
 from watersmeet import Session
 from watersmeet.errors import CatalogError, OptionError
 from watersmeet.model.catalog import Catalog, Stream
+from watersmeet.model.time import parse_interval
 from watersmeet.runtime.script import read_script
 
 
@@ -102,3 +103,13 @@ def test_intervals_may_be_timedeltas() -> None:
 
 def one_row() -> pa.Table:
     return pa.table({"k": [1], "ts": pa.array([0], pa.timestamp("us"))})
+
+
+@pytest.mark.parametrize("text", ["30 seconds and", "30 seconds,", "1 hourss", "and 30 seconds"])
+def test_an_interval_has_nothing_left_over(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an interval"):
+        parse_interval(text)
+
+
+def test_an_interval_may_be_written_as_people_do() -> None:
+    assert parse_interval("1 hour, 2 mins and 3 secs") == 3_723_000_000

@@ -156,6 +156,8 @@ def test_text_files_may_be_compressed_and_have_other_delimiters(tmp_path: Path) 
     declared = pa.schema([("n", pa.int32()), ("c", pa.string())])
     assert read(source_from_options("a", options, declared)).to_pylist() == [{"n": 1, "c": "x"}, {"n": 2, "c": "y"}]
     (tmp_path / "b.tsv").write_text("n\tc\n1\tx\n")
+    (tmp_path / "B2.TSV").write_text("n\tc\n1\tx\n")
+    assert read(source_of(tmp_path / "B2.TSV", "b")).to_pylist() == [{"n": 1, "c": "x"}]
     assert read(source_of(tmp_path / "b.tsv", "b")).to_pylist() == [{"n": 1, "c": "x"}]
 
 

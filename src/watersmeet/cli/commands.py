@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
@@ -231,7 +232,7 @@ def explain(
         for job, how in zip(jobs, measured, strict=True)
     ]
     if format == PlanFormat.json:
-        typer.echo("{" + ",\n".join(f'"{name}": {text}' for name, text in told) + "}")
+        typer.echo("{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in told) + "}")
         return
     for number, (name, text) in enumerate(told):
         if len(jobs) > 1:

@@ -230,7 +230,7 @@ def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
 def named_kind(path: Path) -> str | None:
     """The format that a file is named after, if any."""
     # A tsv is a csv with another delimiter, so only here is it told apart.
-    return "tsv" if ".tsv" in path.suffixes else _suffix_kind(path)
+    return "tsv" if ".tsv" in map(str.lower, path.suffixes) else _suffix_kind(path)
 
 
 def _kind_of(first: Path, path: str) -> str:

@@ -81,8 +81,10 @@ class CsvWriter:
         self._writer = pa_csv.CSVWriter(
             self._file,
             schema,
-            # A file that is appended to has its header already.
-            write_options=pa_csv.WriteOptions(include_header=header and start is None, delimiter=delimiter),
+            # A file that is appended to has its header already, unless nothing was written to it yet.
+            write_options=pa_csv.WriteOptions(
+                include_header=header and (start is None or start.stat().st_size == 0), delimiter=delimiter
+            ),
         )
 
     def write(self, batch: pa.RecordBatch) -> None:

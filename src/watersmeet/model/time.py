@@ -44,14 +44,14 @@ ABBREVIATIONS = {
     "d": "day",
     "w": "week",
 }
-_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*(?:,|and\b)?", re.IGNORECASE)
+_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*(,|and\b)?", re.IGNORECASE)
 
 
 def unit_us(word: str) -> int | None:
     """Microseconds in a unit as people write it ('SECONDS', 'ms', 'hour'), or None."""
     lowered = word.lower()
     # As written first: the s of 'us' and 'ms' is no plural.
-    name = ABBREVIATIONS.get(lowered) or ABBREVIATIONS.get(lowered.rstrip("s")) or lowered.rstrip("s")
+    name = ABBREVIATIONS.get(lowered) or ABBREVIATIONS.get(lowered.removesuffix("s")) or lowered.removesuffix("s")
     return UNITS_US.get(name)
 
 
@@ -70,7 +70,7 @@ def parse_interval(text: str) -> int:
     while position < len(stripped):
         match = _TERM.match(stripped, position)
         size = unit_us(match.group(2)) if match else None
-        if match is None or size is None:
+        if match is None or size is None or (match.group(3) and match.end() == len(stripped)):
             raise ValueError(f"{text!r} is not an interval; write for example '30 seconds' or '1 hour 30 minutes'")
         total += scale_to_us(match.group(1), size)
         position = match.end()

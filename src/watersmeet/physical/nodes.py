@@ -131,7 +131,7 @@ RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | Con
 
 
 class _Windowed:
-    """RowsWindow that live as long as a window says."""
+    """Rows that live as long as a window says."""
 
     window: Window | None
 

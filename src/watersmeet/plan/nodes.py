@@ -283,7 +283,7 @@ class Changes:
     every_us: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.kind == "rstream") != (self.every_us is not None) or (self.every_us or 1) < 1:
+        if (self.kind == "rstream") != (self.every_us is not None) or (self.every_us is not None and self.every_us < 1):
             raise PlanError(f"RSTREAM, and only that, is sent every so often; {self.kind} was given {self.every_us}")
         schema_of(self.child)
 

@@ -52,10 +52,11 @@ def _interval(name: str, usual: str, *others: str) -> Parser:
     """Microseconds. The usual word stands for None, others for themselves."""
 
     def parse(text: str) -> int | str | None:
-        if text == usual:
+        word = text.strip().lower()
+        if word == usual:
             return None
-        if text in others:
-            return text
+        if word in others:
+            return word
         try:
             us = parse_interval(text)
         except ValueError as error:
@@ -73,7 +74,7 @@ def _interval(name: str, usual: str, *others: str) -> Parser:
 
 def _unless(usual: str, parse: Parser) -> Parser:
     """The usual word stands for None."""
-    return lambda text: None if text == usual else parse(text)
+    return lambda text: None if text.strip().lower() == usual else parse(text)
 
 
 def _buckets(text: str) -> Buckets:

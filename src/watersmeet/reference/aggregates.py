@@ -29,7 +29,7 @@ def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
         return len(group)
     values = [value for member in group if (value := evaluate(call.args[0], member)) is not None]
     if call.distinct:
-        values = list({same([value]): value for value in reversed(values)}.values())[::-1]
+        values = _distinct(values, first=call.function == "first")
     if call.function == "count":
         return len(values)
     if not values:
@@ -37,6 +37,16 @@ def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
     if call.function == "percentile":
         return percentile(values, float(evaluate(call.args[1], group[0])))
     return _AGGREGATES[call.function](values, call.type)
+
+
+def _distinct(values: list[Value], *, first: bool) -> list[Value]:
+    """Each value once, where it occurs first or last: which one FIRST and LAST take depends on it."""
+    if first:
+        kept: dict[object, Value] = {}
+        for value in values:
+            kept.setdefault(same([value]), value)
+        return list(kept.values())
+    return list({same([value]): value for value in reversed(values)}.values())[::-1]
 
 
 def _sum(values: Sequence[Value], kind: pa.DataType) -> Value:

@@ -116,7 +116,7 @@ def instead_of_from(previous: Token, found: Token, following: Token) -> Slip | N
     if is_word(previous) and before != "FROM" and get_close_matches(before, ["FROM"], cutoff=0.7):
         return Slip(f"expected FROM, found {previous.text!r}", "did you mean FROM?", previous)
     if word == "DISTINCT" and is_word(previous):
-        return Slip(message, f"write {before}(DISTINCT {following.text or 'x'})", found)
+        return Slip(message, f"write {before}(DISTINCT {_example(following)})", found)
     if before == "TOP" and found.token_type == TokenType.NUMBER:
         return Slip("TOP is not part of the language", f"write ORDER BY … LIMIT {found.text} at the end", previous)
     if previous.token_type == TokenType.STAR and is_word(found):
@@ -126,6 +126,11 @@ def instead_of_from(previous: Token, found: Token, following: Token) -> Slip | N
     if found.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
         return Slip(message, "is a comma missing before it?", found)
     return None
+
+
+def _example(following: Token) -> str:
+    """What was written next, to be shown in a hint; a letter if that is the end."""
+    return following.text if is_word(following) else "x"
 
 
 def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
@@ -142,7 +147,7 @@ def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
     if near is not None:
         return Slip(f"did not expect {found.text!r} after {previous.text}", f"did you mean {near}?", previous)
     if word in ("GROUP", "ORDER") and is_word(found):
-        return Slip(f"{word} needs BY", f"write {word} BY {following.text or 'x'}", found)
+        return Slip(f"{word} needs BY", f"write {word} BY {_example(following)}", found)
     if word == "WHERE" and before in ("AND", "OR"):
         return Slip("WHERE stands once", f"leave out WHERE after {before}", found)
     if is_word(found) and word in CLAUSES:

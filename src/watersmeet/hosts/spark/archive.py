@@ -15,6 +15,7 @@ from watersmeet.archive.folder import Archive, OpenRun, RunFolder
 from watersmeet.archive.targets import ConsoleTarget, Target
 from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
@@ -125,7 +126,7 @@ def conformed(data: pa.Table, schema: pa.Schema) -> pa.Table:
 def follow(plan: Plan, query: str, checkpoint: str, *, ended: bool) -> None:
     """Say which batches of a query count; once it has ended, for good, as its checkpoint may be gone later."""
     shedding = plan.shedding
-    if shedding is None or shedding.archive is None or "://" in checkpoint:
+    if shedding is None or shedding.archive is None or has_scheme(checkpoint):
         return
     commits = Path(checkpoint) / "commits"
     told: dict[str, str | int] = {"commits": str(commits)}

@@ -21,6 +21,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.state import read_guard
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.version import VERSION
@@ -180,7 +181,7 @@ def _way_out(held: Owner, owner: Owner) -> str:
 
 
 def _is_here(spark: SparkSession, folder: str) -> bool:
-    if is_connect(spark) or "://" in folder:
+    if is_connect(spark) or has_scheme(folder):
         return False
     default: str | None = spark._jsc.hadoopConfiguration().get("fs.defaultFS")
     return (default or "file:").startswith("file:")

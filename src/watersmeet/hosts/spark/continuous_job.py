@@ -58,6 +58,3 @@ class ContinuousJob(SparkJob):
     def admission(self, one: Input) -> Admission:
         """Every row counts; those without a key too."""
         return Admission((), ())
-
-    def retention_us(self, alias: str) -> int:
-        return self.physical.leaf(alias).reach_us

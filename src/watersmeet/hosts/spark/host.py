@@ -22,6 +22,7 @@ from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import cores, ensure_settings
 from watersmeet.hosts.spark.listener import listener_of
 from watersmeet.hosts.spark.packed import FileStream
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.sample import sampled
 from watersmeet.hosts.spark.sinks import is_checkpoint
 from watersmeet.hosts.spark.types import arrow_schema
@@ -80,8 +81,8 @@ class SparkHost:
 
     def finish(self, plan: Plan, metrics: Metrics, write: Callable[[DataFrame], Any], checkpoint: str) -> None:
         """Take in what is left, then answer what waits: two runs where a stream cannot tell its end, else one."""
-        folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).absolute())
-        if "://" not in folder and not is_checkpoint(folder):
+        folder = checkpoint if has_scheme(checkpoint) else str(Path(checkpoint).absolute())
+        if not has_scheme(folder) and not is_checkpoint(folder):
             raise SetupError(
                 f"{checkpoint} is not the checkpoint of a query that has started, so nothing waits there",
                 hint="give the checkpointLocation of the query that is to be finished",

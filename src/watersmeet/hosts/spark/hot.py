@@ -86,12 +86,19 @@ def fetch(query: str, bucket: int, version: int, nonce: int, fresh: Callable[[],
 def keep(query: str, bucket: int, version: int, nonce: int, operator: Operator) -> None:
     """Save an operator for whichever worker gets the bucket next."""
     _at_hand[query, bucket] = Warm(version, nonce, operator)
+    _let_go(query, version)
     try:
         with _opened(query) as folder:
             _sweep()
             _save(folder, bucket, version, nonce, operator.save())
     except (OSError, UnsafeFolderError) as error:  # a full or missing memory disk costs speed, not correctness
         _note(error)
+
+
+def _let_go(query: str, version: int) -> None:
+    """Buckets wander between workers: what this one has of an older batch, another has gone on with since."""
+    for key in [key for key, held in _at_hand.items() if key[0] == query and held.version < version - 1]:
+        del _at_hand[key]
 
 
 def trouble() -> str | None:
@@ -166,5 +173,15 @@ def _sweep() -> None:
     _swept = True
     for folder in base_folder().glob("*.*"):
         owner = folder.suffix[1:]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+        if owner.isdigit() and not _lives(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 is not sent; this only asks
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True

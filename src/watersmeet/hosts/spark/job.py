@@ -85,10 +85,6 @@ class SparkJob(ABC):
     def admission(self, one: Input) -> Admission:
         """Which rows of a stream go to any bucket at all."""
 
-    @abstractmethod
-    def retention_us(self, alias: str) -> int:
-        """How long rows of a stream matter by time alone."""
-
     @property
     def bucket_plan(self) -> Plan:
         """The plan as a bucket runs it."""

@@ -100,9 +100,6 @@ class JoinJob(SparkJob):
         assert inside is not None
         return optimize(inside.join, self.plan.method)
 
-    def retention_us(self, alias: str) -> int:
-        return self.physical.leaf(alias).reach_us
-
     def layout(self, one: Input) -> PacketLayout:
         """Of an announced input, also which rows belong to the bucket; of any that is joined, but for ROWS windows,
         whose rows all count, the codes."""

@@ -80,14 +80,6 @@ class Manifest:
         self.ended = {}
         return runs.pop()
 
-    def expires_us(self, retention_us: Sequence[int]) -> int | None:
-        """When all that is remembered will be useless, if rows of each stream matter for so long; None if that is
-        nothing."""
-        if self.saved is not None:
-            return self.saved.newest_us + max(retention_us) if self.saved.rows else None
-        dues = [max(one.newest_us for one in log) + retention_us[i] for i, log in self.segments.items() if log]
-        return max(dues, default=None)
-
     @property
     def bytes_held(self) -> int:
         whole = 0 if self.saved is None else self.saved.size

@@ -174,8 +174,9 @@ def told_to_all(job: SparkJob, seen: Sequence[Seen], part: int = 0) -> list[Pack
 
 
 def pulse_packets(bucket_ids: Sequence[int]) -> pa.RecordBatch:
-    """What tells every bucket that time has gone on."""
-    return _as_batch([(bucket, PULSE, 0, 0, False, b"") for bucket in bucket_ids])
+    """What tells every bucket, and the GUARD beside them, that time has gone on: the first batch after a restart may be
+    nothing else, and must not touch the state of another query."""
+    return _as_batch([(bucket, PULSE, 0, 0, False, b"") for bucket in (*bucket_ids, GUARD)])
 
 
 def end_packets(job: SparkJob, sources: Collection[str], run: str) -> pa.RecordBatch:

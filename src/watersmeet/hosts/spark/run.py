@@ -22,6 +22,7 @@ from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
 from watersmeet.hosts.spark.host import SparkHost, default_buckets
 from watersmeet.hosts.spark.launch import is_connect
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress import ANSWER, Batch, Tally
 from watersmeet.hosts.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.hosts.spark.sources import open_on_spark
@@ -205,7 +206,7 @@ class SparkRun:
 
 def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
     """Where each job keeps its checkpoint."""
-    folder = checkpoint if "://" in checkpoint else str(Path(checkpoint).expanduser().absolute())
+    folder = checkpoint if has_scheme(checkpoint) else str(Path(checkpoint).expanduser().absolute())
     if len(jobs) == 1:
         below = [p.name for p in Path(folder).glob("*/") if is_checkpoint(str(p))]
         if below:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
 from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.conform import conform
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.formats import ALIASES, SUFFIXES
@@ -81,11 +81,18 @@ class SparkSink:
     def _check_files(self) -> None:
         if not self.path:
             raise SinkError(f"sink {self.job.name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
+        elsewhere = next((one for one in (self.path, self.checkpoint) if has_scheme(one)), None)
+        if elsewhere is not None and self.mode == "overwrite":
+            raise SinkError(
+                f"sink {self.job.name!r} has mode = 'overwrite', but what is at {elsewhere} cannot be seen from here",
+                hint="clear the old output yourself and leave mode out; a run that goes on never needs it",
+            )
         target = Path(self.path).expanduser()
-        if _has_scheme(self.path):
+        if has_scheme(self.path):
             return
         self.path = str(target.absolute())
-        if self._resumes() or not _holds_something(target):
+        # Nobody here can say whether a checkpoint elsewhere resumes; Spark itself keeps the outputs of two runs apart.
+        if has_scheme(self.checkpoint) or self._resumes() or not _holds_something(target):
             return
         if self.mode == "overwrite":
             _check_may_clear(target)
@@ -131,10 +138,6 @@ def _limit(name: str, written: str | None) -> int | None:
     if written is None or written.isdigit():
         return None if written is None else int(written)
     raise SinkError(f"sink {name!r} has limit = {written!r}; it must be a whole number of rows")
-
-
-def _has_scheme(path: str) -> bool:
-    return re.match(r"\w+:/", path) is not None
 
 
 def _holds_something(target: Path) -> bool:

@@ -18,6 +18,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.inputs import check_types_told
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.hosts.spark.packed import FileStream
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.provided import as_files
 from watersmeet.hosts.spark.text_times import with_readings
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
@@ -120,7 +121,7 @@ class _Input:
         others = self.named - {"maxfilespertrigger", *OF_FORMATS.get(self.kind, ())}
         ours = self.streaming and self.kind in OURS and not others and self.wants_packed
         # Other file systems, and {a,b} in patterns, only Spark's reader knows.
-        if not ours or not self.path or re.match(r"\w+:/", self.path) or "{" in self.path:
+        if not ours or not self.path or has_scheme(self.path) or "{" in self.path:
             if self.streaming and self.kind == "parquet" and self.path and nanosecond_files(self.path):
                 raise refuse(self.name, self.path)
             return None
@@ -284,7 +285,7 @@ def kind_of(name: str, path: str | None) -> str:
 
 def readable_path(path: str, *, need: bool) -> str:
     """The path as Spark reads it. Spark streams folders and patterns, so a single file becomes a pattern."""
-    if re.match(r"\w+:/", path):
+    if has_scheme(path):
         return path
     target = Path(path).expanduser()
     if target.is_file():

@@ -17,6 +17,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.log import Manifest
 from watersmeet.hosts.spark.pack import GUARD
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import format_instant
 
@@ -127,7 +128,7 @@ def read_guard(spark: SparkSession, checkpoint: str) -> str | None:
 
 
 def _folder_of(checkpoint: str) -> str:
-    if "://" in checkpoint:
+    if has_scheme(checkpoint):
         return checkpoint
     folder = Path(checkpoint).expanduser().absolute()
     if not (folder / "state").is_dir():
@@ -141,7 +142,7 @@ def _folder_of(checkpoint: str) -> str:
 def _in_format_of(spark: SparkSession, folder: str) -> Iterator[None]:
     """Spark reads a checkpoint in the format that the session has, so that must be the one it was written in."""
     before = spark.conf.get(FORMAT, "1")
-    if "://" not in folder:  # in format 2 the names of state files end in a unique id: 7_….zip
+    if not has_scheme(folder):  # in format 2 the names of state files end in a unique id: 7_….zip
         spark.conf.set(FORMAT, "2" if any((Path(folder) / "state").glob("*/[0-9]*/[0-9]*_*")) else "1")
     try:
         yield

@@ -41,8 +41,8 @@ class ParquetTable:
     """A folder with the rows that are in the answer now, and `_ts`, since when each is.
 
     Every batch writes the table anew beside the old one and then points to it, so readers and restarts see one whole
-    state or the next. A batch that comes again after a restart changes nothing. For answers of moderate size, such as
-    one row per group; for large ones use `latest` and a store with MERGE.
+    state or the next; the one before the last is removed. A batch that comes again after a restart changes nothing. For
+    answers of moderate size, such as one row per group; for large ones use `latest` and a store with MERGE.
     """
 
     def __init__(self, path: str, key: Sequence[str]) -> None:
@@ -61,6 +61,9 @@ class ParquetTable:
             now.unpersist()
 
     def _write(self, now: DataFrame, batch_id: int, held: dict[str, Any] | None) -> None:
+        if held is not None and now.isEmpty():
+            self._point({**held, "batch": batch_id})
+            return
         arrived = now.filter(F.col(OP) == "+").drop(OP)
         if held is not None:
             before = now.sparkSession.read.parquet(str(self.folder / held["data"]))
@@ -72,8 +75,11 @@ class ParquetTable:
         data = f"batch-{batch_id:08}"
         arrived.write.mode("overwrite").parquet(str(self.folder / data))
         self._point({"batch": batch_id, "data": data})
-        if held is not None and held["data"] != data:
-            shutil.rmtree(self.folder / held["data"], ignore_errors=True)
+        # Frames are lazy: one that was read before this batch may be computed after it. So the state before stays.
+        kept = {data, held["data"]} if held is not None else {data}
+        for folder in self.folder.glob("batch-*"):
+            if folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The table as it is now."""

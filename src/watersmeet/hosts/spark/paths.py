@@ -1,0 +1,14 @@
+"""Paths as Spark takes them: of this machine, or of a file system that a scheme names."""
+
+from __future__ import annotations
+
+import re
+
+
+def has_scheme(path: str) -> bool:
+    """Whether only Spark knows how to read a path, such as s3a://bucket/folder or file:/folder.
+
+    >>> has_scheme("file:/tmp/checkpoint"), has_scheme("s3a://here"), has_scheme("C:\\here"), has_scheme("/a:/b")
+    (True, True, False, False)
+    """
+    return re.match(r"\w[\w+.-]+:/", path) is not None
