@@ -19,6 +19,7 @@ Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 INT64 = np.iinfo(np.int64)
+# Doubles near 1 lie 2**-52 apart, and a rounding is off by half of that at most; only a few of them are at stake.
 FLOAT_SLACK = 8 * 2.0**-52
 
 
@@ -43,6 +44,7 @@ def _shifted_integers(
         ):
             codes, valid = codes_of(inner, columns, length)
             by = by if function == "add" else -by
+            # Sums that wrap around are made too, and not taken.
             if by >= 0:
                 return np.where(codes > INT64.max - by, INT64.max, codes + np.int64(by)), valid
             return np.where(codes < INT64.min - by, INT64.min, codes + np.int64(by)), valid
@@ -74,6 +76,7 @@ def encode(values: pa.Array) -> Codes:
     if pa.types.is_decimal(kind):
         return _encode_decimals(values)
     if kind == pa.uint64():
+        # Turning the highest bit round makes signed order of unsigned order.
         raw = _buffer(values, np.dtype(np.uint64))
         return (raw ^ np.uint64(1 << 63)).view(np.int64)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
@@ -97,8 +100,9 @@ def _buffer(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[np.int
 def _encode_floats(values: pa.Array) -> Codes:
     """IEEE doubles as integers in the same order: -0 is 0, every NaN is one value above all numbers."""
     floats = np.array(pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False))
-    floats += 0.0
+    floats += 0.0  # makes 0.0 of -0.0
     bits = floats.view(np.int64)
+    # A negative double is a sign and a magnitude, and becomes minus the magnitude.
     ordered = np.where(bits >= 0, bits, INT64.min - bits)
     return np.where(np.isnan(floats), INT64.max, ordered)
 
@@ -109,6 +113,7 @@ def _encode_decimals(values: pa.Array) -> Codes:
     if len(wide) == 0:
         return np.empty(0, np.int64)
     halves = np.frombuffer(wide.buffers()[1], np.int64)
+    # Every other word; a copy, as kernels read without gaps.
     return halves[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2].copy()
 
 

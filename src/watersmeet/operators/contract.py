@@ -54,6 +54,7 @@ class Rows:
         if len(parts) == 1:
             return parts[0]
         data = pa.concat_batches([part.data for part in parts])
+        # Rows of one input came through one door, so all parts are coded alike.
         return Rows(data, np.concatenate([part.times for part in parts]), parts[0].coded)
 
 

@@ -54,6 +54,7 @@ class EvaluatedRows:
         mask = pa.array(kept)
         times = self.event_times
         return EvaluatedRows(
+            # Each filter is a copy, and an expression may name a column often.
             cache(lambda column: self.columns(column).filter(mask)),
             int(kept.sum()),
             None if times is None else (lambda: times().filter(mask)),
@@ -87,6 +88,7 @@ def _applied(call: Call, rows: EvaluatedRows) -> Value:
     if function is None:
         raise TypeError(f"there is no function {call.function!r}")
     args = [_value(arg, rows) for arg in call.args]
+    # Most of Arrow's functions have no kernel for a NULL without a type.
     if call.function in _STRICT and any(pa.types.is_null(arg.type) for arg in args):
         return pa.scalar(None, call.type)
     try:
@@ -96,6 +98,7 @@ def _applied(call: Call, rows: EvaluatedRows) -> Value:
 
 
 def _data_error(call: Call, reason: str) -> DataError:
+    # This word is all that Arrow's checked kernels say.
     if reason == "overflow":
         return DataError(
             f"{to_text(call)} overflows: a result does not fit in {sql_type(call.type)}",
@@ -129,6 +132,7 @@ def _connected(call: Call, rows: EvaluatedRows, connect: Callable[[Value, Value]
     except DataError:
         result = _array(call.args[0], rows)
         for arg in call.args[1:]:
+            # NULL decides nothing: what follows may still make AND false, or OR true.
             open_rows = _mask(pc.fill_null(pc.not_equal(result, decided), True))
             result = connect(result, _where(arg, rows, open_rows, pa.bool_()))
         return result

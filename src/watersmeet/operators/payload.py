@@ -16,6 +16,7 @@ import pyarrow as pa
 Positions = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 
+# A chunk is given up only whole, when its last row has expired, so chunks are not merged beyond this.
 MAX_CHUNK_ROWS = 1 << 16
 
 
@@ -37,6 +38,7 @@ def payload_column(data_type: pa.DataType, capacity: int) -> PayloadColumn:
 
 def _fixed_width(data_type: pa.DataType) -> int | None:
     """Bytes per value, or None for types that are not plain fixed-width values."""
+    # Booleans are single bits in Arrow, and values of a dictionary are more than their indices.
     if pa.types.is_boolean(data_type) or pa.types.is_dictionary(data_type) or pa.types.is_null(data_type):
         return None
     if not (pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type)):
@@ -115,6 +117,8 @@ class ChunkedColumn:
 
     def _worth_merging(self) -> bool:
         older, newer = len(self.chunks[-2]), len(self.chunks[-1])
+        # What is left halves at least from chunk to chunk, so there are few, and a row is copied a few times in its
+        # life.
         return older <= 2 * newer and older + newer <= MAX_CHUNK_ROWS
 
     def gather(self, positions: Positions) -> pa.Array:
@@ -130,6 +134,7 @@ class ChunkedColumn:
 
     def _gather_from(self, touched: Positions, chunk_of: Positions, offsets: Positions) -> pa.Array:
         """Take from each chunk in turn, then put the rows back into the order asked for."""
+        # NumPy sorts numbers of 16 bits by radix, in linear time.
         order = np.argsort(chunk_of.astype(np.int16 if len(self.chunks) < 2**15 else np.int64), kind="stable")
         bounds = np.searchsorted(chunk_of[order], touched)
         pieces = [
@@ -141,6 +146,7 @@ class ChunkedColumn:
         return pa.concat_arrays(pieces).take(pa.array(back))
 
     def relocate(self, tail: int, count: int, capacity: int) -> None:
+        # The first chunk may begin with rows that are gone, and its start be negative then.
         live = [i for i, start in enumerate(self.starts) if start + len(self.chunks[i]) > tail]
         self.chunks = [self.chunks[i] for i in live]
         self.starts = [self.starts[i] - tail for i in live]

@@ -62,6 +62,7 @@ class RowWindow:
         alive = deaths == FOREVER_US
         gone = np.flatnonzero(~alive[:before])
         result = Deaths(serials, deaths[before:], self.serials[gone], deaths[gone])
+        # The rows still in the window are enough to count the next ones by.
         self.times, self.serials = self.times[alive], self.serials[alive]
         if self.partition_by:
             self.partitions = self.partitions[alive]
@@ -93,6 +94,7 @@ class Numbering:
         numbers = [distinct.numbers(column) for distinct, column in zip(self._columns, columns, strict=True)]
         combined = numbers[0]
         for pair, more in zip(self._pairs, numbers[1:], strict=True):
+            # Both halves are below 2**31: Arrow's index_in, which they come from, counts in int32.
             combined = pair.numbers(pa.array((combined << 32) | more))
         return combined
 
@@ -116,6 +118,7 @@ class _Distinct:
         if self._known is None:
             self._known = seen
         else:
+            # index_in finds NULL, too, if it is among the known.
             fresh = seen.filter(pc.is_null(pc.index_in(seen, self._known)))
             self._known = pa.concat_arrays([self._known, fresh]) if len(fresh) else self._known
         found: Numbers = pc.index_in(values, self._known).cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -35,6 +35,7 @@ from watersmeet.version import VERSION
 
 FORMAT = 1
 MAGIC = b"watersm\n"
+# As Arrow's own buffers are, and enough for numbers of any type.
 ALIGN = 64
 _HEAD = struct.Struct("<8sq")  # the magic word, and the bytes of the JSON behind it
 
@@ -64,11 +65,13 @@ class Saved:
         schemas: dict[bytes, int] = {}
         told: dict[str, Any] = {}
         buffers: list[Any] = []
+        # Places are counted from the end of the head, whose length is not known until all of them are in it.
         at = 0
         for name, value in self.values.items():
             if isinstance(value, np.ndarray):
                 array = value if value.flags.c_contiguous else np.ascontiguousarray(value)
                 told[name] = {"array": array.dtype.str, "shape": array.shape, "at": at}
+                # As bytes, because NumPy lends no buffer of dates and times.
                 buffer: Any = array.reshape(-1).view(np.uint8) if array.size else b""
             elif isinstance(value, pa.Array | pa.RecordBatch):
                 kind, batch = _as_batch(value)
@@ -276,12 +279,15 @@ class _Loading:
             if getattr(thing, "GROWS", False) and not self._is_there(name):
                 continue  # written before there was such a field
             value = self._value(name, fresh, items.get(field))
+            # Objects and dicts were filled where they are, as others may hold them too.
             if value is not fresh or _is_worked_out(thing, field):
                 _set(thing, field, value)
         if hasattr(thing, "loaded"):
             thing.loaded()
 
     def _is_there(self, name: str) -> bool:
+        # Values and containers have an entry; an object has none, only its fields have. So neither TABLES nor what
+        # GROWS may hold objects outside a container.
         return name in self.values
 
     def _value(self, name: str, fresh: Any, item: type | None) -> Any:
@@ -293,11 +299,13 @@ class _Loading:
         if "keys" in value:
             return self._dict(name, value["keys"], fresh, item)
         kind, given = next(iter(value.items()))
+        # Only how many there are: the entries have names of their own.
         if isinstance(given, int):
             return self._sequence(name, kind, given, fresh, item)
         return _filled(_from_plain(value), fresh)
 
     def _object(self, name: str, fresh: Any, item: type | None) -> Any:
+        # Items are made of their STATE alone; `__init__` would ask for more.
         found = object.__new__(item) if item is not None else fresh
         if not hasattr(found, "STATE"):
             raise self._stranger(name)
@@ -307,6 +315,7 @@ class _Loading:
     def _dict(self, name: str, words: Sequence[str], fresh: Any, item: type | None) -> Any:
         known = {word_of(key): key for key in fresh} if isinstance(fresh, dict) else {}
         held = {word: fresh[key] for word, key in known.items()}
+        # Objects in a dict are made from the plan, so their keys must be the same; keys of plain values come with rows.
         if any(hasattr(one, "STATE") for one in held.values()) and set(known) != set(words):
             raise self._stranger(name)
         found = {known.get(word, word): self._value(f"{name}.{word}", held.get(word), item) for word in words}

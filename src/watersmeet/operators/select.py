@@ -74,6 +74,7 @@ class CountedSelect(Select, Counting):
 
     def push_together(self, batch: Mapping[str, Rows], *, quietly: bool = False) -> Iterator[pa.RecordBatch]:
         for alias, rows in batch.items():
+            # With `quietly` too: all rows count, whether or not they are given.
             deaths = self.row_windows[alias].add(rows)
             inside = np.flatnonzero(deaths.times > rows.times)
             if not quietly:

@@ -89,6 +89,7 @@ class InTimeOrder(Operator):
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         complete_until = min(watermarks.values())
         yield from self.inner.push_together(self._released(complete_until))
+        # Later rows still wait here, of streams that are further too.
         yield from self.inner.advance(dict.fromkeys(watermarks, complete_until))
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
@@ -106,6 +107,7 @@ class InTimeOrder(Operator):
         return newest_us
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+        # The whole log waits again, and what time has passed goes on at once.
         for alias, rows in log.items():
             self.waiting[alias].replace(rows)
         for _ in self.inner.push_together(self._released(complete_until), quietly=True):
@@ -130,5 +132,6 @@ def in_row_window(window: RowsWindow, rows: Rows, complete_until: int, lag_us: i
     inside = np.zeros(len(rows), np.bool_)
     counted = np.flatnonzero(rows.times < complete_until)
     order = counted[np.argsort(rows.times[counted], kind="stable")]
+    # Only earlier rows count, so a death is before the instant or never. Who died within the lag may still be joined.
     inside[order] = RowWindow(window).add(rows.take(order)).times >= complete_until - lag_us
     return inside

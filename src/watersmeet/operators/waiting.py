@@ -22,7 +22,7 @@ class Waiting:
         # The first and last times of all rows that were given out.
         self.first_us: int | None = None
         self.last_us = BEGINNING_US
-        self.ended = False
+        self.ended = False  # no row comes any more; whoever advances time says so
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self._parts)
@@ -73,6 +73,7 @@ class Waiting:
             return everything.slice(0, ready)
         order = np.argsort(times, kind="stable")
         ready = int(np.searchsorted(times[order], until_us))
+        # Those that go on waiting stay in the order they came, which decides among equal times.
         self.replace(everything.take(np.sort(order[ready:])))
         return everything.take(order[:ready])
 

@@ -128,6 +128,7 @@ class Builder:
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
             case ContinuousNode():
+                # First, as making the nodes fills in where rows enter and which joins there are.
                 root = self._node(node.child)
                 return Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self.joins)
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
@@ -170,6 +171,7 @@ class Builder:
             case NetNode():
                 return Net(self._node(node.child))
             case SnapshotsNode():
+                # First, as the leaves below are known only once it is made.
                 child = self._node(node.child)
                 waiting = [self._leaves[leaf.name].waiting for leaf in leaves_below(node)]
                 return Snapshots(child, node.every_us, waiting, node.order)
@@ -216,6 +218,7 @@ def _entered(leaf: LeafNode, waiting: Waiting, source: Expiring) -> Leaf:
 def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
     keeping: Callable[[Layout], Keeping] = Keeping
     if node.shedding is not None:
+        # A query without a bound does not wait for its kernels.
         from watersmeet.operators.keeping.bounded import BoundedMemory
 
         keeping = partial(BoundedMemory, shedding=node.shedding)

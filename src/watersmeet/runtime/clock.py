@@ -73,6 +73,7 @@ class StreamClock:
         rows = timed_rows(self.stream, batch, before)
         if len(rows) == 0:
             return rows
+        # Rows that are late end a silence, too.
         self.idle, self.active_at_s = False, self.wall.now_s()
         if self._goes_on(rows.times, floor_us):
             self._saw(rows.times[0], rows.times[-1])
@@ -159,6 +160,7 @@ class QueryClock:
         before = self.watermark_us
         now_s = self.wall.now_s()
         due = {clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None}
+        # One after the other as they fell silent, so that a look that comes late moves time as one in time would have.
         for at_s in sorted(at_s for at_s in due if at_s <= now_s):
             for clock in [clock for clock in self.clocks.values() if clock.silent_at_s == at_s]:
                 clock.idle = True
@@ -172,6 +174,7 @@ class QueryClock:
         return bool(running) and all(clock.idle for clock in running)
 
     def _go_on_with_the_wall_clock(self, now_s: float) -> None:
+        # Before the first row there is no event time to go on from.
         if not self.all_silent or self.watermark_us == BEGINNING_US:
             return
         if self._silent_since is None:
@@ -190,6 +193,7 @@ class QueryClock:
         if self._silent_since is None:
             return None
         from_us, at_s = self._silent_since
+        # An instant is passed when the watermark is above it: hence + 1.
         return max(at_s + (instant_us + 1 - from_us) / SECOND_US - self.wall.now_s(), 0.0)
 
     @property

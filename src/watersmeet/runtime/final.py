@@ -26,6 +26,7 @@ def check_final(plan: Plan) -> None:
 
 def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
     """What the changes up to the last event add up to."""
+    # After the last event rows only leave their windows; the answer is that of before.
     until = pa.scalar(last_event_us, pa.timestamp("us"))
     log = log.filter(pc.less_equal(log[AT], until)).combine_chunks()
     rows = log.select(plan.schema.names)
@@ -35,7 +36,7 @@ def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
     signs = np.where(pc.equal(log[OP], "+").to_numpy(zero_copy_only=False), 1, -1)
     np.add.at(copies, ids, signs)
     _, first = np.unique(ids, return_index=True)
-    first = np.sort(first)
+    first = np.sort(first)  # by where a row first came
     answer = rows.take(pa.array(np.repeat(first, copies[ids[first]])))
     return in_order(answer, plan)
 

@@ -35,6 +35,7 @@ class LateRows:
         """Rows that came too late, with the newest of their stream and the watermark before each."""
         self.count += int(times.size)
         behind = newest - times
+        # The others are not late by their own stream: time had gone on without it.
         own = behind > self.stream.lateness_us
         if bool(own.any()):
             worst = int(behind[own].max())

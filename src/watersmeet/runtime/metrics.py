@@ -131,6 +131,7 @@ class Metrics(Counted, Recall):
         """The bounds of `recall`, where `lost_between` are known"""
         if self.lost_between is None:
             return None
+        # The more is lost, the lower is the recall: hence reversed.
         low, high = (self.results / (self.results + lost) if lost else 1.0 for lost in reversed(self.lost_between))
         return low, high
 
@@ -150,6 +151,7 @@ class Metrics(Counted, Recall):
         """All of it; what is not about every query only if there is any."""
         told = {name: value for name, value in asdict(self).items() if value or not METRICS[name].if_any}
         told |= {"exact_results": self.exact_results, "recall": self.recall}
+        # asdict has made dicts of them, which lack what is worked out.
         if self.buckets:
             told["buckets"] = {number: bucket.as_dict() for number, bucket in sorted(self.buckets.items())}
         return told if self.lost_between is None else {**told, "recall_between": self.recall_between}

@@ -172,6 +172,7 @@ class LiveProgress:
     """A text that changes in place and is gone at the end."""
 
     def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        # Loaded only where there is a terminal to write to.
         from rich.console import Console
         from rich.live import Live
 

@@ -61,6 +61,7 @@ def read_script(
     jobs: list[Job] = []
     told: list[Job] = []
     statements = parse_script(text)
+    # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
     for statement in statements:
         match statement:

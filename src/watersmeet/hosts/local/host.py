@@ -36,6 +36,7 @@ class LocalHost:
     def batches(
         self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
     ) -> Iterator[pa.RecordBatch]:
+        # Loaded when a query runs, so that making a session does not wait for Numba.
         from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
 

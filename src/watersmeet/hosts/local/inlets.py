@@ -84,6 +84,7 @@ class Flowing:
 
     def close(self) -> None:
         self._closed = True
+        # Wakes a thread that waits for room, so that it sees this and ends.
         self._room.release()
 
     def _run(self) -> None:
@@ -106,6 +107,7 @@ class Flowing:
         return not self._closed
 
     def _give(self, item: pa.RecordBatch | BaseException | None) -> None:
+        # Before the event: whoever that wakes must find it.
         self._read.append(item)
         if self._events.empty():  # one is enough to wake whoever waits
             self._events.put(None)

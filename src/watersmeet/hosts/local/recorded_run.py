@@ -57,6 +57,7 @@ class _Writing:
         self.tables[table.name].append(data)
 
     def step(self) -> None:
+        # Static tables are read before the first step, so they are whole now.
         self._write_tables()
         if self._recorder.waiting_bytes > WAITING_BYTES:
             self._write()

@@ -53,6 +53,7 @@ class LocalRun:
         self._reported = 0.0
         self._built = built or build_query(plan, quantum=quantum)
         self.operator = self._built.operator
+        # Without streams, so that a stop may be asked for before any is opened.
         self._feeds = Feeds([], SimpleQueue(), self.wall)
         self._clock = QueryClock([])
         self._late_reports = LateReports(self._told)
@@ -98,8 +99,10 @@ class LocalRun:
             self._clock.end(feed.name)
         else:
             rows = self._clock.admit(feed.name, batch)
+            # Others tell of late rows at their end.
             if self._endless:
                 self._tell_of_late_rows()
+            # A stream that is joined with itself is read once and pushed under each of its names.
             for alias in feed.aliases:
                 yield from self.operator.push(alias, rows)
         yield from self.operator.advance(self._watermarks())

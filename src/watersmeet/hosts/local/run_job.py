@@ -43,6 +43,7 @@ def run_job(
                 batches = iter(answer.to_batches())
             for batch in batches:
                 sink.write(batch)
+            # Inside, as an archive counts only beside an answer that was kept.
             sink.close()
     except BaseException:
         sink.abort()

@@ -44,6 +44,7 @@ class Copies:
         if self._free_count < entering:
             old = self._numbers.size
             room = max(2 * old, old + entering)
+            # np.resize repeats what there is, which is never read.
             self._numbers, self._below = np.resize(self._numbers, room), np.resize(self._below, room)
             free = np.empty(room, np.int64)
             free[: self._free_count] = self._free[: self._free_count]

@@ -107,7 +107,7 @@ def merged(deltas: Sequence[Delta], schema: pa.Schema) -> Delta:
 
 def in_order(instants: Int64s, diffs: Int64s) -> Positions:
     """Positions by instant, rows that leave before rows that enter."""
-    return np.lexsort((diffs, instants))
+    return np.lexsort((diffs, instants))  # lexsort's last key counts most
 
 
 def latest_noticed(delta: Delta, order: Positions, starts: Int64s) -> Int64s | None:

@@ -29,6 +29,7 @@ class Departures:
     def add(self, lives: Lives) -> None:
         if self.announced:
             self.expired_rows += int(lives.killed.size) + int(np.count_nonzero(lives.deaths < FOREVER_US))
+        # In a window of time all deaths are known, without one none is.
         elif lives.deaths.size and lives.deaths[0] < FOREVER_US:
             self._coming.append(lives.deaths if self.in_turn else np.sort(lives.deaths))
 

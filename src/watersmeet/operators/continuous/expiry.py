@@ -15,6 +15,7 @@ from watersmeet.operators.contract import Positions
 from watersmeet.operators.kernels.changes import merge_order
 from watersmeet.operators.payload import moved, payload_column, picked
 
+# A look for the dead goes through all runs, so there are few.
 MAX_RUNS = 12
 FIRST_ROOM = 1024
 
@@ -190,6 +191,7 @@ class AnnouncedDeaths:
             return
         by_serial = np.argsort(serials)
         serials, at = serials[by_serial], at[by_serial]
+        # A row may be a member of many, so each that is held is looked up among the dead.
         held = self._serials[alias][: self._head]
         found = np.minimum(np.searchsorted(serials, held), serials.size - 1)
         hit = np.flatnonzero(serials[found] == held)
@@ -250,6 +252,7 @@ def entered_and_left(entered: Delta, left: Delta) -> Delta:
     noticed = None
     if left.noticed is not None:
         noticed = np.concatenate([left.noticed, entered.noticed_at])
+    # What leaves stands first, as merge_order takes it first at each instant.
     everything = Delta(
         pa.concat_batches([left.data, entered.data]),
         np.concatenate([left.instants, entered.instants]),

@@ -84,9 +84,11 @@ class FromMany:
     def take(self, until: int) -> Delta:
         lives = self._taken(until)
         found = list(self._combinations(lives))
+        # After the new rows were joined, which may meet what is forgotten here.
         for _ in self.join.advance(dict.fromkeys(self.join.windows.streams, until)):
             raise AssertionError("a join gives no results when time passes")
         entered = no_changes(self.schema)
+        # New combinations are not held yet: `_born` gives them the deaths that are known now.
         for alias, one in lives.items():
             if one.killed.size:
                 self.expiry.kill(alias, one.killed, one.killed_at)

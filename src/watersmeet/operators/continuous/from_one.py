@@ -27,6 +27,7 @@ from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.plan.expressions import Column, Expression
 
 ONLY = ""
+# A row that is chosen once more as it leaves has the event_time() it was born with, so that is held too.
 BORN = pa.field("__born", pa.int64())
 
 
@@ -81,9 +82,11 @@ class FromOne:
 
     def take(self, until: int) -> Delta:
         lives = self.source.take(until)
+        # An answer below may be complete for less (pipeline = 'ita').
         until = min(until, self.source.complete)
         entered = no_changes(self.schema)
         if lives is not None:
+            # Who is named here was born before. New rows that have died already say so in their deaths.
             if lives.killed.size:
                 self.expiry.kill(ONLY, lives.killed, lives.killed_at)
             born = self._born(lives)

@@ -81,6 +81,7 @@ class GroupByOperator(Unary):
         rows, shown = self._rows(delta, order, changed, cell_groups, present)
         noticed = latest_noticed(delta, order, starts)
         answer = self._changes(cell_groups, delta.instants[order[starts]], rows, shown, previous, noticed)
+        # Last, as rows of groups that are gone are withdrawn above.
         self._forget(cell_groups)
         return answer
 
@@ -166,6 +167,7 @@ class GroupByOperator(Unary):
     ) -> Bools:
         """Where a group's row is shown before and after a cell, and is the same."""
         before = np.where(previous >= 0, previous, stored_at)
+        # What is read at 0 for -1 is not taken.
         there = np.where(previous >= 0, shown[np.maximum(previous, 0)], was_stored)
         both = np.flatnonzero(shown & there)
         same = np.zeros(shown.size, np.bool_)

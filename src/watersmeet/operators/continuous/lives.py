@@ -37,6 +37,7 @@ class Lifetimes:
 
     def __init__(self, window: Window | None, boundary: Boundary) -> None:
         self.window = window
+        # A closed window still holds a row at t + w: it leaves a microsecond later.
         self.extra_us = 0 if boundary == "half_open" else 1
         self._counting = RowWindow(window) if isinstance(window, RowsWindow) else None
         self._next_serial = 0

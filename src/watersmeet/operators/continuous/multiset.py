@@ -47,6 +47,7 @@ class Multiset:
         which, by = which[:found], by[:found]
         first = order[starts[which]]
         answer = self._answer(ids[first], by, delta.instants[first], None if noticed is None else noticed[which])
+        # After the answer, which shows rows that are on neither side any more.
         self._forget(ids[order[starts]])
         return answer
 
@@ -58,6 +59,7 @@ class Multiset:
             self.right = _zeros_after(self.right, self.ids.room)
             self._scratch = np.full(self.ids.room, -1, np.int64)
         new = np.flatnonzero(~self.rows.holds(ids))
+        # A new row may come several times in a batch.
         _, first = np.unique(ids[new], return_index=True)
         new = new[first]
         self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])

@@ -79,7 +79,9 @@ class NegativeJoin(FromMany):
             gone = self.held[one.alias].leave(until)
             if len(gone) == 0:
                 continue
+            # A death less the length of the window is the row's own time.
             times = gone.instants - (death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0])
+            # All members are still stored: who leaves is forgotten after this.
             for batch in self.join.probe(one.alias, Rows(gone.data, times)):
                 first, deaths = self._first_to_leave(batch)
                 mine = np.flatnonzero(first == place)

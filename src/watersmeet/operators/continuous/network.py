@@ -61,6 +61,7 @@ class Fifo:
 
     def take(self, until: int) -> Delta:
         """At most a quantum of changes, whole instants only: what happens at once is seen at once."""
+        # All that is in the queue is before `until`, which the operators were run with.
         taken: list[Delta] = []
         left = self.quantum
         while self.queue and left > 0:
@@ -75,7 +76,7 @@ class Fifo:
     @staticmethod
     def _cut(delta: Delta, count: int) -> tuple[Delta, Delta]:
         if len(delta) <= count:
-            return delta, delta.before(int(delta.instants[0]))[0]
+            return delta, delta.before(int(delta.instants[0]))[0]  # nothing is before its first instant
         return delta.before(int(delta.instants[count - 1]) + 1)
 
 

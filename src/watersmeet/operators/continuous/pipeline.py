@@ -134,7 +134,9 @@ class Continuous(Operator):
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         for alias, rows in log.items():
             self.leaves[alias].waiting.replace(rows)
+        # What comes of it was given in another life.
         self.root.take(complete_until)
+        # Counting begins anew here, and goes on below.
         self._expired_before = self._expired_rows
         for join in self.joins:
             join.counters.switches.clear()

@@ -97,9 +97,11 @@ class RowIds:
         self._first, self._second = _longer(self._first, room), _longer(self._second, room)
         free = np.empty(room, np.int64)
         fresh = room - old
+        # Numbers are given from the end of the stack: first those that were free already, so that all stay small.
         free[:fresh] = np.arange(room - 1, old - 1, -1)
         free[fresh : fresh + self._free_count] = self._free[: self._free_count]
         self._free, self._free_count = free, self._free_count + fresh
+        # At least two heads for each number, and a power of two for the mask.
         self._heads = np.empty(1 << (2 * room - 1).bit_length(), np.int64)
         rehash(self._heads, self._following, self._first, live)
 

@@ -73,6 +73,7 @@ class RowTable:
 
     def _squeeze(self, count: int) -> None:
         live = np.flatnonzero(self._where >= 0)
+        # In the order they lie in, so that they are read from front to back.
         live = live[np.argsort(self._where[live])]
         room = max(FIRST_ROOM, 2 * (live.size + count))
         for column in self._columns:

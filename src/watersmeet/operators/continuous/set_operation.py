@@ -79,6 +79,7 @@ class SetOperator:
     def take(self, until: int) -> Delta:
         self._left.take(until)
         self._right.take(until)
+        # Sides may be complete for different times (pipeline = 'ita'), and counts need both.
         left, right = self._left.release(self.complete), self._right.release(self.complete)
         right = right.with_data(right.data.rename_columns(self.schema.names))
         sides = _both(left, right, self.schema)

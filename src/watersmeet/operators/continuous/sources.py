@@ -197,6 +197,7 @@ class ViewSource:
         return Lives(Rows(born.data, born.instants), deaths, serials, killed[~known], killed_at[~known])
 
     def _serials_of_leaving(self, entered: Int64s, serials: Int64s, leaving: Int64s) -> Int64s:
+        # With the new rows, as those that enter may leave within the batch.
         orders = np.concatenate([self._live_orders, entered])
         numbers = np.concatenate([self._live_serials, serials])
         sorting = np.argsort(orders, kind="stable")

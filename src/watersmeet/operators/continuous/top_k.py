@@ -54,6 +54,7 @@ class TopKOperator(Unary):
         which, changed, by = self.window.apply(ids, self.ranks[ids], delta.diffs, ends)
         noticed = None if delta.noticed is None else np.maximum.reduceat(delta.noticed, starts)
         answer = self._answer(changed, by, delta.instants[starts][which], None if noticed is None else noticed[which])
+        # Rows lose their numbers only now, as the answer may take them out.
         np.add.at(self.counts, ids, delta.diffs)
         empty = np.unique(ids[self.counts[ids] == 0])
         self.rows.drop(empty)
@@ -67,6 +68,7 @@ class TopKOperator(Unary):
 
     def _number(self, delta: Delta) -> Int64s:
         columns = delta.data.columns
+        # Before numbers are given: these have ranks already.
         known = np.flatnonzero(self.counts > 0)
         ids = self.ids.of(columns, len(delta))
         if self.ids.room > self.counts.size:

@@ -43,6 +43,7 @@ class AtNextInput:
 
     def reach(self, until: int, entered: Delta) -> int:
         if len(entered):
+            # A row also tells of what expires at its own instant, and the end is not included: hence + 1.
             self._clock = max(self._clock, int(entered.instants[-1]) + 1)
         return FOREVER_US if until >= FOREVER_US else min(until, self._clock)
 

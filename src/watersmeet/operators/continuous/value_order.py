@@ -47,4 +47,5 @@ def _sortable(values: pa.Array, *, descending: bool) -> tuple[pa.Array, str]:
         return values, "descending" if descending else "ascending"
     codes = encode(values)
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    # The complement turns the order round and leaves NULLs last, where Arrow has them.
     return pa.array(~codes if descending else codes, mask=nulls), "ascending"

@@ -55,7 +55,7 @@ class Admission:
         known: Mask | None = None
         for code in self.codes:
             values, valid = codes_of(code.expression, columns_of(rows), len(rows))
-            codes[code] = np.ascontiguousarray(values)
+            codes[code] = np.ascontiguousarray(values)  # kernels read them by address, without gaps
             if valid is not None:
                 known = valid if known is None else known & valid
         return codes, known

@@ -51,6 +51,8 @@ class HashIndex:
 
     def relocate(self, codes: npt.NDArray[np.int64], by: int, count: int, capacity: int) -> None:
         """Follow the store, which moved its `count` live rows down by `by` positions."""
+        # Chains are short with half or twice as many heads; only if there are far more or fewer are all rows linked
+        # anew.
         if abs(_bits_for(count) - self.bits) > 1:
             self.rebuild(codes, 0, count, capacity)
             return

@@ -50,9 +50,11 @@ class Program:
         self.steps = np.zeros((len(route.steps), kernel.STEP_FIELDS), np.int64)
         for d, step in enumerate(route.steps):
             self._describe(d, step)
+        # Only the walk looks at deaths and at alternatives of windows.
         self.is_star = (
             not counted and self.choices == 0 and all(_by_one_key(route.origin, step) for step in route.steps)
         )
+        # Limits against the new row are tested as its lists are made. Are there others, among the rows it meets?
         self.pairwise = int(bool((self.limits[0, 1 : len(route.steps), 1:] < NO_LIMIT).any()))
         self.lists = np.empty((len(route.steps), FIRST_LIST_ROOM), np.int64)
         self._out = np.empty((len(self.visits), 0), np.int64)
@@ -92,12 +94,14 @@ class Program:
         while True:
             count = self._star(times, state, out) if self.is_star else self._walk(times, deaths, state, out)
             if count == star_kernel.LISTS_FULL:
+                # Nothing is copied, as each call makes its lists anew.
                 room = max(FIRST_LIST_ROOM, 4 * self.lists.shape[1])
                 self.lists = np.empty((self.lists.shape[0], room), np.int64)
                 continue
             if count:
                 yield out[:, :count]
                 unmoved.check()
+            # The count does not tell: a star also stops when its lists are full.
             if state[kernel.SCALARS, kernel.AT_ROW] >= times.size:
                 return
 
@@ -144,6 +148,7 @@ class Program:
     def _aim(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
         """Write down where everything lies now; appends and expiry move it."""
         self.generation += 1
+        # The tables hold addresses, which keep no array alive. Those of the stores their stores do.
         self._keep_alive = list(probing.values())
         own = {d + 1: stores[step.stream] for d, step in enumerate(self.route.steps)}
 
@@ -208,6 +213,7 @@ def limits_of(visits: Sequence[str], windows: ClosedWindows) -> Table:
         for d, own in enumerate(visits[1:]):
             for b, bound in enumerate(visits[: d + 1]):
                 if own in index and bound in index:
+                    # matrix[u][v] is the most that v may be later than u.
                     limits[k, d, b, kernel.LATER] = _finite(matrix[index[bound]][index[own]])
                     limits[k, d, b, kernel.EARLIER] = _finite(matrix[index[own]][index[bound]])
     return limits
@@ -218,4 +224,5 @@ def _finite(limit_us: int) -> int:
 
 
 def _table(rows: list[list[int]]) -> Table:
+    # A table that no step refers to has an address all the same.
     return np.array(rows, np.int64) if rows else np.zeros((1, 5), np.int64)

@@ -14,4 +14,7 @@ def cutoff_us(windows: ClosedWindows, alias: str, watermarks: Mapping[str, int])
     others = [(v, limit) for v, limit in zip(windows.streams, reach, strict=True) if v != alias]
     if any(limit >= FOREVER_US for _, limit in others):
         return BEGINNING_US
+    # A result to come has a new member of another stream v, at its watermark or later, which reaches back by the limit.
+    # Which stream that will be is open, so the one that reaches furthest counts. Beside tables alone a row is never
+    # met.
     return min((watermarks[v] - limit for v, limit in others), default=FOREVER_US)

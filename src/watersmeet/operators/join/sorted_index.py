@@ -69,5 +69,6 @@ class SortedIndex:
 
 
 def _sorted_run(values: npt.NDArray[np.int64], rows: npt.NDArray[np.int32], newest: int) -> IndexRun:
+    # NumPy's stable sort of int64 is a timsort, which merges two sorted runs in linear time.
     order = np.argsort(values, kind="stable")
     return IndexRun(values[order], rows[order], newest)

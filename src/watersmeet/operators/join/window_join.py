@@ -34,7 +34,9 @@ from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression
 
+# How many combinations are found before their columns are gathered.
 OUTPUT_ROWS = 1 << 16
+# A look at the routes is a search over all orders, so some rows come between two.
 RECONSIDER_AFTER_ROWS = 4096
 
 
@@ -121,6 +123,7 @@ class WindowJoin(Counting):
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
         """Read part of a static table in, before the first push."""
+        # Before all events: no window asks for the times of tables, and a row of one is never the newest member.
         self.store(alias, Rows(data, np.full(data.num_rows, BEGINNING_US, np.int64)))
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -163,6 +166,7 @@ class WindowJoin(Counting):
     def _take_round(
         self, batch: Mapping[str, Rows], deaths: Mapping[str, Deaths], *, quietly: bool
     ) -> Iterator[pa.RecordBatch]:
+        # Deaths first: a row that comes now does not meet one that was pushed out before its time.
         for alias, died in deaths.items():
             if alias in self.stores:
                 self.stores[alias].kill(died.pushed_out, died.pushed_out_at)
@@ -171,6 +175,7 @@ class WindowJoin(Counting):
                 self.store(alias, rows, deaths.get(alias))
             else:
                 yield from self.join_and_keep(alias, rows, deaths.get(alias))
+        # Rows that died in this round are forgotten only now, as earlier rows of it have met them.
         for alias in deaths:
             if alias in self.stores:
                 self.counters.expired_rows += self.stores[alias].expire_dead()
@@ -207,6 +212,7 @@ class WindowJoin(Counting):
         probing = {code: admitted.codes[code] for code in self.probing[alias]}
         pieces = program.run(rows.times, deaths.times if deaths else None, probing, self.stores, OUTPUT_ROWS)
         while True:
+            # The kernels' time alone: between two pieces it is the reader's.
             started = perf_counter()
             numbers = next(pieces, None)
             counters.kernel_seconds += perf_counter() - started

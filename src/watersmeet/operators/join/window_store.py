@@ -151,6 +151,7 @@ class WindowStore:
         """Set the deaths of rows by serial number; rows that are not stored are passed over."""
         assert self.serials is not None
         self.generation += 1
+        # Serials ascend, as rows that are counted come in time order.
         live = self.serials[self.tail : self.head]
         found = np.searchsorted(live, serials)
         stored = found < live.size
@@ -161,6 +162,7 @@ class WindowStore:
         """Forget rows that a ROWS window has pushed out; exact only once no older row can arrive."""
         alive = self.live_deaths == FOREVER_US
         total, kept = alive.size, int(np.count_nonzero(alive))
+        # In partitions rows die out of turn. Those between live ones stay until they outnumber them.
         gone = int(alive.argmax()) if kept else total
         if total - kept - gone > max(kept, MIN_CAPACITY):
             self._keep_only(self.tail + np.flatnonzero(alive))
@@ -170,6 +172,7 @@ class WindowStore:
     def _drop(self, gone: int) -> int:
         self.generation += int(gone > 0)
         self.tail += gone
+        # Among no rows none is out of order.
         if gone and self.tail == self.head:
             self.disorder_us = 0
         for index in self.sorted_indexes.values():
@@ -182,6 +185,8 @@ class WindowStore:
         live = len(self)
         check_positions(live + count)
         wanted = _capacity_for(live + count)
+        # The same arrays are used again only if they have room for more than these rows: else all would move again
+        # soon.
         fits = live + count <= self.capacity / GROWTH
         wasteful = wanted < self.capacity * SHRINK_BELOW
         capacity = self.capacity if fits and not wasteful else wanted

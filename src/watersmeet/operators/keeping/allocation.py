@@ -55,11 +55,13 @@ class Allocation:
             return self._rows[stream]
         share = 1 / len(self.streams) if self.fixed and stream not in self.own else 1.0
         each = stores[stream].bytes_per_row + self.beside
+        # A bound in bytes holds at every moment, also when rows are above their number; one in rows holds on average.
         return max(1, int(own.size * share / (1 + SLACK) / each))
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream may be fresh at a time, and how many may come at once."""
         rows = self.rows_of(stores, stream)
+        # One pool must have room for what is fresh of all streams.
         share = 1 if self.fixed else len(self.streams)
         return max(1, int(rows * AT_ONCE * (2 if rows >= MANY else 1)) // share)
 
@@ -114,6 +116,7 @@ class Allocation:
         if over <= ROUNDING:
             return {}
         sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)
+        # How much of the pool the rows of all streams up to each level take.
         taken = np.cumsum(each @ sizes)
         level = min(int(np.searchsorted(taken, over)), taken.size - 1)
         below = sizes[:, :level].sum(axis=1)

@@ -56,6 +56,7 @@ class SlottedBytes:
     @staticmethod
     def bytes_of(width: float) -> float:
         """What a value of so many bytes costs, with what is waste on average."""
+        # 12 bytes tell where a value begins and how long it is.
         return GROWTH * 12 + ROOM * width
 
     def append(self, values: pa.Array, at: int) -> None:
@@ -94,6 +95,7 @@ class SlottedBytes:
     def _make_room(self, at: int, size: int) -> None:
         self.end = int(kernel.close_up(self.live(at), self.starts, self.lengths, self.data))
         needed = self.end + size
+        # Also smaller, where it is more than eight times as large as it need be.
         if needed > self.data.size * FULL or needed * 4 * ROOM < self.data.size:
             self.data = moved(self.data, 0, self.end, max(int(needed * ROOM), MIN_BYTES))
 

@@ -55,6 +55,7 @@ class BoundedMemory(Keeping):
 
     def __init__(self, layout: Layout, shedding: Shedding, *, clock: Callable[[], float] | None = None) -> None:
         """clock: see PacedDoor."""
+        # Before super(), which makes the stores and needs these.
         self.shedding = shedding
         self.policy = POLICIES[shedding.policy]
         selected = {c for _, e in layout.columns for c in columns_of(e)}
@@ -108,6 +109,7 @@ class BoundedMemory(Keeping):
         """It is one of several that share a memory; before the first row."""
         lives = [self.lives[alias] for alias in sharing.streams]
         sizes = [self.shed[alias].bytes_per_row for alias in sharing.streams]
+        # exp(-t / recent) is a half after HALF_LIFE: so counts of rows fade as fast as those of keys.
         self.needs = Needs(sharing, lives, sizes, HALF_LIFE / log(2) if self.policy.fades else 1.0)
 
     def told_needs(self, came: Sequence[Came], place: int) -> None:

@@ -69,4 +69,6 @@ class Contest:
 
     def _seed(self, alias: str) -> int:
         number = list(self.stores).index(alias)
+        # The constants of the MMIX generator, so that streams have numbers of their own. Below 2**63, whatever the
+        # seed: an int64 to Numba.
         return (self.seed * 0x5851F42D4C957F2D + number * 0x14057B7EF767814F) % (1 << 62)

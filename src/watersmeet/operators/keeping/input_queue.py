@@ -148,6 +148,7 @@ class InputQueue:
         if wanted <= 0:
             return 0
         wanted += self.left_over[stream]
+        # Shares that add up to a whole number may fall short of it by a rounding.
         room = int(wanted + 1e-9)
         self.left_over[stream] = max(wanted - room, 0.0)
         return room

@@ -63,6 +63,7 @@ class LossAccount:
             if alias in self.stores:
                 look_up(members, self.stores[alias].slot_of, lost)
         gone = int(np.count_nonzero(lost))
+        # One column more than there are, as take_apart writes before it knows.
         of_lost = np.empty((len(visits), gone and gone + 1), np.int64)
         if gone:
             for own, away in zip(numbers, of_lost, strict=True):

@@ -67,6 +67,7 @@ class KeyCounts:
         self.since: int | None = None
         self.total = 0.0  # for how much all rows that came count together
         pairs = shared_keys(streams, equalities, positions)
+        # Where several streams ask for one key of another, it is counted once.
         counted = list(dict.fromkeys((v, theirs) for (_, v), (_, theirs) in pairs.items()))
         bits = int(np.clip((COUNTERS_PER_ROW * max(memory_rows, 1)).bit_length(), MIN_BITS, MAX_BITS))
         self.counts = np.zeros((max(len(counted), 1), 1 << bits), np.float32)
@@ -159,6 +160,7 @@ def shared_keys(
                 found.setdefault((u, v), []).append((positions[u][own], positions[v][theirs]))
     keys = {}
     for (u, v), columns in found.items():
+        # The same order from either side, so that both find one counter for a key.
         ordered = sorted(set(columns), key=lambda pair: pair if u < v else pair[::-1])
         keys[u, v] = tuple(own for own, _ in ordered), tuple(theirs for _, theirs in ordered)
     return keys

@@ -54,6 +54,7 @@ class Pace:
             self.began = now, self.newest_us
         newest_us = max(self.newest_us, *(int(some.max()) for some in times))
         self.in_hand = sum(some.size for some in times)
+        # What came of late fades over as much time as is looked ahead.
         kept = exp((self.newest_us - newest_us) / self.ahead_us)
         self.steps = kept * self.steps + 1
         self.rows = kept * self.rows + self.in_hand

@@ -39,6 +39,7 @@ class SlottedFixed:
         inner, count = self.inner, len(values)
         slots = self.slot_of()[at : at + count]
         data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
+        # Numba does not know values of 16 bytes, which are bare bytes to NumPy.
         if inner.values.dtype.kind == "u":
             scatter(inner.values, slots, data)
         else:
@@ -113,12 +114,14 @@ class SlottedChunks:
 
     def squeeze(self, slots: Slots) -> None:
         """Keep only the values of these slots."""
+        # In the order they lie in, so that chunks are read from front to back.
         slots = slots[np.argsort(self.places[slots], kind="stable")]
         self.inner.keep(self.places[slots], slots.size)
         self.places[slots] = np.arange(slots.size)
         self.end = int(slots.size)
 
     def resize(self, slots: int) -> None:
+        # np.resize repeats what there is, which is never read.
         self.places = np.resize(self.places, slots)
 
     def relocate(self, tail: int, count: int, capacity: int) -> None:

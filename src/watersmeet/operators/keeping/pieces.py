@@ -19,6 +19,7 @@ def rounds(batch: Mapping[str, Rows], size: int) -> Iterator[tuple[dict[str, Row
     times = np.sort(np.concatenate([rows.times for rows in batch.values()])) if batch else np.empty(0, np.int64)
     if not times.size:
         return
+    # Cuts are instants, so rows of one time stay together however many there are.
     cuts = np.unique(times[size::size]).tolist()
     for part, end in parts_until(batch, (*cuts, int(times[-1]) + 1)):
         if part:

@@ -64,6 +64,7 @@ class PaneCounts:
     @staticmethod
     def bytes_per_row() -> float:
         """What the counts take for each row of the stream that has memory."""
+        # Sizes are powers of two, so a table is one and a half times as large as asked for, on average.
         return 1.5 * ENTRIES_PER_ROW * (8 + 8 + 4 * (PANES + 2))
 
     @property

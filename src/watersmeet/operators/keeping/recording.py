@@ -91,6 +91,7 @@ class Recorder:
         self.taken_rows = 0
         self.waiting_bytes = 0
         self.ledgers = {alias: Ledger() for alias in columns}
+        # Values that are their own codes lie among the codes of a store, not in its payload.
         self._codes = {
             alias: {c.name: code_positions[alias].get(Code(alias, c)) for c in own if held_as_code(c)}
             for alias, own in columns.items()
@@ -143,6 +144,7 @@ class Recorder:
         """Rows have lost their memory just now; their payload is still in their slots."""
         ledger = self.ledgers[alias]
         known = ledger.recorded[slots]
+        # What was written down before lacks only the turn after which it was gone.
         if known.any():
             these = slots[known]
             self._add(alias, {ROW: ledger.numbers[these], TIME: store.times[positions[known]], GONE: self.turn})
@@ -203,6 +205,7 @@ class Recorder:
         for ledger in self.ledgers.values():
             ledger.waiting = []
         self.waiting_bytes, self.taken_rows = 0, self.recorded_rows
+        # Promoted: what a record does not tell, and the columns of other streams, are NULL.
         records = pa.concat_tables([self.schema.empty_table(), *tables], promote_options="default")
         before, self._told = self._told, (results, lost or 0)
         return Page(records, results - before[0], None if lost is None else lost - before[1])

@@ -100,6 +100,7 @@ class Needs:
         memory, streams = self.sharing.memory, len(self.sharing.streams)
         if memory.size is not None:
             most = memory.size // (streams * self.sharing.buckets)
+            # As in allocation.least_size: a row that is kept, and one that comes.
             rows = [min(2 * (int(size) + 1), most) for size in self.row_bytes]
             return ([memory.size // streams] * streams, rows) if self.sharing.fixed else ([memory.size], [sum(rows)])
         assert memory.rows is not None
@@ -116,6 +117,7 @@ class Needs:
             worth = self._worth(rows if self.recent is None else self.recent) / sizes
             competing = zip(kept, worth.reshape(len(whole), -1), whole, strict=True)
             kept = np.stack([filled(room, of_cells, memory) for room, of_cells, memory in competing])
+        # Cell c belongs to bucket c modulo their number, so the last axis is that of the buckets.
         return list(kept.reshape(len(whole), -1, self.sharing.buckets).sum(axis=1))
 
     def _in_windows(self) -> Amounts:

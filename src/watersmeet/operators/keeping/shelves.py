@@ -27,6 +27,7 @@ class Shelves:
         if len(admitted) == 0:
             return
         store, times = self.stores[alias], admitted.rows.times
+        # First, as all that follows reads the rows in their store.
         self._put(alias, admitted)
         self.losses.stored(alias, admitted.rows, flawed)
         self.valuation.oldest_us = min(self.valuation.oldest_us, int(times.min()))
@@ -39,6 +40,7 @@ class Shelves:
         room, size = self.portions.fresh(alias), self.portions.stored_at_once(alias, admitted.rows)
         for first in range(0, len(admitted), size):
             last = min(first + size, len(admitted))
+            # More than there is room for (see stored_at_once) come in first, and the bound is kept afterwards.
             if last - first <= room:
                 self.contest.make_room({alias: last - first})
             self.keep(alias, admitted.between(first, last), None if flawed is None else flawed[first:last])

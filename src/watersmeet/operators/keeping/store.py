@@ -72,6 +72,7 @@ class SheddingStore(WindowStore):
         self.mature_until = 0  # rows at this position and after are fresh
         self.matured = 0  # how many rows ever were fresh and are no more
         self.slot_count = self.free_count = MIN_SLOTS
+        # One place more than there are slots (see kernels/slots.py).
         self.free: Slots = np.append(np.arange(MIN_SLOTS - 1, -1, -1, dtype=np.int32), GONE)
         self.held = np.empty(MIN_SLOTS, np.int32)
         self.levels = np.empty(MIN_SLOTS, np.uint16)
@@ -109,6 +110,7 @@ class SheddingStore(WindowStore):
     @property
     def record_bytes(self) -> int:
         """What a row costs beside its payload: time, codes, place in the indexes, its slot's number, a mark."""
+        # By hash 4 bytes for the chain and up to two heads of 4; sorted 8 for the code and 4 for the row.
         indexes = 12 * len(self.hash_indexes) + 12 * len(self.sorted_indexes)
         return 8 + 8 * int(self.codes.shape[0]) + (16 if self.deaths is not None else 0) + indexes + 4 + 1
 
@@ -119,6 +121,7 @@ class SheddingStore(WindowStore):
 
     def bytes_around(self, payload: float) -> float:
         """What a row with so many bytes of payload costs in all."""
+        # Records that are squeezed out may be as many as the rows with memory before they are.
         records = self.record_bytes * SPARE_RECORDS * (2 if self.forgetful else 1)
         return records + GROWTH * SLOT_BYTES + payload + COUNTER_BYTES
 
@@ -129,6 +132,7 @@ class SheddingStore(WindowStore):
     # ---- memory comes and goes --------------------------------------------------------------------------------------
 
     def _make_room(self, count: int) -> None:
+        # Before super() moves the rows and puts the tail at 0.
         by, live = self.tail, len(self)
         if self.head + count > self.capacity:
             super()._make_room(count)
@@ -220,6 +224,7 @@ class SheddingStore(WindowStore):
         """Let fresh rows up to a time compete, and the oldest of more than `room`; returns how many."""
         first = self.mature_until
         fresh = self.times[first : self.head]
+        # Where rows came in order, the last tells of all; mostly they are all old enough.
         if fresh.size and fresh[-1] <= until_us and not self.disorder_us:
             stop = fresh.size
         else:

@@ -14,6 +14,7 @@ def bit_length(typingctx: Any, word: Any) -> Any:
     """How many bits a non-negative int64 has: 64 without its leading zeros."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # The 0 asks for a defined answer, 64, where no bit is set.
         zeros = builder.ctlz(args[0], ir.IntType(1)(0))
         return builder.sub(ir.IntType(64)(64), zeros)
 

@@ -9,6 +9,7 @@ from numba import njit
 @njit(cache=True)
 def additions_first(diffs, ends):
     """An order of the changes in which every cell has its additions before its removals; empty if they are so."""
+    # A row may come and go in one cell, and whoever takes it away must find it.
     start = 0
     in_order = True
     for end in ends:

@@ -29,6 +29,7 @@ def link(codes, columns, first, last, heads, shift, following):
             bucket = np.int64(h >> shift)
             buckets[p - start] = bucket
             prefetch(np.int64(base) + 4 * bucket)
+        # In a loop of its own, so that the heads of a whole block are on their way before the first is read.
         for p in range(start, end):
             bucket = buckets[p - start]
             following[p] = heads[bucket]

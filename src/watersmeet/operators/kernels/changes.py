@@ -30,6 +30,7 @@ def sort_into_cells(instants, ids, order, ends):
                     k -= 1
                 order[k] = i
         else:
+            # The one stable kind that Numba has.
             order[start:stop] = start + np.argsort(ids[start:stop], kind="mergesort")
         for i in range(start + 1, stop):
             if ids[order[i]] != ids[order[i - 1]]:
@@ -96,6 +97,7 @@ def count_cells(order, ends, cells, ids, diffs, counts, last, present, previous)
         previous[cell] = last[group]
         last[group] = cell
         start = ends[cell]
+    # Only what was touched is put back, as there may be far more groups.
     start = 0
     for cell in range(cells):
         last[ids[order[start]]] = -1
@@ -179,6 +181,8 @@ def replace_rows(instants, groups, shown, previous, was_stored, stored_at, same,
                 next_number += 1
                 n += 1
         start = stop
+    # In order, so that each group is left with the number of its last cell. What `own` says of a cell that is not shown
+    # is never read.
     for cell in range(len(instants)):
         last_number[groups[cell]] = own[cell]
     return n, next_number

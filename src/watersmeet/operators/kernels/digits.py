@@ -16,6 +16,7 @@ from watersmeet.operators.kernels.bits import bit_length
 INTEGER, UNSIGNED, DECIMAL, FLOAT = range(4)
 
 MASK = np.int64(0xFFFFFFFF)
+# 53 bits that begin anywhere in a digit end in the third at most.
 FLOAT_DIGITS = 3
 LOWEST_FLOAT_EXPONENT = -1074
 FRACTION = np.int64((1 << 52) - 1)
@@ -45,6 +46,7 @@ def split_float(bits):
     if float_exponent(bits):
         mantissa |= FRACTION + 1
     shift = place & 31
+    # What the shift to the left loses at the top is here.
     rest = mantissa >> (32 - shift)
     return place >> 5, (mantissa << shift) & MASK, rest & MASK, rest >> 32
 
@@ -56,6 +58,7 @@ def add_words(words, i, count, unsigned, rows, g, d):
         word = words[count * i + k]
         rows[g, 2 * k] += d * (word & MASK)
         high = word >> 32
+        # Only the highest digit of a two's complement has the sign.
         if unsigned or k + 1 < count:
             high &= MASK
         rows[g, 2 * k + 1] += d * high
@@ -85,6 +88,7 @@ def split(kind, words, i, digits):
         return 4, 0, -1
     value = words[i]
     negative = kind == INTEGER and value < 0
+    # The smallest integer is its own negative, and its bits are those of the magnitude.
     split_whole(-value if negative else value, np.int64(0), digits)
     return 2, 0, -1 if negative else 1
 
@@ -104,6 +108,7 @@ def settle(rows, g, digits, low):
         total = rows[g, j] + carry
         digit = total & MASK
         digits[low + j] = digit
+        # This shift rounds down: digits come out between 0 and 2**32 - 1, and the sign is that of the last carry.
         carry = total >> 32
         if digit:
             top = low + j
@@ -158,12 +163,15 @@ def nearest_double(digits, top, exponent, inexact, negative):
     leading = 32 * top + exponent + length - 1
     if leading > 1023:
         return INFINITY | sign
+    # A double keeps 53 of the 62 bits; below 2**-1022 one less for each power of two.
     dropped = 9 if leading >= -1022 else 9 - 1022 - leading
+    # This is less than half of the smallest double.
     if dropped > 62:
         return sign
     kept = bits >> dropped
     rest = bits & ((np.int64(1) << dropped) - 1)
     half = np.int64(1) << (dropped - 1)
+    # Rounding up may carry into the next power of two, and from the last one into infinity.
     if rest > half or (rest == half and (sticky or (kept & 1) != 0)):
         kept += 1
     if leading >= -1022:  # the highest bit of `kept` adds the missing one to the exponent
@@ -192,6 +200,7 @@ def nearest_quotient(digits, top, exponent, divisors, negative):
             digits[j] = np.int64(quotient)
             rest = part - quotient * np.uint64(divisor)
         inexact |= rest != 0
+        # At most once, as a divisor is less than a digit can hold.
         while digits[top] == 0:
             top -= 1
     return nearest_double(digits, top, exponent, inexact, negative)

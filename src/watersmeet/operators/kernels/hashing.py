@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+# 2**64 divided by the golden ratio (Fibonacci hashing), and the two factors of splitmix64's last steps.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -13,6 +14,7 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 @njit(cache=True, inline="always")
 def combine(hash_so_far, code):
     """Fold one more code into a hash; order matters."""
+    # A product carries bits upwards only. Whoever wants a bucket takes the upper ones, or calls `finish`.
     return (hash_so_far ^ np.uint64(code)) * GOLDEN
 
 
@@ -29,6 +31,8 @@ def hash_bytes(data, offsets, out):
     """A 64-bit hash of every slice data[offsets[i]:offsets[i + 1]]."""
     for i in range(len(out)):
         start, end = offsets[i], offsets[i + 1]
+        # The length counts too, as zeros at the front of the last word do not. These hashes lie in checkpoints and
+        # saved states as codes of text: others would be another format.
         h = np.uint64(end - start) * GOLDEN
         word = np.uint64(0)
         filled = 0

@@ -16,6 +16,7 @@ def fold(first, second, first_codes, second_codes, valid, all_valid):
     """Fold one column into two independent 64-bit hashes per row; NULL is a value like any other."""
     for i in range(len(first)):
         if all_valid or valid[i]:
+            # `finish` is one to one: the words of a single column of numbers tell its codes apart for certain.
             first[i] = finish(first[i] * np.uint64(31) + np.uint64(first_codes[i]))
             second[i] = finish((second[i] * np.uint64(37) ^ np.uint64(second_codes[i])) * MIX_2)
         else:
@@ -29,6 +30,7 @@ def second_hash(data, offsets, out):
     for i in range(len(out)):
         h = np.uint64(offsets[i + 1] - offsets[i]) ^ MIX_1
         for p in range(offsets[i], offsets[i + 1]):
+            # FNV-1a, byte by byte.
             h = (h ^ np.uint64(data[p])) * np.uint64(0x100000001B3)
         out[i] = np.int64(finish(h))
 

@@ -16,6 +16,7 @@ SLOT_FIELDS = 4
 def home(group, word_1, word_2, mask):
     """The slot at which the search for a value starts."""
     h = combine(combine(combine(np.uint64(0), group), word_1), word_2)
+    # `finish` because of the mask, which takes the lower bits.
     return np.int64(finish(h)) & mask
 
 
@@ -39,6 +40,7 @@ def clear_slot(table, slot):
     slot = (slot + 1) & mask
     while table[slot, COUNT]:
         start = home(table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2], mask)
+        # Only what begins its search at the hole or before it may move there. Distances are taken round the end.
         if ((slot - start) & mask) >= ((slot - hole) & mask):
             for field in range(SLOT_FIELDS):
                 table[hole, field] = table[slot, field]

@@ -13,6 +13,7 @@ from numba import njit
 from watersmeet.operators.kernels.memory import load64, move64
 
 FANOUT = 64
+# Merged nodes have room left, so that the next rows do not split them again.
 LOW, MERGED = FANOUT // 4, FANOUT * 3 // 4
 MAX_HEIGHT = 16
 
@@ -64,6 +65,7 @@ def free_node(nodes, state, node):
 @njit(cache=True, inline="always")
 def has_room(nodes, state):
     """Whether an insertion that splits a node of every level could be served."""
+    # A split of the leaf, one on each of HEIGHT levels above it, and a new root.
     return len(nodes) - state[USED] + state[SPARE] > state[HEIGHT] + 2
 
 
@@ -167,6 +169,7 @@ def insert(nodes, state, group, code, payload, weight):
     node = state[ROOT]
     for _ in range(state[HEIGHT]):
         i = child_of(nodes, node, group, code)
+        # Split before going down: so there is room above for what a split below brings up.
         if nodes[nodes[node, KIDS + i], SIZE] == FANOUT:
             split_child(nodes, state, node, i)
             g = nodes[node, GROUPS + i + 1]
@@ -175,6 +178,7 @@ def insert(nodes, state, group, code, payload, weight):
         nodes[node, WEIGHTS + i] += weight
         node = nodes[node, KIDS + i]
     p = place_of(nodes, node, group, code)
+    # Rows of one key share an entry, and with it the payload of the first.
     if is_at(nodes, node, p, group, code):
         nodes[node, WEIGHTS + p] += weight
     else:
@@ -194,6 +198,7 @@ def remove(nodes, state, path, group, code):
     p = place_of(nodes, node, group, code)
     if not is_at(nodes, node, p, group, code):
         return False
+    # Only now that the row is found are the weights above it changed.
     for level in range(height):
         nodes[path[level, 0], WEIGHTS + path[level, 1]] -= 1
     state[TOTAL] -= 1
@@ -236,6 +241,7 @@ def merged_away(nodes, state, parent, i, leaves):
     if i > 0 and size + nodes[nodes[parent, KIDS + i - 1], SIZE] <= MERGED:
         merge(nodes, state, parent, i - 1, leaves)
         return True
+    # Nothing is borrowed from neighbours: beside a large one a node may stay small.
     return False
 
 
@@ -243,6 +249,7 @@ def merged_away(nodes, state, parent, i, leaves):
 def merge(nodes, state, parent, i, leaves):
     """Move the entries of child i + 1 to the end of child i."""
     left, right = nodes[parent, KIDS + i], nodes[parent, KIDS + i + 1]
+    # Entry 0 of an inner node has no key of its own. In the middle of another it needs one: the parent's for the node.
     if not leaves:
         nodes[right, GROUPS] = nodes[parent, GROUPS + i + 1]
         nodes[right, CODES] = nodes[parent, CODES + i + 1]
@@ -297,6 +304,7 @@ def first_of_group(nodes, state, group):
     for _ in range(state[HEIGHT]):
         node = nodes[node, KIDS + child_of(nodes, node, group, INT64_MIN)]
     p = place_of(nodes, node, group, INT64_MIN)
+    # A group may begin with a leaf; then the search for what is below all its keys has ended in the leaf before.
     if p < nodes[node, SIZE]:
         return node, p
     leaf, entry, _ = row_at(nodes, state, rows_before(nodes, state, group, INT64_MIN))
@@ -363,6 +371,7 @@ def follow_first(live, start, end, keys, payloads, firsts, g):
             return
         if live[i] > 0 and keys[i] < firsts[g, FIRST_KEY]:
             firsts[g, FIRST_KEY], firsts[g, FIRST_PAYLOAD] = keys[i], payloads[i]
+        # Another row may have the same key, but that only the tree knows.
         elif live[i] < 0 and keys[i] == firsts[g, FIRST_KEY]:
             firsts[g, STALE] = 1
 
@@ -432,11 +441,13 @@ def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, 
         sizes[c] = n
         if n == 0:
             continue
+        # Worked out again in aggregates/percentiles.py, by the same steps, so that both round alike.
         place = (n - 1) * share
         floor = np.int64(np.floor(place))
         position = rows_in_groups_before(sums, group) + floor
         leaf, p, after = row_at(nodes, state, position)
         low[c] = high[c] = nodes[leaf, CODES + p]
+        # The next row has another key, and is of the same group, as `place` is at most n - 1.
         if place > floor and after == 0:
             if p + 1 < nodes[leaf, SIZE]:
                 high[c] = nodes[leaf, CODES + p + 1]
@@ -478,6 +489,7 @@ def first_rows(ids, ranks, diffs, ends, limit, nodes, state, at, found, out):
             at[AT_CHANGE] = i
             found[0] = count
             rank = ranks[i]
+            # Behind all rows of its rank, which are copies of one row.
             place = rows_before(nodes, state, group, rank) + weight_of(nodes, state, group, rank)
             if diffs[i] > 0:
                 if not has_room(nodes, state):

@@ -54,6 +54,7 @@ def pair(origin_time, rows, steps, equals, limits, state, out):
             if then < lo - slack:
                 break
             if load64(codes, p) == key and lo <= then <= hi:
+                # p was not given out yet: the next call begins with it.
                 if count == capacity:
                     put(state, SCALARS, AT_ROW, row)
                     put(state, SCALARS, AT_DEPTH, p)

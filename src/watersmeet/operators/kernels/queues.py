@@ -54,6 +54,7 @@ def first_in_queues(groups, live, ends, keys, payloads, queues, nodes, room, out
                 left += 1
             elif live[i] > 0:
                 key = keys[i]
+                # Those with an equal key go too, as the new row stays longer.
                 while back and nodes[back - 1, KEY] >= key:
                     before = nodes[back - 1, BEFORE]
                     free_node(nodes, room, back - 1)

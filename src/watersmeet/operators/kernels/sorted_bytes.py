@@ -23,6 +23,7 @@ def find_sorted(data, offsets, wanted, wanted_offsets, places, found):
     low = 0
     for i in range(len(places)):
         first, last = wanted_offsets[i], wanted_offsets[i + 1]
+        # The wanted ascend, so each is looked for in ever larger steps from where the last one was.
         step, high = 1, low
         while high < count and compare(data, offsets[high], offsets[high + 1], wanted, first, last) < 0:
             low = high + 1

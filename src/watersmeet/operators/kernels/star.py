@@ -43,6 +43,7 @@ def fetch_block(steps, depths, equals, start, end, heads_of):
     """Find the newest row of every chain for a block of new rows, overlapping the memory latency."""
     for d in range(depths):
         heads, shift = of_step(steps, d, HEADS), np.uint64(of_step(steps, d, SHIFT))
+        # Each step has a single equality, so entry d of `equals` is that of step d.
         keys = of_three(equals, d, BOUND_CODES)
         base = d * BLOCK
         for i in range(start, end):
@@ -95,6 +96,7 @@ def compatible(steps, limits, d, p, chosen):
     """Whether row p of step d lies within the bounds of the rows chosen for the steps before it."""
     t = load64(of_step(steps, d, TIME), p)
     for b in range(d):
+        # The new row is bound at depth 0, so that of step b at depth b + 1.
         since = t - load64(of_step(steps, b, TIME), load64(chosen, b))
         if since > limit(limits, 0, d, b + 1, LATER) or -since > limit(limits, 0, d, b + 1, EARLIER):
             return False
@@ -118,6 +120,8 @@ def star(origin_time, rows, steps, depths, equals, limits, pairwise, state, list
             block_start, block_end = row, min(rows, row + BLOCK)
             fetch_block(steps, depths, equals, block_start, block_end, heads_at)
         t = load64(origin_time, row)
+        # Lists are no part of the state: for a row that is resumed they are made again, which gives the same, as stores
+        # may not change meanwhile.
         matched = True
         for k in range(depths):
             key = load64(of_three(equals, k, BOUND_CODES), row)
@@ -127,6 +131,7 @@ def star(origin_time, rows, steps, depths, equals, limits, pairwise, state, list
             if sizes[k] < 0:
                 put(state, SCALARS, AT_ROW, row)
                 put(state, SCALARS, AT_DEPTH, np.int64(d))
+                # What was found goes out first; the next call stands before this row again, with nothing found.
                 return count if count > 0 else LISTS_FULL
             if sizes[k] == 0:
                 matched = False

@@ -56,6 +56,7 @@ def count_changes(groups, live, ends, counts, out):
 @njit(cache=True)
 def sum_integers(groups, live, values, unsigned, ends, counts, sums, out, valid):
     """Sums of 64-bit integers in two digits; the first cell whose sum is beyond int64, or NEVER."""
+    # The upper half of an unsigned value has no sign.
     keep = MASK if unsigned else np.int64(-1)
     start = 0
     for c in range(len(ends)):
@@ -69,6 +70,7 @@ def sum_integers(groups, live, values, unsigned, ends, counts, sums, out, valid)
             high += d * ((v >> 32) & keep)
         counts[g], sums[g, 0], sums[g, 1] = n, low, high
         start = end
+        # The sum fits int64 if its upper digit, with what the lower one carries, fits 32 bits, the sign among them.
         top = high + (low >> 32)
         if top < -(1 << 31) or top >= 1 << 31:
             return np.int64(c)
@@ -119,6 +121,7 @@ def sum_floats(words, groups, live, ends, base, counts, sums, specials, mean, ou
     divisors = np.ones(1, np.int64)
     low = room_below(divisors) if mean else 0
     digits = np.empty(low + sums.shape[1] + 2, np.int64)
+    # Place 0 of `digits` lies `low` places below digit 0 of `sums`.
     exponent = LOWEST_FLOAT_EXPONENT + 32 * (base - low)
     start = 0
     for c in range(len(ends)):
@@ -198,6 +201,8 @@ def add_square(rows, g, at, parts, count, d):
     """Add d times the square of a few digits to row g, from place `at` on."""
     for a in range(count):
         for b in range(count):
+            # Up to 64 bits, so it may wrap around; the halves are right all the same. At most seven of them fall to one
+            # digit, which is why 2**28 values fit (see digits.py).
             product = parts[a] * parts[b]
             rows[g, at + a + b] += d * (product & MASK)
             rows[g, at + a + b + 1] += d * ((product >> 32) & MASK)
@@ -212,10 +217,12 @@ def spread(squares, sums, g, n, digits, low, scratch):
     top, _ = settle(squares, g, digits, 0)
     scratch[:] = 0
     for j in range(top + 1):
+        # Below 2**63, as n is below 2**31.
         product = digits[j] * n
         scratch[0, j] += product & MASK
         scratch[0, j + 1] += product >> 32
     top, _ = settle(sums, g, digits, 0)
+    # Zeros at the lower end need not be squared.
     first = 0
     while first <= top and digits[first] == 0:
         first += 1
@@ -240,6 +247,7 @@ def vary_exactly(
     digits = np.empty(low + wide + 8, np.int64)
     scratch = np.empty((1, wide + 6), np.int64)
     parts = np.empty(4, np.int64)
+    # Squares have twice the exponent of values.
     lowest = 2 * (exponent + 32 * base) - 32 * low
     start = 0
     for c in range(len(ends)):

@@ -16,6 +16,7 @@ from numba import njit
 from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import load32, load64, prefetch, store64
 
+# As many inputs as a join may have (plan.nodes.MAX_INPUTS), so that tables of one size serve every join.
 MAX_DEPTH = 8
 
 # steps[d]: how depth d + 1 is found
@@ -45,6 +46,7 @@ CURSOR, RUN, RUN_STOP, LOW, HIGH, BOUND_ROW, BOUND_TIME, NEWEST, FIRST_DEATH, CH
 STATE_FIELDS = 11
 AT_ROW, AT_DEPTH = range(2)
 
+# How many new rows are looked ahead for, and how many codes of a scan are tested, at once.
 BLOCK = 64
 INT64_MIN = np.int64(-(2**63))
 INT64_MAX = np.int64(2**63 - 1)
@@ -90,12 +92,15 @@ def next_inside(codes, low, high, p, end):
     `low <= x <= high` is one unsigned comparison of differences, which the compiler turns into vector code.
     """
     span = np.uint64(high - low)
+    # Whole blocks begin at multiples of BLOCK: after a hit the rest of its block is gone through row by row, and no
+    # block is tested as a whole twice.
     stop = min(end, (p + BLOCK - 1) & ~(BLOCK - 1))
     while p < stop:
         if np.uint64(load64(codes, p) - low) <= span:
             return p
         p += 1
     while p + BLOCK <= end:
+        # Without a way out of the loop: one would keep it from becoming vector code.
         hits = 0
         for i in range(BLOCK):
             hits += np.uint64(load64(codes, p + i) - low) <= span
@@ -131,6 +136,7 @@ def narrow(ranges, tests, r, state):
         operator = of_three(tests, t, TEST_OPERATOR)
         v = load64(of_three(tests, t, TEST_CODES), get(state, BOUND_ROW, of_three(tests, t, TEST_DEPTH)))
         if operator == LESS:
+            # v - 1 would wrap around, and nothing is below the smallest code.
             if v == INT64_MIN:
                 return False
             b = min(b, v - 1)
@@ -175,6 +181,7 @@ def enter(steps, equals, ranges, tests, limits, d, state):
         put(state, RUN_STOP, d, np.int64(0))
     else:
         p, end = of_step(steps, d, TAIL), of_step(steps, d, HEAD)
+        # Without disorder times ascend from tail to head, so the period is found by halving.
         if of_step(steps, d, SLACK) == 0:
             base, count = of_step(steps, d, TIME) + 8 * p, end - p
             end = p + first_at_least(base, count, hi + 1)
@@ -187,6 +194,7 @@ def enter(steps, equals, ranges, tests, limits, d, state):
 @njit(cache=True)
 def next_in_runs(steps, ranges, runs, d, state):
     """The next row whose sorted code lies in the step's first interval, or -1."""
+    # Comparisons with the code that the runs are sorted by come first in a step (optimizer/choose_routes.py).
     base = of_step(steps, d, RANGE_FROM) * RANGE_FIELDS
     while True:
         i = get(state, CURSOR, d)
@@ -259,10 +267,13 @@ def next_candidate(steps, equals, unequals, ranges, runs, limits, choices, d, st
     """Bind the next row of step d at depth d + 1; False when there is none left."""
     tail, lo, hi = of_step(steps, d, TAIL), get(state, LOW, d), get(state, HIGH, d)
     access, times, death = of_step(steps, d, ACCESS), of_step(steps, d, TIME), of_step(steps, d, DEATH)
+    # No row is later than one that came after it by more than SLACK. So below this, all older rows of a chain are
+    # before `lo`.
     stop = lo - of_step(steps, d, SLACK)
     while True:
         if access == HASH:
             p = get(state, CURSOR, d)
+            # Chains run from new to old and end with -1, so all that follows has expired too.
             if p < tail:
                 return False
             t = load64(times, p)
@@ -285,6 +296,7 @@ def next_candidate(steps, equals, unequals, ranges, runs, limits, choices, d, st
         dies = get(state, FIRST_DEATH, d)
         if death != 0:
             dies = min(dies, load64(death, p))
+        # A death is the first instant at which a row is gone: all members must be there when the newest comes.
         if newest >= dies:
             continue
         if choices > 0:
@@ -316,6 +328,7 @@ def look_ahead(steps, depths, equals, start, end, pointers, hopeful):
             h = np.uint64(0)
             for e in range(first, past):
                 h = combine(h, load64(of_three(equals, e, BOUND_CODES), i))
+            # Heads and chains are int32, times and codes int64: hence 4 and 8 bytes.
             pointers[i - start] = heads + 4 * np.int64(h >> shift)
             prefetch(pointers[i - start])
         times, following = of_step(steps, d, TIME), of_step(steps, d, FOLLOWING)
@@ -377,6 +390,7 @@ def walk(
                 continue
             d = 0
         while d >= 0:
+            # Asked before the next candidate is bound, so that a walk which goes on has lost none.
             if count == capacity:
                 put(state, SCALARS, AT_ROW, row)
                 put(state, SCALARS, AT_DEPTH, np.int64(d))

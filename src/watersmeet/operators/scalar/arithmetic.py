@@ -53,6 +53,7 @@ def divide(args: Sequence[Value], call: Call) -> Value:
 
 
 def _nonzero(value: Value) -> Value:
+    # Division by zero is NULL in this language, and an error or infinity in Arrow.
     zero = pc.equal(value, pc.cast(pa.scalar(0), value.type))
     return null_where(zero, value) if pc.any(zero).as_py() else value
 
@@ -76,6 +77,7 @@ def _integer_remainder(left: Value, right: Value) -> Value:
 def _float_remainder(left: Value, right: Value) -> Value:
     missing = pc.or_(pc.is_null(left), pc.is_null(right))
     with np.errstate(invalid="ignore"):
+        # Arrow has no remainder.
         remainder = np.fmod(_floats(left), _floats(right))
     if remainder.ndim == 0:
         return pa.scalar(None if missing.as_py() else float(remainder), pa.float64())
@@ -90,6 +92,7 @@ def _floats(value: Value) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 def _decimal_remainder(args: Sequence[Value], result: pa.DataType) -> Value:
     """At a shared scale decimals are whole numbers of the last digit, so their remainder is an integer's."""
     left, right = (_last_digits(convert(arg, result), result.scale) for arg in args)
+    # 19 digits hold every int64.
     remainder = pc.cast(_integer_remainder(left, _nonzero(right)), pa.decimal256(19, 0))
     return rescale(pc.multiply(remainder, _power_of_ten(-result.scale)), result)
 

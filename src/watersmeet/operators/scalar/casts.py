@@ -53,16 +53,19 @@ def _as_decimal(value: Value, target: pa.DataType) -> Value:
 
 def _read(text: Value, target: pa.DataType) -> Value:
     if pa.types.is_decimal(target):
+        # Read with all its digits and rounded afterwards: Arrow refuses digits that do not fit.
         return rescale(pc.cast(text, _ANY_DECIMAL), target)
     if pa.types.is_timestamp(target):
         return _read_timestamp(text, target)
     if pa.types.is_integer(target):
+        # Arrow reads no plus sign before integers.
         text = pc.replace_substring_regex(text, r"^\+", "")
     return pc.cast(text, target)
 
 
 def _read_timestamp(text: Value, target: pa.DataType) -> Value:
     """Zone offsets are honoured where they are written; without one the text is in the target's zone, or as it is."""
+    # Arrow reads a column of texts if all have a zone or none has, so they are read apart.
     zoned = pc.match_substring_regex(text, _ZONE)
     none = pa.scalar(None, pa.string())
     utc = pa.timestamp(target.unit, tz="UTC")
@@ -87,6 +90,7 @@ def _instants(readings: Value, zone: str) -> Value:
     try:
         return pc.assume_timezone(readings, zone, ambiguous="earliest", nonexistent="raise")
     except pa.ArrowInvalid as error:
+        # Only Arrow's message tells which time it was.
         skipped = re.search(r"(\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d)[.0-9]* is in a gap", str(error))
         if skipped is None:
             raise
@@ -96,8 +100,10 @@ def _instants(readings: Value, zone: str) -> Value:
 def _written(value: Value) -> Value:
     text = pc.cast(value, pa.string())
     if pa.types.is_floating(value.type):
+        # Arrow writes 1.0 as 1.
         return pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
     if is_instant(value.type) and not pa.types.is_date(value.type):
+        # Arrow writes every digit that the unit has, and offsets without a colon.
         cut = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z|[+-]\d{4})?$", r"\1\2")
         cut = pc.replace_substring_regex(cut, r"\.(Z|[+-]\d{4})?$", r"\1")
         offset = pc.replace_substring_regex(cut, r"([+-]\d\d)(\d\d)$", r"\1:\2")

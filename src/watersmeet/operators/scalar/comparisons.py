@@ -49,6 +49,7 @@ def less(left: Value, right: Value) -> Value:
 
 
 def less_equal(left: Value, right: Value) -> Value:
+    # With NaN above all numbers the order is total, so at most is not above; and NULL stays NULL.
     return pc.invert(less(right, left))
 
 
@@ -74,6 +75,7 @@ def _same_constants(needle: Value, candidates: Sequence[Value]) -> bool:
 
 def _in_set(needle: Value, candidates: Sequence[Value]) -> Value:
     members = pa.concat_arrays([pa.repeat(convert(c, needle.type), 1) for c in candidates])
+    # is_in finds NaN, but goes by bits, in which -0.0 is not 0.0.
     found = pc.is_in(_without_negative_zero(needle), value_set=_without_negative_zero(members))
     return null_where(pc.is_null(needle), found)
 
@@ -88,6 +90,7 @@ def null_if(args: Sequence[Value], call: Call) -> Value:
 
 def _extreme(is_before: Compare) -> Function:
     def pick(left: Value, right: Value) -> Value:
+        # A comparison with NULL picks neither; then it is the one that is not NULL.
         return pc.coalesce(pc.if_else(is_before(left, right), right, left), left, right)
 
     return lambda args, call: reduce(pick, [convert(arg, call.type) for arg in args])

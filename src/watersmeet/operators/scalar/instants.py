@@ -45,6 +45,7 @@ def date_trunc(args: Sequence[Value], call: Call) -> Value:
     reading = pc.local_timestamp(value)
     start = pc.floor_temporal(reading, unit=unit.lower())
     if unit.lower() in _WITHIN_AN_HOUR:
+        # The instant goes back by what its clock is past the start, and so stays in its own of two equal hours.
         return pc.subtract(value, pc.subtract(reading, start))
     return pc.assume_timezone(start, value.type.tz, ambiguous="earliest", nonexistent="latest")
 

@@ -21,6 +21,7 @@ def like(args: Sequence[Value], call: Call) -> Value:
     text, pattern = as_text(args[0]), args[1].as_py()
     if pattern is None:
         return pa.scalar(None, pa.bool_())
+    # To match_like a backslash is an escape.
     return pc.match_like(text, pattern.replace("\\", "\\\\"))
 
 
@@ -45,6 +46,7 @@ def replace(args: Sequence[Value], call: Call) -> Value:
     if old is None or new is None:
         return pa.scalar(None, pa.string())
     text = as_text(args[0])
+    # Arrow would look for an empty text for ever.
     return pc.replace_substring(text, old, new) if old else text
 
 
@@ -55,6 +57,7 @@ def substring(args: Sequence[Value], call: Call) -> Value:
         return pa.scalar(None, pa.string())
     if count is not None and count < 0:
         raise pa.ArrowInvalid(f"the length {count} is negative")
+    # Places before the first count as well: SUBSTRING('abc', 0, 2) is 'a'.
     first = start if start < 0 else start - 1
     stop = None if count is None else first + count
     if start < 0:

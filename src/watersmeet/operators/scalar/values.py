@@ -34,6 +34,7 @@ def convert(value: Value, target: pa.DataType) -> Value:
     if source == target:
         return value
     if pa.types.is_decimal(target) and pa.types.is_integer(source):
+        # Arrow casts integers only to decimals that hold all values of their type, small as these may be.
         return pc.cast(pc.cast(value, INTEGER_DIGITS), target)
     if pa.types.is_decimal(target) and pa.types.is_decimal(source):
         return rescale(value, target)
@@ -51,6 +52,7 @@ def _rounds(source: pa.DataType, target: pa.DataType) -> bool:
 def rescale(value: Value, target: pa.DataType) -> Value:
     """A decimal with another number of digits, halves away from zero."""
     if value.type.scale > target.scale:
+        # Arrow's name for halves away from zero.
         value = pc.round(value, target.scale, "half_towards_infinity")
     return pc.cast(value, target)
 
@@ -76,6 +78,7 @@ def per_constant(position: int, function: Function) -> Function:
             return function(args, call)
         if not len(args[position]):
             return pa.scalar(None, call.type)
+        # "encode" gives NULL a code, too, so that it is a group like any other.
         encoded = args[position].dictionary_encode("encode")
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         order = np.argsort(codes, kind="stable")

@@ -50,12 +50,14 @@ class ExactCoding:
         return frozen(encode(values)), None
 
     def decode(self, codes: Int64s, valid: Mask) -> pa.Array:
+        # Undoes codes.encode, case by case.
         kind = self._type
         if pa.types.is_floating(kind):
             bits = np.where(codes >= 0, codes, INT64.min - codes)
             bits[codes == INT64.max] = np.array(np.nan).view(np.int64)
             return column(pa.float64(), bits, valid).cast(kind)
         if pa.types.is_decimal(kind):
+            # The upper word is the sign, over and over.
             words = np.stack([codes, codes >> 63], axis=1)
             return column(pa.decimal128(kind.precision, kind.scale), words, valid).cast(kind)
         if kind == pa.uint64():

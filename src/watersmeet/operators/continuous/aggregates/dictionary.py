@@ -22,6 +22,7 @@ from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels
 from watersmeet.operators.continuous.aggregates.ordered_bytes import from_bytes, slices, to_bytes
 from watersmeet.operators.kernels.sorted_bytes import find_sorted
 
+# So few values are not worth tidying, however many are unused.
 FEW = 1024
 
 
@@ -77,6 +78,7 @@ class Dictionary:
         order = pc.sort_indices(encoded.dictionary)
         rank = np.empty(size, np.int64)
         rank[order.to_numpy(zero_copy_only=False)] = np.arange(size)
+        # NULLs stand for any value here, and count for nothing, as their `lives` are 0.
         batch = rank[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         rows = np.bincount(batch, weights=lives, minlength=size).astype(np.int64)
         labels, renaming = self._label(encoded.dictionary.take(order), rows)
@@ -89,6 +91,7 @@ class Dictionary:
         low, high = np.full(size, -LIMIT, np.int64), np.full(size, LIMIT, np.int64)
         for run in self._runs:
             places, found = run.find(distinct)
+            # Where a value would be the first or last, the label read here is a wrong one and not taken.
             low = np.maximum(low, np.where(places > 0, run.labels[places - 1], -LIMIT))
             last = run.labels.size - 1
             high = np.minimum(high, np.where(places <= last, run.labels[np.minimum(places, last)], LIMIT))

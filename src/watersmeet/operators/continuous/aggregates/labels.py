@@ -7,6 +7,7 @@ import numpy as np
 from watersmeet.operators.continuous.aggregates.contract import Int64s
 
 LIMIT = 2**61  # labels lie between -LIMIT and LIMIT, so that differences do not overflow
+# Room for 36 halvings between two labels, and for 2**26 strides between the limits.
 STRIDE = 2**36
 
 
@@ -21,6 +22,7 @@ def labels_between(low: Int64s, high: Int64s) -> Int64s | None:
     Values between the same two labels share the room evenly. Beyond the first or last label they take a stride each,
     as more may come on that side.
     """
+    # There are no labels yet.
     if low[0] == -LIMIT and high[0] == LIMIT:
         return even_labels(low.size)
     _, first, gap, counts = np.unique(low, return_index=True, return_inverse=True, return_counts=True)

@@ -57,6 +57,7 @@ def _decimal_bytes(values: pa.Array) -> pa.Array:
 
 
 def _decimals(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+    # So that every value has as many bytes, also where it is NULL.
     filled = values.fill_null(bytes(WIDTH))
     data, offsets = slices(filled)
     swapped = data[offsets[0] : offsets[-1]].view(">i8").reshape(-1, 2).astype(np.int64)

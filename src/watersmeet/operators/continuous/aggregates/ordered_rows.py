@@ -94,6 +94,7 @@ class OrderedRows:
     def grow(self, groups: int) -> None:
         known = len(self._counts)
         self._counts, self._firsts = grown(self._counts, groups), grown(self._firsts, groups)
+        # The zeros of a new group are no key.
         self._firsts[known:, STALE] = 1
 
     @property

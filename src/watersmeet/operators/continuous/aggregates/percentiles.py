@@ -35,6 +35,7 @@ class Percentile:
         below = to_doubles(self._coding.decode(low, valid))
         above = to_doubles(self._coding.decode(high, valid))
         self._coding.tidy()
+        # As kernels/ordered.py does it, to find the two rows.
         place = (sizes - 1) * self._share
         part = place - np.floor(place)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -34,6 +34,7 @@ class RowQueues:
     def first(self, changes: Cells, lives: Int64s, keys: Int64s, payloads: Int64s) -> tuple[Int64s, Mask]:
         """The payload of the row with the smallest key, after each cell."""
         coming = int(np.count_nonzero(lives > 0))
+        # Freed nodes are used again, so those in use and one for each row that comes are enough.
         self._nodes = grown(self._nodes, int(self._room[USED] - self._room[SPARE]) + coming, by=0.25)
         out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
         first_in_queues(

@@ -27,6 +27,7 @@ def close_up(slots, starts, lengths, data):
     """Move the values of slots, given in the order in which their rows came, to the front; returns where they end."""
     end = np.int64(0)
     base = np.int64(data.ctypes.data)
+    # In this order values only move towards the front, over bytes that none behind them lies on.
     for slot in slots:
         length = max(lengths[slot], 0)
         move8(base + end, base + starts[slot], np.int64(length))

@@ -73,6 +73,7 @@ def evict(held, levels, sizes, state, victims):
     """Find the rows with the lowest priority, which compete no more; `victims` is filled with their positions."""
     limit, of_limit = lowest(victims.size, sizes)
     begin = state[START]
+    # What the last pass has left below its limit, or at it, tells where there can be victims (see `state`).
     if limit < state[LIMIT]:
         begin = max(begin, state[PASSED])
     elif limit == state[LIMIT]:
@@ -149,6 +150,7 @@ def renumber(positions, held, levels, sizes, state):
     state[START] = 0
     state[END] = kept
     state[COMPETING] = kept
+    # Places have changed, so the next pass looks at all rows.
     state[PASSED] = state[LEFT_AT_LIMIT] = 0
 
 

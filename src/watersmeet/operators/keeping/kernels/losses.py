@@ -10,6 +10,7 @@ from numba import njit
 def look_up(members, slot_of, lost):
     """Set `lost[i]` where the member of a combination has no memory any more."""
     for i in range(members.size):
+        # Of an unsigned index Numba need not ask whether it is negative.
         lost[i] |= slot_of[np.uint64(members[i])] < 0
 
 

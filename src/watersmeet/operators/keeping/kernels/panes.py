@@ -36,6 +36,7 @@ def entry_of(key, keys, seen):
     mask = keys.size - 1
     for i in range(PROBES):
         at = (key + i) & mask
+        # Entries are never given back, so no key lies behind one that was not used.
         if seen[at] == NEVER:
             return NO_ENTRY
         if keys[at] == key:
@@ -76,6 +77,7 @@ def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, othe
         if pane > state[NEWEST]:
             turn_to(pane, ring, others, state)
         newest = state[NEWEST]
+        # Its column is that of a later pane by now, and no row to come reaches so far back.
         if pane <= newest - ring:
             continue
         key = key_of(codes, columns, p)
@@ -84,6 +86,7 @@ def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, othe
             others[pane % ring] += 1
             continue
         before = seen[at]
+        # The entry was that of a key whose panes are all over: nothing in it counts.
         if keys[at] != key:
             before = NEVER
         oldest = max(before, newest - ring) + 1

@@ -40,6 +40,7 @@ def level_of(priority):
 def chance(seed, number):
     """A random number of a row, above 0 and at most 1."""
     z = finish(np.uint64(seed) + np.uint64(number + 1) * GOLDEN)
+    # 53 bits, as many as a double tells apart.
     return (np.float64(z >> np.uint64(11)) + 1.0) / 9007199254740993.0
 
 
@@ -93,6 +94,7 @@ def weigh_by_completeness(
         if flawed[rows[i]]:
             weights[i] *= met * np.exp(-own[i])
             continue
+        # Half a bin at least, as it is divided by.
         left = max(1.0 - (now - ages[rows[i]]) / life, 0.5 / bins)
         alone = (1.0 - np.exp(-met * left)) / left
         weights[i] *= (alone + met / (1.0 + own[i])) * (1.0 + met) ** BY_FREQUENCY
@@ -145,6 +147,7 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
 def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     total, amount, then = 0.0, 0.0, np.inf
     for p in range(first, last):
+        # At first `then` is infinite, so the first row is always worked out.
         if not abs(clock[p - first] - then) <= half_life * AT_ONCE:
             then = np.float64(clock[p - first])
             amount = 2.0 ** ((then - since) / half_life)
