@@ -11,6 +11,8 @@ import pytest
 from watersmeet.operators.keeping.kernels import contest
 from watersmeet.operators.keeping.online_statistics import KeyCounts
 from watersmeet.operators.keeping.store import SheddingStore, Worth
+from watersmeet.physical.strategy import Code, Equality
+from watersmeet.plan.expressions import Column
 
 PAYLOAD = {
     "id": pa.int64(), "small": pa.int8(), "flag": pa.bool_(), "text": pa.string(), "long": pa.large_binary(),
@@ -147,3 +149,16 @@ def test_the_lowest_go_first_and_of_equals_the_oldest(at_random):
         asked = int(rng.integers(0, store.competing // 2 + 1))
         victims, _ = store.evict(asked)
         assert victims.tolist() == np.sort(held[inside][order[:asked]]).tolist()
+
+
+def test_keys_keep_their_shares_however_many_rows_come() -> None:
+    """Floats of 24 bits stand still at 2**24: a hot key must not, while others catch up."""
+    a, b = (Code(stream, Column(stream, "k", pa.int64())) for stream in "ab")
+    counts = KeyCounts(("a", "b"), (Equality(a, b),), {"a": {a: 0}, "b": {b: 0}}, 1_000)
+    codes = np.array([[1] * 9 + [2]] * 1, np.int64).repeat(200_000, axis=1)
+    clock = np.zeros(codes.shape[1], np.int64)
+    for _ in range(20):
+        counts.add("b", codes, 0, codes.shape[1], clock)
+    hot, other = counts.of_partners["a"].weights(np.array([[1, 2]], np.int64))
+    assert hot / other == pytest.approx(9, rel=1e-3)
+    assert hot * counts.per_count("a") == pytest.approx(0.9, rel=1e-3)

@@ -24,6 +24,9 @@ MIN_BITS, MAX_BITS = 12, 20
 UNSEEN = 1 / 64
 # Later rows count for more; before the numbers get too large all are made smaller.
 MOST_HALF_LIVES = 40.0
+# Counters are floats of 24 bits, to which 1 adds nothing beyond 2**24. So that no key stands still while others catch
+# up, all are halved in good time; what came before then counts for half, which matters little among so many rows.
+MOST_COUNTED = 2.0**23
 
 
 @dataclass
@@ -134,6 +137,9 @@ class KeyCounts:
         if half_life:
             # Before they are counted: a row that comes long after the others would weigh more than a number can be.
             self._rescale(int(clock.max()))
+        elif self.total > MOST_COUNTED:
+            self.counts *= np.float32(0.5)
+            self.total *= 0.5
         self.total += count_keys(codes, first, last, *own.of_rows[:4], clock, self.since, half_life)
 
     def _rescale(self, newest: int) -> None:
