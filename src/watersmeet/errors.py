@@ -145,6 +145,14 @@ class FutureRowsWarning(UserWarning):
     """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 
 
+class TimeUnitWarning(UserWarning):
+    """Numbers that are event times look as if they were of another unit than `time_unit` says."""
+
+
+class SkippedRowsWarning(UserWarning):
+    """Rows without an event time were left out of the answer, as `on_null = 'skip'` says."""
+
+
 def underline(sql: str, span: tuple[int, int]) -> str:
     """The line of `sql` that holds `span` (start, end offsets), with carets beneath it; of a long line a part."""
     start = max(0, min(span[0], len(sql)))

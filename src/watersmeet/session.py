@@ -15,6 +15,8 @@ from watersmeet.errors import CatalogError, OptionError, UnsupportedError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_rate
+from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
+from watersmeet.model.types import declared_schema
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.nodes import Plan, relations_below
 
@@ -59,6 +61,11 @@ class Session:
         data: Any,
         *,
         time: str,
+        time_unit: str | None = None,
+        time_format: str | None = None,
+        time_zone: str | None = None,
+        schema: pa.Schema | Mapping[str, Any] | None = None,
+        on_null: str | None = None,
         lateness: str | timedelta | None = None,
         read: str | None = None,
         on_late: str | None = None,
@@ -72,7 +79,14 @@ class Session:
 
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
         frame, or the path of a Parquet, CSV or JSON file (or folder).
-        time: the column that holds the event time, a timestamp.
+        time: the column that holds the event time: a timestamp, or what the next three say. In queries it is a
+        TIMESTAMP.
+        time_unit: it is a number since 1970, of 's', 'ms', 'us' or 'ns'; whole, with a fraction, or as text.
+        time_format: it is text, as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'; or 'iso', any form of ISO 8601.
+        time_zone: the zone of such text without an offset of its own (%z), as 'Europe/Paris'; UTC if nothing is said.
+        schema: the columns to take and their types, a pyarrow schema or a mapping such as {"k": "BIGINT"}; without it
+        all columns as the data has them.
+        on_null: what becomes of rows without an event time: 'error', or 'skip' to leave them out and count them.
         lateness: how far out of order rows may arrive, as '2 seconds' or a timedelta; 0 if nothing is said. Rows later
         than that are dropped and counted, and a warning tells.
         read: tables, frames and files are read in the order of their event times, so that none is late;
@@ -88,29 +102,44 @@ class Session:
         from watersmeet.io.time_column import check_time_column
 
         said = _parsed(
-            name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
-        )
+            name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
+            on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
+        )  # fmt: skip
         time = _column_named(name, time)
-        schema, source, rows = self.host.opened(data, name, said.get("rounding", "error"))
-        check_time_column(name, time, schema, source, data)
+        reading = _reading(name, time, said)
+        declared = None if schema is None else declared_schema(name, schema)
+        columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared, reading)
+        if reading is None:
+            check_time_column(name, time, columns, source, data)
+        else:
+            reading, columns = in_schema(reading, name, columns)
         stream = Stream(
             name,
-            schema,
+            columns,
             time,
             said.get("lateness", 0),
             source,
             arrival=arrival_of(said),
             rounding=said.get("rounding", "error"),
+            reading=reading,
         )
-        known = _measured(data, stream.time, rows) if rate is None else Statistics(_rate(name, rate), rows)
+        known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
         self.catalog.add(replace(stream, statistics=replace(known, distinct=_distinct(name, distinct or {}))))
 
-    def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
-        """Declare a static table, read once when a query starts. `data` and `rounding` are as for `stream`."""
+    def table(
+        self,
+        name: str,
+        data: Any,
+        *,
+        schema: pa.Schema | Mapping[str, Any] | None = None,
+        rounding: str | None = None,
+    ) -> None:
+        """Declare a static table, read once when a query starts. What is given is given as for `stream`."""
         said = _parsed(name, rounding=rounding)
-        schema, source, rows = self.host.opened(data, name, said.get("rounding", "error"))
+        declared = None if schema is None else declared_schema(name, schema)
+        columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared)
         statistics = Statistics(rows=rows)
-        self.catalog.add(Table(name, schema, source, statistics=statistics, rounding=said.get("rounding", "error")))
+        self.catalog.add(Table(name, columns, source, statistics=statistics, rounding=said.get("rounding", "error")))
 
     def sql(self, text: str) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet.
@@ -243,7 +272,9 @@ class Query:
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
             schema, source, rows = self.host.opened(tables[relation.name], relation.name)
             # What was declared or measured was of the query's own rows; of these only the number is known.
-            session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
+            fed = replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows))
+            # The rows given are as a query sees them.
+            session.catalog.add(replace(fed, reading=None) if isinstance(fed, Stream) else fed)
         # Bound again from its text, as the columns of the other rows may have other types.
         plan = session.sql(self.plan.sql).plan
         return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
@@ -324,6 +355,13 @@ def _parsed(name: str, **given: Any) -> dict[str, Any]:
     return {option: _read(name, option, PARSERS[option], value) for option, value in said.items()}
 
 
+def _reading(name: str, time: str, said: Mapping[str, Any]) -> TimeReading | None:
+    try:
+        return time_reading(time, said)
+    except ValueError as error:
+        raise CatalogError(f"stream {name!r}: {error}") from None
+
+
 def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:
     try:
         return parse(value)
@@ -336,6 +374,17 @@ def _rate(name: str, rate: float | str) -> float:
         return parse_rate(str(rate))
     except ValueError as error:
         raise CatalogError(f"the rate of stream {name!r}: {error}") from None
+
+
+def _told(name: str, rate: float | str, rows: int | None) -> Statistics:
+    return Statistics(_rate(name, rate), rows)
+
+
+def _timed(data: object, source: object, reading: TimeReading | None) -> object:
+    """The data with its event times as timestamps, where it is a table."""
+    from watersmeet.io.sources import TableSource
+
+    return source.table if isinstance(source, TableSource) and reading is not None else data
 
 
 def _distinct(name: str, distinct: Mapping[str, Any]) -> dict[str, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from watersmeet.model.catalog import Catalog, Stream, Table
+from watersmeet.model.catalog import Catalog
+from watersmeet.runtime.script import declare
 from watersmeet.sql import parse_script
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
@@ -12,11 +13,8 @@ FOLDER = Path(__file__).parent
 
 
 def golden_catalog() -> Catalog:
-    catalog = Catalog()
-    for statement in parse_script((FOLDER / "catalog.sql").read_text()):
-        match statement:
-            case CreateStream(name=name, schema=schema, options=options) if schema is not None:
-                catalog.add(Stream(name, schema, options["time"]))
-            case CreateTable(name=name, schema=schema) if schema is not None:
-                catalog.add(Table(name, schema))
+    catalog, text = Catalog(), (FOLDER / "catalog.sql").read_text()
+    for statement in parse_script(text):
+        assert isinstance(statement, CreateStream | CreateTable)
+        declare(statement, catalog, text, open_sources=False)
     return catalog

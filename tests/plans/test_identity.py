@@ -12,6 +12,7 @@ import pytest
 from tests.plans import FOLDER, golden_catalog
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.windows import Bound, Window
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.identity import identity_of, sum_of
@@ -124,6 +125,7 @@ HINTS = {
     "options": {"options": {"path": "elsewhere"}},
     "arrival": {"arrival": Arrival(idle_us=5_000_000)},
     "rounding": {"rounding": "down"},
+    "reading": {"reading": TimeReading("ts", unit="ms")},
 }
 
 

@@ -50,11 +50,14 @@ def take_sample(plan: Plan, rows: int) -> Sample:
     # Small enough that streams stay side by side, and that the sample is not much larger than asked for.
     pieces = max(1, min(READ_ROWS, rows // (8 * max(len(streams), 1))))
     clock = QueryClock(streams)
-    readings = {one.name: _Reading(clock.clocks[one.name], batches_of(one, pieces)) for one in streams}
+    readings = {
+        one.name: _Reading(clock.clocks[one.name], batches_of(one, pieces, clock.clocks[one.name].skip))
+        for one in streams
+    }
     _read(readings, clock, rows)
     reports = LateReports(warn)
     for one in clock.clocks.values():
-        reports.look(one.late, one.future_rows, at_end=True)
+        reports.look(one.late, one.future_rows, one.skipped_rows, at_end=True)
     taken = {
         name: readings[name].taken if name in readings else list(batches_of(one, READ_ROWS))
         for name, one in relations.items()

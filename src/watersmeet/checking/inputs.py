@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.errors import SourceError
 from watersmeet.io.conform import entered
+from watersmeet.io.event_times import without_nulls
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Positions
@@ -47,7 +48,10 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
 
 
 def _conformed(table: pa.Table, relation: Stream | Table) -> pa.Table:
-    return pa.Table.from_batches(entered(table.to_batches(), relation), schema=relation.schema)
+    batches: Iterable[pa.RecordBatch] = entered(table.to_batches(), relation)
+    if isinstance(relation, Stream):
+        batches = [without_nulls(relation, batch) for batch in batches]
+    return pa.Table.from_batches(batches, schema=relation.schema)
 
 
 def without(tables: Mapping[str, pa.Table], rows: Mapping[str, Sequence[Positions]]) -> dict[str, pa.Table]:

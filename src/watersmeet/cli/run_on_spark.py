@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.progress import Batch, sharing_text
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
-from watersmeet.hosts.spark.telling import late_text
+from watersmeet.hosts.spark.telling import late_text, skipped_text
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.interrupt import Interrupts
@@ -46,6 +46,9 @@ def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool
             if batch.metrics.late_rows and running.job.name not in told:
                 told.add(running.job.name)
                 log.warning("%s: %s", running.job.name, late_text(batch.metrics))
+            if batch.metrics.skipped_rows and (skipping := f"{running.job.name}, skipping") not in told:
+                told.add(skipping)
+                log.warning("%s: %s", running.job.name, skipped_text(batch.metrics))
             latest[running.job.name] = batch
             several = len(run.jobs) > 1
             progress.show("\n".join(f"{name}, {one}" if several else str(one) for name, one in latest.items()))

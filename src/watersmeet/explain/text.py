@@ -195,9 +195,19 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
         yield from _below([*_bounds(join.windows), *_strategy(explained.strategy, explained.views)])
         yield from _below(_holding(explained.holder))
+    yield from _below(_written_times(join.inputs))
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
+
+
+def _written_times(inputs: Sequence[Input]) -> Lines:
+    """How streams have their event times where they come from, if not as timestamps, and what becomes of NULLs."""
+    for stream in {one.relation.name: one.relation for one in inputs if isinstance(one.relation, Stream)}.values():
+        told = [] if stream.reading is None else [f"{stream.time} is {stream.reading}"]
+        told += ["NULL is skipped"] if stream.arrival.skips_nulls else []
+        if told:
+            yield _entry(f"event time of {stream.name}", told)
 
 
 def _source(one: Input) -> str:

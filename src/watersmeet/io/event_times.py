@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
+from watersmeet.io.read_times import LATEST_US
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import FOREVER_US, Times, normalize_time_column, times_of
+from watersmeet.model.time import Times, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 
-# Times must leave room for windows to be added to them.
-LATEST_US = FOREVER_US // 4
+# Hears how many rows were skipped because they have no event time.
+OnSkipped = Callable[[int], None]
+SKIP = (
+    "every row of a stream needs an event time: say on_null = 'skip' to leave those rows out and count them, or filter "
+    "them out before they enter"
+)
+
+
+def without_nulls(stream: Stream, batch: pa.RecordBatch, on_skipped: OnSkipped | None = None) -> pa.RecordBatch:
+    """The rows that have an event time, if the stream says that others are skipped."""
+    nulls = batch.column(stream.time).null_count if stream.arrival.skips_nulls else 0
+    if not nulls:
+        return batch
+    if on_skipped is not None:
+        on_skipped(nulls)
+    return batch.filter(pc.is_valid(batch.column(stream.time)))
 
 
 def refuse_nulls(stream: Stream, nulls: int, rows: int, before: int, where: str | None = None) -> None:
@@ -19,7 +37,7 @@ def refuse_nulls(stream: Stream, nulls: int, rows: int, before: int, where: str 
         place = f"in {where}" if where else f"among rows {before + 1} to {before + rows}"
         raise DataError(
             f"stream {stream.name!r}: the event time {stream.time!r} is NULL in {nulls} of {rows} rows ({place})",
-            hint="every row of a stream needs an event time; filter those rows out before they enter",
+            hint=SKIP,
         )
 
 

@@ -13,12 +13,17 @@ import pyarrow as pa
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, plain_schema
 from watersmeet.io.formats import ALIASES, SUFFIXES, Format, format_named
+from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
+from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import sql_type
+
+FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files of one format with the same columns, read in the order of their names."""
+    """Files of one format with the same columns, read in the order of their names. `reading`: how they hold the event
+    times that the schema has as timestamps; `time_type` is the type that was declared for them, if it is another."""
 
     name: str
     paths: tuple[Path, ...]
@@ -30,6 +35,8 @@ class FileSource:
     bounded: bool = True
     rounding: str = "error"
     at_hand: bool = True
+    reading: TimeReading | None = None
+    time_type: pa.DataType | None = None
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
@@ -44,31 +51,55 @@ class FileSource:
         if found is None or not (self.declared or self.format.tells_types(path)):
             return
         self.check(found, path)
-        wanted = self.schema if self.rounding == "error" else with_nanoseconds(self.schema)
+        stored = self._stored(found)
+        wanted = stored if self.rounding == "error" else with_nanoseconds(stored)
+        before = 0
         for batch in self.format.read(path, wanted, found, max_rows, only):
-            yield self.conformed(batch, only)
+            yield self.conformed(batch, only, Place(before, str(path)))
+            before += batch.num_rows
 
-    def conformed(self, batch: pa.RecordBatch, only: str | None = None) -> pa.RecordBatch:
-        """Rows of a file, or only one of their columns, in the types of the source."""
+    def _stored(self, found: pa.Schema) -> pa.Schema:
+        """The columns as a file holds them, of which these were found."""
+        if self.reading is None or self.reading.column not in found.names:
+            return self.schema
+        kind = found.field(self.reading.column).type
+        return self.reading.held(self.schema, stored_type(kind, self.reading, self.format))
+
+    def conformed(self, batch: pa.RecordBatch, only: str | None = None, place: Place | None = None) -> pa.RecordBatch:
+        """Rows of a file, or only one of their columns, in the types of the source; at which place they stand."""
         schema = pa.schema([self.schema.field(only)]) if only else self.schema
         try:
+            if self.reading is not None:
+                batch = read_batch(batch, self.reading, place or Place(None))
             return conform(batch, schema, self.rounding)
         except DataError as error:
             raise DataError(f"{self.name!r}: {error.message}", hint=error.hint) from None
 
     def check(self, found: pa.Schema, path: Path) -> None:
         """Refuse a file whose columns do not fit those of the source."""
+        schema = self.schema
+        if self.reading is not None and self.reading.column in found.names:
+            kind = found.field(self.reading.column).type
+            self.reading.check(self.name, kind, is_text_file=not self.format.has_footer)
+            schema = self.reading.held(schema, self.time_type or kind)
         if not self.declared:
-            _check_drift(found, self.schema, path, self.paths[0])
+            _check_drift(found, plain_schema(schema, str(path)), path, self.paths[0])
         # Only such a file has types of its own: text is parsed in the declared ones.
         elif self.format.has_footer:
-            check_columns(found, self.schema, self.name, str(path))
+            check_columns(found, schema, self.name, str(path))
         else:
-            check_columns(found, _untyped(self.schema, found), self.name, str(path))
+            check_columns(found, _untyped(schema, found), self.name, str(path))
+
+    def first_value(self, column: str) -> object:
+        """The first value of a column that is not NULL, if it is among the first rows."""
+        with readable(self.paths[0]):
+            first = next(iter(self.read(self.paths[0], FIRST_ROWS, only=column)), None)
+        known = pa.nulls(0) if first is None else first.column(0).drop_null()
+        return known[0].as_py() if len(known) else None
 
     def misread_as_time(self, column: str) -> str | None:
         """What is found where a column that was taken for text is read as times; None if that cannot be told."""
-        if self.declared or self.format.has_footer:
+        if self.declared or self.format.has_footer or self.reading is not None:
             return None
         zoned = self._misread(column, "UTC")
         plain = self._misread(column, None)
@@ -100,14 +131,33 @@ def open_files(
     options: Mapping[str, str],
     declared: pa.Schema | None,
     rounding: str = "error",
+    reading: TimeReading | None = None,
 ) -> FileSource:
-    """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said."""
+    """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said, `reading` how
+    the files hold event times."""
     paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
     source = FileSource(name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding)
-    return _looked_over(source)
+    return _looked_over(source if reading is None else _with_times(source, reading))
+
+
+def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
+    """The same files whose event times are to be read so."""
+    # Of declared columns what the files hold decides, file by file; a zone alone is for text files.
+    unlooked = not source.format.has_footer or (source.declared and reading.says_how)
+    found = reading.of(source.name, source.schema, is_text_file=unlooked)
+    if found is None:
+        return source
+    said = source.schema.field(found.column).type if source.declared else None
+    time_type = None if said is None or pa.types.is_timestamp(said) else said
+    made = replace(source, schema=found.shown(source.schema), reading=found, time_type=time_type)
+    with readable(made.paths[0], made.hint):
+        first = next(iter(made.read(made.paths[0], FIRST_ROWS, only=found.column)), None)
+    if first is not None:
+        doubt_unit(first.column(0), found, source.name)
+    return made
 
 
 def first_schema(name: str, paths: Sequence[Path], format_: Format) -> pa.Schema:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError
+from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, plain_schema
 from watersmeet.io.files import open_files
 from watersmeet.io.formats import format_named
 from watersmeet.io.providers import is_provided, provided
+from watersmeet.io.read_times import Place, doubt_unit, read_batch, read_table
+from watersmeet.model.arrival import PARSERS
+from watersmeet.model.names import column_named
+from watersmeet.model.time_reading import TimeReading, time_reading
 
 _KINDS_OF_DATA = (
     "a pyarrow Table or RecordBatchReader, an iterable of RecordBatches, a pandas or polars frame, "
     "or the path of a Parquet, CSV or JSON file"
 )
+
+
+_OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
 
 
 class Source(Protocol):
@@ -61,6 +68,11 @@ class TableSource:
     @property
     def known_rows(self) -> int | None:
         return int(self.table.num_rows)
+
+    def first_value(self, column: str) -> object:
+        """The first value of a column that is not NULL."""
+        known = self.table[column].drop_null()
+        return known[0].as_py() if len(known) else None
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self.table.to_batches(max_chunksize=max_rows):
@@ -118,10 +130,104 @@ def _as_batches(item: object, name: str) -> list[pa.RecordBatch]:
     raise SourceError(f"the input of stream {name} gave a {type(item).__name__}, not a RecordBatch or a Table")
 
 
-def source_of(data: object, name: str) -> Source:
-    """The source for whatever the user gave as the data of stream `name`."""
+def source_of(
+    data: object,
+    name: str,
+    declared: pa.Schema | None = None,
+    reading: TimeReading | None = None,
+    rounding: str = "error",
+) -> Source:
+    """The source for whatever the user gave as the data of stream `name`: with the columns that were declared, if any,
+    and event times that are written in some way."""
     if isinstance(data, str | Path):
-        return open_files(name, str(data), kind=None, options={}, declared=None)
+        return open_files(name, str(data), None, {}, declared, rounding, reading)
+    source = _of_data(data, name)
+    if declared is not None:
+        source = _as_declared(source, name, declared, reading)
+    return source if reading is None else with_times(source, reading, name)
+
+
+def with_times(source: Source, reading: TimeReading, name: str) -> Source:
+    """The same rows with timestamps as event times."""
+    found = reading.of(name, source.schema)
+    if found is None:  # which the stream itself tells
+        return source
+    try:
+        if isinstance(source, TableSource):
+            made = read_table(source.table, found)
+            doubt_unit(made[found.column], found, name)
+            return replace(source, table=made, schema=found.shown(source.schema))
+    except DataError as error:
+        raise DataError(f"stream {name!r}: {error.message}", hint=error.hint) from None
+    return _Converted(source, found.shown(source.schema), _TimesRead(name, found))
+
+
+def _as_declared(source: Source, name: str, declared: pa.Schema, reading: TimeReading | None) -> Source:
+    """The same rows with the columns that were declared. Times stay as fine as they are until they enter."""
+    found = source.schema
+    time = None if reading is None else column_named(reading.column, declared.names)
+
+    def held(column: pa.Field) -> pa.Field:
+        if column.name not in found.names:
+            return column
+        kind = found.field(column.name).type
+        written = column.name == time and pa.types.is_timestamp(column.type)
+        both_times = pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type)
+        return column.with_type(kind) if written or both_times else column
+
+    schema = pa.schema([held(column) for column in declared])
+    check_columns(found, schema, name, source.description)
+    if isinstance(source, TableSource):
+        return TableSource(source.table.select(schema.names), schema)
+    return _Converted(source, schema, lambda batch: conform(batch.select(schema.names), schema))
+
+
+class _TimesRead:
+    """Makes timestamps of the event times of batches that flow past."""
+
+    def __init__(self, name: str, reading: TimeReading) -> None:
+        self._name, self._reading, self._before = name, reading, 0
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            made = read_batch(batch, self._reading, Place(self._before))
+        except DataError as error:
+            raise DataError(f"stream {self._name!r}: {error.message}", hint=error.hint) from None
+        if not self._before:
+            doubt_unit(made[self._reading.column], self._reading, self._name)
+        self._before += batch.num_rows
+        return made
+
+
+@dataclass(frozen=True)
+class _Converted:
+    """Rows that flow past once, each batch made another on its way."""
+
+    source: Source
+    schema: pa.Schema
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch]
+
+    @property
+    def description(self) -> str:
+        return self.source.description
+
+    @property
+    def bounded(self) -> bool:
+        return self.source.bounded
+
+    @property
+    def at_hand(self) -> bool:
+        return self.source.at_hand
+
+    @property
+    def known_rows(self) -> int | None:
+        return self.source.known_rows
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        return map(self.convert, self.source.batches(max_rows))
+
+
+def _of_data(data: object, name: str) -> Source:
     if isinstance(data, pa.Table):
         return _of_table(data, name)
     if isinstance(data, pa.RecordBatch):
@@ -214,9 +320,18 @@ def source_from_options(name: str, options: Mapping[str, str], declared: pa.Sche
     kind = given.get("source", "").lower() or None
     path = given.get("path")
     if kind is not None and is_provided(kind):
-        return _of_provided(provided(kind, given), name, kind, declared)
+        made = _of_provided(provided(kind, given), name, kind, declared)
+        reading = reading_from(given)
+        return made if reading is None else with_times(made, reading, name)
     if kind is not None:
         format_named(kind, given)  # an unknown source is told before a missing path
     if not path:
         raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
-    return open_files(name, path, kind, given, declared, given.get("rounding", "error").lower())
+    rounding, reading = given.get("rounding", "error").lower(), reading_from(given)
+    return open_files(name, path, kind, given, declared, rounding, reading)
+
+
+def reading_from(options: Mapping[str, str]) -> TimeReading | None:
+    """How event times are written, as options say it, whose names are in lower case; they were checked before."""
+    said = {name: PARSERS[name](options[name]) for name in _OF_READING if name in options}
+    return time_reading(options.get("time"), said)

@@ -1,4 +1,5 @@
-"""Why a stream has no event time where the user said, as far as its data tells; the catalog says the rest."""
+"""Why a stream has no event time where the user said, as far as its data tells, and what to write instead; the catalog
+says the rest."""
 
 from __future__ import annotations
 
@@ -6,27 +7,79 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, WatersmeetError
 from watersmeet.io.files import FileSource
+from watersmeet.io.time_text import formats_of
 from watersmeet.model.names import column_named
-from watersmeet.model.types import is_text
+from watersmeet.model.time_reading import day_of, likely_unit
+from watersmeet.model.types import is_number, is_text, sql_type
+
+_SHOWN = 40
 
 
 def check_time_column(name: str, time: str, schema: pa.Schema, source: Any, data: object = None) -> None:
-    """Refuse a column that is not there but in the index of a frame, and one that is text because of some value."""
+    """Refuse a column that is not there but in the index of a frame, and one of numbers or text, of which nothing says
+    what times they are."""
     column = column_named(time, schema.names)
     if column is None and _is_index(data):
         raise CatalogError(
             f"stream {name!r} has no column {time!r} to take its event time from: the index of a frame is none",
             hint=f"give the frame with its index as a column, named {time}: frame.rename_axis('{time}').reset_index()",
         )
-    if column is not None and is_text(schema.field(column).type) and isinstance(source, FileSource):
-        misread = source.misread_as_time(column)
-        if misread is not None:
-            raise CatalogError(
-                f"the event time {column!r} of stream {name!r} was taken for text: {misread}",
-                hint="times are written as 2026-01-31 12:00:00; mend what is none, or name another column as time",
-            )
+    if column is None:
+        return
+    kind = schema.field(column).type
+    if not is_text(kind) and not is_number(kind):
+        return
+    misread = source.misread_as_time(column) if isinstance(source, FileSource) and is_text(kind) else None
+    value = _first_value(source, column)
+    hint = _unit_hint(value) if is_number(kind) else _format_hint(value)
+    if misread is not None:
+        raise CatalogError(
+            f"the event time {column!r} of stream {name!r} was taken for text: {misread}",
+            hint=hint or "times are written as 2026-01-31 12:00:00; mend what is none, or say time_format = '…'",
+        )
+    if hint is not None:
+        raise CatalogError(
+            f"the event time {column!r} of stream {name!r} is {sql_type(kind)}, not a timestamp", hint=hint
+        )
+
+
+def _unit_hint(value: object) -> str | None:
+    """What to write for numbers of which this is the first."""
+    unit = likely_unit(float(value)) if isinstance(value, int | float) else None
+    if unit is None:
+        return None
+    assert isinstance(value, int | float)
+    return f"say time_unit = '{unit}': its first value, {value}, is then {day_of(value, unit)} (UTC)"
+
+
+def _format_hint(value: object) -> str | None:
+    """What to write for text of which this is the first."""
+    if not isinstance(value, str) or not value:
+        return None
+    shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+    unit = likely_unit(float(value)) if value.replace(".", "", 1).isdigit() else None
+    found = list(formats_of(value))
+    if unit is not None and not found:
+        return f"say time_unit = '{unit}': its first value, {shown!r}, is then {day_of(float(value), unit)} (UTC)"
+    if not found:
+        return f"say how it is written, time_format = '…' as in Python's strptime; its first value is {shown!r}"
+    ways = " or ".join(f"'{form}'" for form in found[:2])
+    return f"say time_format = {ways}: its first value is {shown!r}; without an offset (%z) it is UTC, or of time_zone"
+
+
+def _first_value(source: Any, column: str) -> object:
+    """The first value of a column that is not NULL, for a hint; None if that cannot be told."""
+    try:
+        if hasattr(source, "first_value"):
+            return source.first_value(column)
+        if getattr(source, "isStreaming", True):
+            return None
+        row = source.select(f"`{column}`").dropna().first()  # a DataFrame of Spark's
+        return None if row is None else row[0]
+    except WatersmeetError:
+        return None
 
 
 def _is_index(data: object) -> bool:

@@ -12,10 +12,11 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
 from watersmeet.io.conform import conform, entered
-from watersmeet.io.event_times import in_microseconds, is_sorted, refuse_nulls
+from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import Source, TableSource
 from watersmeet.io.time_ordered_files import batches_in_order
@@ -23,13 +24,14 @@ from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.time import Times, times_of
 
 
-def batches_of(relation: Relation, max_rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be."""
+def batches_of(relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be. `on_skipped`
+    hears of rows without an event time, where a stream skips them."""
     if relation.source is None:
         raise SourceError(
             f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
         )
-    return entered(_read(relation, cast(Source, relation.source), max_rows), relation)
+    return entered(_read(relation, cast(Source, relation.source), max_rows, on_skipped), relation)
 
 
 def reads_in_time_order(stream: Stream) -> bool:
@@ -37,19 +39,29 @@ def reads_in_time_order(stream: Stream) -> bool:
     return isinstance(stream.source, TableSource | FileSource) and stream.arrival.in_time_order
 
 
-def _read(relation: Relation, source: Source, max_rows: int) -> Iterator[pa.RecordBatch]:
-    if not isinstance(relation, Stream) or not reads_in_time_order(relation):
+def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipped | None) -> Iterator[pa.RecordBatch]:
+    if not isinstance(relation, Stream):
         return source.batches(max_rows)
-    if isinstance(source, TableSource):
-        return in_order(relation, source).batches(max_rows)
-    if isinstance(source, FileSource):
-        return batches_in_order(relation, source, max_rows)
-    return source.batches(max_rows)
+    if reads_in_time_order(relation):
+        if isinstance(source, TableSource):
+            return in_order(relation, source, on_skipped).batches(max_rows)
+        if isinstance(source, FileSource):
+            return batches_in_order(relation, source, max_rows, on_skipped)
+    if not relation.arrival.skips_nulls:
+        return source.batches(max_rows)
+    timed = (without_nulls(relation, batch, on_skipped) for batch in source.batches(max_rows))
+    return (batch for batch in timed if batch.num_rows)
 
 
-def in_order(stream: Stream, source: TableSource) -> TableSource:
+def in_order(stream: Stream, source: TableSource, on_skipped: OnSkipped | None = None) -> TableSource:
     """The same rows in time order; the very same table if they are in it already."""
     table = source.table
+    nulls = table[stream.time].null_count
+    if nulls and stream.arrival.skips_nulls:
+        table = table.filter(pc.is_valid(table[stream.time]))
+        source = replace(source, table=table)
+        if on_skipped is not None:
+            on_skipped(nulls)
     refuse_nulls(stream, table[stream.time].null_count, table.num_rows, 0)
     # Only the times are conformed here; the rows are when they are read.
     kind = pa.schema([source.schema.field(stream.time)])

@@ -20,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from watersmeet.io.event_times import in_microseconds, is_sorted, refuse_nulls
+from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource, pieces, readable
 from watersmeet.io.formats import Parquet
+from watersmeet.io.read_times import Place
 from watersmeet.io.spill import END, Key, Piece, TimeSorter, sort_memory
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, times_of
@@ -37,12 +38,13 @@ _PER_US = {"milliseconds": (1_000, 1), "microseconds": (1, 1), "nanoseconds": (1
 
 @dataclass(frozen=True)
 class Look:
-    """What the time column of a section tells."""
+    """What the time column of a section tells of the rows that have an event time."""
 
     rows: int
     first_us: int
     last_us: int
     is_sorted: bool
+    nulls: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,11 @@ class Section:
         return self.first_us, self.number * PLACES
 
 
-def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Iterator[pa.RecordBatch]:
+def batches_in_order(
+    stream: Stream, source: FileSource, max_rows: int, on_skipped: OnSkipped | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of some files in the order of their event times; among equal ones as they stand in the files."""
-    with _Reader(stream, source, max_rows) as reader, TimeSorter(sort_memory()) as sorter:
+    with _Reader(stream, source, max_rows, on_skipped) as reader, TimeSorter(sort_memory()) as sorter:
         sections = sorted(reader.sections(), key=lambda section: section.key)
         for section, following in zip_longest(sections, sections[1:]):
             until = END if following is None else following.key
@@ -84,8 +88,8 @@ def batches_in_order(stream: Stream, source: FileSource, max_rows: int) -> Itera
 class _Reader:
     """Reads sections; the Parquet file that was read last stays open, as the next section is mostly of it."""
 
-    def __init__(self, stream: Stream, source: FileSource, max_rows: int) -> None:
-        self.stream, self.source, self.max_rows = stream, source, max_rows
+    def __init__(self, stream: Stream, source: FileSource, max_rows: int, on_skipped: OnSkipped | None = None) -> None:
+        self.stream, self.source, self.max_rows, self.on_skipped = stream, source, max_rows, on_skipped
         self._held_bytes = int(sort_memory() * HELD_OF_MEMORY)
         self._open = ExitStack()
         self._path: Path | None = None
@@ -123,7 +127,14 @@ class _Reader:
 
     def _looked_at(self, section: Section) -> list[Section]:
         look = self.look(section)
-        return [Section(section.path, section.group, section.number, look.first_us, look)] if look.rows else []
+        if not look.rows:  # nobody will read it
+            self._skipped(look.nulls)
+            return []
+        return [Section(section.path, section.group, section.number, look.first_us, look)]
+
+    def _skipped(self, rows: int) -> None:
+        if rows and self.on_skipped is not None:
+            self.on_skipped(rows)
 
     def look(self, section: Section) -> Look:
         """Read the time column alone."""
@@ -131,14 +142,18 @@ class _Reader:
         for batch in self._read(section, LOOK_ROWS, only=self.stream.time):
             column = batch.column(0)
             rows, nulls = rows + len(column), nulls + column.null_count
-            # Once there is a NULL only their number is of interest.
-            if nulls or not len(column):
+            if self.stream.arrival.skips_nulls:
+                column = column.drop_null()
+            elif nulls:  # once there is one, only their number is of interest
+                continue
+            if not len(column):
                 continue
             times = times_of(in_microseconds(self.stream, column, 0))
             in_order = in_order and last <= int(times[0]) and is_sorted(times)
             first, last = min(first, int(times.min())), max(last, int(times.max()))
-        refuse_nulls(self.stream, nulls, rows, 0, str(section.path))
-        return Look(rows, first, last, in_order)
+        if not self.stream.arrival.skips_nulls:
+            refuse_nulls(self.stream, nulls, rows, 0, str(section.path))
+        return Look(rows - nulls, first, last, in_order, nulls)
 
     def begun(self, section: Section) -> tuple[list[Piece], Iterator[Piece], Look]:
         """The first rows of a section, the others, and what its times tell."""
@@ -159,6 +174,7 @@ class _Reader:
         """The rows with their times and their places in the order of arrival."""
         place = section.number * PLACES
         for batch in self._read(section, max(self.max_rows, READ_ROWS)):
+            batch = without_nulls(self.stream, batch, self.on_skipped)
             if batch.num_rows == 0:
                 continue
             column = batch.column(self.stream.time)
@@ -175,8 +191,10 @@ class _Reader:
                 return
             names = [only] if only else self.source.schema.names
             file = self._parquet(section.path)
+            before = sum(file.metadata.row_group(group).num_rows for group in range(section.group))
             for batch in file.iter_batches(batch_size=max_rows, row_groups=[section.group], columns=names):
-                yield self.source.conformed(batch, only)
+                yield self.source.conformed(batch, only, Place(before, str(section.path)))
+                before += batch.num_rows
 
     def _parquet(self, path: Path) -> pa_parquet.ParquetFile:
         if self._file is None or self._path != path:

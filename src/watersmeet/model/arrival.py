@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from watersmeet.model.time import parse_interval
+from watersmeet.errors import OptionError
+from watersmeet.model.time import UNIT_ORDER, parse_interval
+from watersmeet.model.time_format import time_format
+from watersmeet.model.zones import check_zone
 
 READ = ("time", "arrival")
 ON_LATE = ("count", "error")
+ON_NULL = ("error", "skip")
 ROUNDING = ("error", "down")
 
 
@@ -19,16 +23,22 @@ class Arrival:
     """What is declared of a stream beside its lateness.
 
     read: input that is at hand as a whole is read in the order of its event times, or as it arrives. on_late: whether
-    rows that come too late are counted or end the run. idle_us: after that much silence a stream no longer holds the
+    rows that come too late are counted or end the run. on_null: whether rows without an event time end the run, or are
+    skipped and counted. idle_us: after that much silence a stream no longer holds the
     watermark back. max_future_us: a row further ahead of the wall clock moves no watermark. says_lateness: whether
     the lateness was declared, be it 0.
     """
 
     read: str = "time"
     on_late: str = "count"
+    on_null: str = "error"
     idle_us: int | None = None
     max_future_us: int | None = None
     says_lateness: bool = False
+
+    @property
+    def skips_nulls(self) -> bool:
+        return self.on_null == "skip"
 
     @property
     def in_time_order(self) -> bool:
@@ -72,6 +82,32 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
+def _unit(given: str) -> str:
+    word = str(given).strip().lower()
+    word = _UNITS.get(word.rstrip("s") if len(word) > 2 else word, word)
+    if word not in UNIT_ORDER:
+        raise ValueError(f"{given!r} is not one of {', '.join(map(repr, UNIT_ORDER))}")
+    return word
+
+
+_UNITS = {"sec": "s", "second": "s", "milli": "ms", "millisecond": "ms", "µs": "us", "micro": "us"}
+_UNITS |= {"microsecond": "us", "nano": "ns", "nanosecond": "ns"}
+
+
+def _format(given: str) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"{given!r} is no format; write for example '%Y-%m-%d %H:%M:%S'")
+    return time_format(given).written
+
+
+def _zone(given: str) -> str:
+    try:
+        return check_zone(str(given))
+    except OptionError as error:
+        said = error.message.removeprefix("timezone: ")
+        raise ValueError(f"{said}; {error.hint}") from None
+
+
 # How each option of a stream is read. Every one raises ValueError with a sentence that says what would do.
 PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "lateness": _not_negative_us,
@@ -80,6 +116,10 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "idle": _positive_us,
     "max_future": _not_negative_us,
     "rounding": _one_of(ROUNDING),
+    "on_null": _one_of(ON_NULL),
+    "time_unit": _unit,
+    "time_format": _format,
+    "time_zone": _zone,
 }
 
 
@@ -88,6 +128,7 @@ def arrival_of(parsed: Mapping[str, Any]) -> Arrival:
     return Arrival(
         read=parsed.get("read") or "time",
         on_late=parsed.get("on_late") or "count",
+        on_null=parsed.get("on_null") or "error",
         idle_us=parsed.get("idle"),
         max_future_us=parsed.get("max_future"),
         says_lateness=parsed.get("lateness") is not None,

@@ -12,6 +12,8 @@ import pyarrow as pa
 from watersmeet.errors import CatalogError
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.names import column_named, columns_hint
+from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.types import is_text
 from watersmeet.model.zones import entering_schema
 
 
@@ -33,6 +35,8 @@ class Stream:
 
     `source` is whatever the host reads it from: in-process an object of engine.sources, or None for a stream
     that only has a schema (enough for EXPLAIN). `rounding` says what becomes of times finer than a microsecond.
+    `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
+    timestamps there.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Stream:
     statistics: Statistics = Statistics()
     arrival: Arrival = field(default_factory=Arrival)
     rounding: str = "error"
+    reading: TimeReading | None = None
 
     def __post_init__(self) -> None:
         time = column_named(self.time, self.schema.names)
@@ -58,7 +63,7 @@ class Stream:
         if not pa.types.is_timestamp(kind):
             raise CatalogError(
                 f"the event time {time!r} of stream {self.name!r} is {kind}, not a timestamp",
-                hint="cast it to a timestamp before it enters, or name another column as time",
+                hint=_said_how(kind),
             )
         object.__setattr__(self, "statistics", _as_declared(self.name, self.schema, self.statistics))
         if self.lateness_us < 0:
@@ -83,6 +88,17 @@ class Table:
 
 
 Relation = Stream | Table
+
+
+def _said_how(kind: pa.DataType) -> str:
+    """What to write for an event time that is no timestamp."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "say what it counts since 1970: time_unit = 's', 'ms', 'us' or 'ns'; or name another column as time"
+    if is_text(kind):
+        return "say how it is written: time_format = '%Y-%m-%d %H:%M:%S', or 'iso' for any form of ISO 8601"
+    if pa.types.is_date(kind):
+        return "declare it TIMESTAMP, which takes midnight of each day, or name another column as time"
+    return "cast it to a timestamp before it enters, or name another column as time"
 
 
 def _as_declared(name: str, schema: pa.Schema, statistics: Statistics) -> Statistics:

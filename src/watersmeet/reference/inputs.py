@@ -12,6 +12,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.plan.nodes import Node, relations_below
 from watersmeet.reference.evaluate import Combination, Row
 from watersmeet.reference.values import Value, plain_column, tick_ns
+from watersmeet.reference.written_times import written_times
 
 Arrivals = Mapping[str, pa.Table]
 NS_PER_US = 1_000
@@ -49,11 +50,16 @@ def rows_of_table(table: Table, arrivals: Arrivals) -> list[Member]:
 
 
 def _checked(stream: Stream, table: pa.Table) -> pa.Table:
+    if stream.reading is not None and not pa.types.is_timestamp(table.schema.field(stream.time).type):
+        index = table.schema.get_field_index(stream.time)
+        table = table.set_column(index, stream.time, written_times(table[stream.time], stream.reading))
     column = table[stream.time].combine_chunks()
+    if column.null_count and stream.arrival.skips_nulls:
+        return table.filter(column.is_valid())
     if column.null_count:
         raise DataError(
             f"stream {stream.name!r} has {column.null_count} rows without an event time ({stream.time} is NULL)",
-            hint="filter them out or fill them in before they enter",
+            hint="say on_null = 'skip', or filter them out or fill them in before they enter",
         )
     return table
 

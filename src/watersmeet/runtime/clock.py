@@ -36,6 +36,7 @@ class StreamClock:
         self.rows_in = 0
         self.late = LateRows(stream)
         self.future_rows = 0
+        self.skipped_rows = 0
         self.ended = False
         self.idle = False
         self.active_at_s = self.wall.now_s()
@@ -58,6 +59,10 @@ class StreamClock:
 
     def end(self) -> None:
         self.ended = True
+
+    def skip(self, rows: int) -> None:
+        """Rows without an event time, which are no part of the stream."""
+        self.skipped_rows += rows
 
     @property
     def silent_at_s(self) -> float | None:

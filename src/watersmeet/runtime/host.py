@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
@@ -18,9 +19,17 @@ class Host(Protocol):
     name: str
     in_arrival_order: bool
 
-    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+    def opened(
+        self,
+        data: Any,
+        name: str,
+        rounding: str = "error",
+        declared: pa.Schema | None = None,
+        reading: TimeReading | None = None,
+    ) -> tuple[pa.Schema, Any, int | None]:
         """The columns of some data, what this host reads it from, and its number of rows if that is known. `rounding`
-        is for times that are finer than this host can hold even before they enter."""
+        is for times that are finer than this host can hold even before they enter, `declared` the columns if they were
+        said, `reading` how event times are written that are no timestamps."""
         ...
 
     def layout(self, plan: Plan) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 
-from watersmeet.errors import FutureRowsWarning, LateRowsWarning
+from watersmeet.errors import FutureRowsWarning, LateRowsWarning, SkippedRowsWarning
 from watersmeet.model.catalog import Stream
+from watersmeet.model.telling import warn as warn
 from watersmeet.model.time import BEGINNING_US, Times, format_instant, format_interval
 
 # A row so far ahead of the clock is no clock that is a little fast.
 FAR_AHEAD_US = 60_000_000
-_PACKAGE = str(Path(__file__).parents[1])
 
 Tell = Callable[[Warning], None]
 
@@ -92,14 +89,16 @@ def interval_up(us: int) -> str:
 
 
 class LateReports:
-    """Tells of late rows and of rows in the future, of all streams of a run: at its end, and if it may go on for ever
-    also the first time and whenever there are twice as many."""
+    """Tells of late rows, of rows in the future and of skipped ones, of all streams of a run: at its end, and if it may
+    go on for ever also the first time and whenever there are twice as many."""
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
         self._told: dict[tuple[str, str], int] = {}
 
-    def look(self, late: LateRows, future_rows: int, *, at_end: bool) -> None:
+    def look(self, late: LateRows, future_rows: int, skipped_rows: int = 0, *, at_end: bool) -> None:
+        if self._is_due("skipped", late.stream.name, skipped_rows, at_end):
+            self.tell(SkippedRowsWarning(skipped_told(late.stream, skipped_rows)))
         if self._is_due("late", late.stream.name, late.count, at_end):
             self.tell(LateRowsWarning(f"{late.told()}; {late.way_out()}"))
         if self._is_due("future", late.stream.name, future_rows, at_end):
@@ -122,9 +121,9 @@ def future_told(stream: Stream, rows: int) -> str:
     return f"{rows:,} rows of stream {stream.name!r} lie {further}: they are in the answer, but moved no watermark"
 
 
-def warn(told: Warning) -> None:
-    """A Python warning at the line of the user's own code that runs the query."""
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(told, stacklevel=level)
+def skipped_told(stream: Stream, rows: int) -> str:
+    have = "has no event time and was" if rows == 1 else "have no event time and were"
+    return (
+        f"{rows:,} row{'s' if rows != 1 else ''} of stream {stream.name!r} {have} left out of the answer: "
+        f"{stream.time} is NULL there, and on_null = 'skip' was said"
+    )

@@ -57,9 +57,11 @@ BUCKETS = Kind("each adds up", dict, lambda one, other: one | other, _each_goes_
 class Metrics(Counted, Recall):
     """Totals of a run: what its operators counted, and what the host knows of its inputs, clocks and state."""
 
-    rows_in: int = metric("rows that came in, late ones among them", stage="first")
+    rows_in: int = metric("rows that came in, late and skipped ones among them", stage="first")
     late_rows: int = metric("rows that came too late and were left out")
     late_by_stream: dict[str, int] = metric("`late_rows` by stream", BY_NAME, if_any=True)
+    skipped_rows: int = metric("rows without an event time that were left out, as `on_null = 'skip'` says")
+    skipped_by_stream: dict[str, int] = metric("`skipped_rows` by stream", BY_NAME, if_any=True)
     late_by_us: dict[str, int] = metric(
         "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
@@ -50,20 +50,29 @@ def describe(metrics: Metrics, seconds: float) -> str:
 
 
 def late(metrics: Metrics, counted: Callable[[float], str]) -> str:
-    """How many rows came too late, and of which streams.
+    """How many rows were left out because they came too late or have no event time, and of which streams.
 
     >>> late(Metrics(late_rows=5, late_by_stream={"a": 3, "b": 2, "c": 0}), short), late(Metrics(), short)
     (' (5 late: 3 of a, 2 of b)', '')
     >>> late(Metrics(late_rows=3, late_by_stream={"a": 3, "b": 0}), short)
     ' (3 late, of a)'
+    >>> late(Metrics(late_rows=3, late_by_stream={"a": 3}, skipped_rows=2, skipped_by_stream={"b": 2}), short)
+    ' (3 late, of a; 2 without a time, of b)'
     """
-    if not metrics.late_rows:
-        return ""
-    some = {name: rows for name, rows in metrics.late_by_stream.items() if rows}
-    of = ", of " + next(iter(some)) if len(some) == 1 else ""
+    told = []
+    if metrics.late_rows:
+        told.append(f"{counted(metrics.late_rows)} late{_of_streams(metrics.late_by_stream, counted)}")
+    if metrics.skipped_rows:
+        of = _of_streams(metrics.skipped_by_stream, counted)
+        told.append(f"{counted(metrics.skipped_rows)} without a time{of}")
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _of_streams(by_stream: Mapping[str, int], counted: Callable[[float], str]) -> str:
+    some = {name: rows for name, rows in by_stream.items() if rows}
     if len(some) > 1:
-        of = ": " + ", ".join(f"{counted(rows)} of {name}" for name, rows in some.items())
-    return f" ({counted(metrics.late_rows)} late{of})"
+        return ": " + ", ".join(f"{counted(rows)} of {name}" for name, rows in some.items())
+    return ", of " + next(iter(some)) if some else ""
 
 
 def held_back(metrics: Metrics) -> str:

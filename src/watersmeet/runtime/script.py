@@ -16,6 +16,7 @@ from watersmeet.io.time_column import check_time_column
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate
+from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, parse_script
@@ -105,25 +106,51 @@ def declare(
     """Add the stream or table of a CREATE statement to the catalog."""
     check_source_options(statement, text, on_spark=opener is not open_in_process)
     needed = open_sources or statement.schema is None
-    opened = opener(statement) if needed else (statement.schema, None, None)
+    said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
+    reading = _reading(statement, said, text)
     try:
-        catalog.add(_relation(statement, opened, text))
+        opened = opener(statement) if needed else (statement.schema, None, None)
+        catalog.add(_relation(statement, opened, said, reading, text))
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
 
 
-def _relation(statement: CreateStream | CreateTable, opened: Opened, text: str) -> Stream | Table:
+def _reading(statement: CreateStream | CreateTable, said: Mapping[str, Any], text: str) -> TimeReading | None:
+    try:
+        return time_reading(_option(statement, "time"), said)
+    except ValueError as error:
+        raise OptionError(str(error), sql=text, span=_span(statement, "time_unit", "time_format")) from None
+
+
+def _relation(
+    statement: CreateStream | CreateTable,
+    opened: Opened,
+    said: Mapping[str, Any],
+    reading: TimeReading | None,
+    text: str,
+) -> Stream | Table:
     schema, source, rows = opened
     distinct = _hint(statement, "distinct", parse_distinct, text) or {}
     statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct)
-    said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     rounding = said["rounding"] or "error"
     if isinstance(statement, CreateTable):
         return Table(statement.name, schema, source, statement.options, statistics, rounding)
     time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
-    check_time_column(statement.name, time, schema, source)
+    if reading is None:
+        check_time_column(statement.name, time, schema, source)
+    else:
+        reading, schema = in_schema(reading, statement.name, schema)
     return Stream(
-        statement.name, schema, time, lateness_us, source, statement.options, statistics, arrival_of(said), rounding
+        statement.name,
+        schema,
+        time,
+        lateness_us,
+        source,
+        statement.options,
+        statistics,
+        arrival_of(said),
+        rounding,
+        reading,
     )
 
 
@@ -146,8 +173,11 @@ def _hint(statement: CreateStream | CreateTable, name: str, parse: Callable[[str
     try:
         return None if written is None else parse(written)
     except ValueError as error:
-        span = next(s.span for s in statement.settings if s.name.lower() == name)
-        raise OptionError(f"{name}: {error}", sql=text, span=span) from None
+        raise OptionError(f"{name}: {error}", sql=text, span=_span(statement, name)) from None
+
+
+def _span(statement: CreateStream | CreateTable, *names: str) -> tuple[int, int]:
+    return next(s.span for s in statement.settings if s.name.lower() in names)
 
 
 def _option(statement: CreateStream | CreateTable, name: str) -> str | None:

@@ -12,6 +12,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
+    from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
 
 
@@ -21,11 +22,18 @@ class LocalHost:
     name = "local"
     in_arrival_order = True
 
-    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+    def opened(
+        self,
+        data: Any,
+        name: str,
+        rounding: str = "error",
+        declared: pa.Schema | None = None,
+        reading: TimeReading | None = None,
+    ) -> tuple[pa.Schema, Any, int | None]:
         from watersmeet.io.sources import source_of
 
-        source = source_of(data, name)
-        return source.schema, source, source.known_rows
+        source = source_of(data, name, declared, reading, rounding)
+        return source.schema if declared is None else declared, source, source.known_rows
 
     def layout(self, plan: Plan) -> str:
         return ""

@@ -139,7 +139,9 @@ class LocalRun:
         self._clock = QueryClock(streams.values(), self.wall)
         self._endless = any(not stream.source.bounded for stream in streams.values() if stream.source is not None)
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
-        opened = {name: batches_of(stream, self.batch_rows) for name, stream in streams.items()}
+        opened = {
+            name: batches_of(stream, self.batch_rows, self._clock.clocks[name].skip) for name, stream in streams.items()
+        }
         events: Events = SimpleQueue()
         feeds = [self._feed(stream, opened[stream.name], events, len(streams)) for stream in streams.values()]
         return Feeds(feeds, events, self.wall)
@@ -186,7 +188,8 @@ class LocalRun:
 
     def _tell_of_late_rows(self, *, at_end: bool = False) -> None:
         for feed in self._feeds.all:
-            self._late_reports.look(feed.clock.late, feed.clock.future_rows, at_end=at_end)
+            clock = feed.clock
+            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=at_end)
 
     def _told(self, what: Warning) -> None:
         LOGGER.info("%s", what)
@@ -196,7 +199,11 @@ class LocalRun:
         """Bring the metrics up to date and show them."""
         self._reported = perf_counter()
         metrics = self.metrics
-        metrics.rows_in = sum(feed.clock.rows_in for feed in self._feeds.all)
+        metrics.rows_in = sum(feed.clock.rows_in + feed.clock.skipped_rows for feed in self._feeds.all)
+        metrics.skipped_rows = sum(feed.clock.skipped_rows for feed in self._feeds.all)
+        metrics.skipped_by_stream = {
+            feed.name: feed.clock.skipped_rows for feed in self._feeds.all if feed.clock.skipped_rows
+        }
         metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds.all)
         metrics.late_by_stream = {feed.name: feed.clock.late_rows for feed in self._feeds.all}
         metrics.future_rows = {feed.name: feed.clock.future_rows for feed in self._feeds.all if feed.clock.future_rows}

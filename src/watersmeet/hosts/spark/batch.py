@@ -15,6 +15,7 @@ from watersmeet.hosts.spark.pack import GUARD, in_time_order, timed
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.conform import conform, enter
+from watersmeet.io.event_times import without_nulls
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 
@@ -56,6 +57,7 @@ def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iter
         (one,) = job.streams
         schema = job.row_schema(one)
         for batch in batches:
+            batch = without_nulls(stream_of(one), batch)
             rows = timed(enter(batch.select(schema.names), schema, stream_of(one)), one)
             for result in operator.push(one.alias, rows):
                 yield conform(result, layout)

@@ -28,19 +28,21 @@ SEEN = -3
 PULSE = -4
 MS_US = 1_000
 SECOND_MS = 1_000
-_SEEN = struct.Struct("<iqqqq")  # the fields of Seen in their order
+_SEEN = struct.Struct("<iqqqqq")  # the fields of Seen in their order
 
 
 @dataclass(frozen=True)
 class Seen:
     """What a task that packs rows saw of a stream: how many, how many of them too far ahead of the clock to move a
-    watermark, the newest time that may move it, and the newest of all (BEGINNING_US: none)."""
+    watermark, the newest time that may move it, and the newest of all (BEGINNING_US: none); and how many more were
+    skipped, as they have no event time."""
 
     stream: int
     rows: int
     ahead: int = 0
     newest_us: int = BEGINNING_US
     last_us: int = BEGINNING_US
+    skipped: int = 0
 
     @staticmethod
     def of(stream: int, times: Times, ahead: npt.NDArray[np.bool_] | None = None) -> Seen:
@@ -51,13 +53,13 @@ class Seen:
         return Seen(stream, times.size, int(ahead.sum()), int(times[~ahead].max(initial=BEGINNING_US)), last_us)
 
     def to_bytes(self) -> bytes:
-        return _SEEN.pack(self.stream, self.rows, self.ahead, self.newest_us, self.last_us)
+        return _SEEN.pack(self.stream, self.rows, self.ahead, self.newest_us, self.last_us, self.skipped)
 
     @staticmethod
     def from_bytes(told: bytes) -> Seen:
         """
-        >>> Seen.from_bytes(Seen(1, 20, 3, 5_000_000, 9_000_000).to_bytes())
-        Seen(stream=1, rows=20, ahead=3, newest_us=5000000, last_us=9000000)
+        >>> Seen.from_bytes(Seen(1, 20, 3, 5_000_000, 9_000_000, 2).to_bytes())
+        Seen(stream=1, rows=20, ahead=3, newest_us=5000000, last_us=9000000, skipped=2)
         """
         return Seen(*_SEEN.unpack(told))
 
@@ -167,10 +169,20 @@ class Clock:
 
 
 def ahead_by_stream(streams: Sequence[Stream], seen: Iterable[Seen]) -> dict[str, int]:
-    """How many rows of which streams lie too far in the future. A row that is there under two aliases is one."""
+    """How many rows of which streams lie too far in the future."""
+    return _by_stream(streams, ((one.stream, one.ahead) for one in seen))
+
+
+def skipped_by_stream(streams: Sequence[Stream], seen: Iterable[Seen]) -> dict[str, int]:
+    """How many rows of which streams have no event time."""
+    return _by_stream(streams, ((one.stream, one.skipped) for one in seen))
+
+
+def _by_stream(streams: Sequence[Stream], counts: Iterable[tuple[int, int]]) -> dict[str, int]:
+    """Numbers of rows by stream. A row that is there under two aliases is one."""
     by_number: dict[int, int] = {}
-    for one in seen:
-        by_number[one.stream] = by_number.get(one.stream, 0) + one.ahead
+    for number, rows in counts:
+        by_number[number] = by_number.get(number, 0) + rows
     found: dict[str, int] = {}
     for number, rows in by_number.items():
         name = streams[number].name

@@ -31,6 +31,7 @@ from watersmeet.hosts.spark.packed_source import PACKED
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.processor import BucketProcessor
 from watersmeet.hosts.spark.pulse import pulse_source
+from watersmeet.hosts.spark.skipping import counting_skipped
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
@@ -75,8 +76,13 @@ def dataframe(
     if is_stateless(job):
         (source,) = sources.values()
         assert not isinstance(source, Following)
-        df = source.dataframe(spark, stream_of(job.streams[0])) if isinstance(source, FileStream) else source
-        return df.select(*_columns(job, df)).mapInArrow(stateless_answer(job), out)
+        stream = stream_of(job.streams[0])
+        df = source.dataframe(spark, stream) if isinstance(source, FileStream) else source
+        df = df.select(*_columns(job, df))
+        if not (stream.arrival.skips_nulls and df.isStreaming):
+            return df.mapInArrow(stateless_answer(job), out)
+        answer = counting_skipped(df, stream, f"{observed}{FIRST}input").mapInArrow(stateless_answer(job), out)
+        return answer.observe(observed, F.count(F.lit(1)).alias("results"))
     ends = job.waits or is_first
     # Spark's offset log knows sources by their place in the plan: the order of these parts must stay as it is.
     parts = [_packed(spark, job, name, source, ending if ends else None) for name, source in sources.items()]

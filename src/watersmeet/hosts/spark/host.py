@@ -17,7 +17,7 @@ from watersmeet.hosts.spark.archive import archived_answer, refuse_archive
 from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, streams_without_end
 from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.inputs import as_dataframe
+from watersmeet.hosts.spark.inputs import as_dataframe, with_declared_times
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import cores, ensure_settings
 from watersmeet.hosts.spark.listener import listener_of
@@ -25,11 +25,13 @@ from watersmeet.hosts.spark.packed import FileStream
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.sample import sampled
 from watersmeet.hosts.spark.sinks import is_checkpoint
+from watersmeet.hosts.spark.skipping import tell_of_skipped
 from watersmeet.hosts.spark.types import arrow_schema
 from watersmeet.hosts.spark.workers import check_workers
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
+from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.final import by_instant, check_final, final_answer
 from watersmeet.runtime.metrics import Metrics
@@ -48,11 +50,19 @@ class SparkHost:
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
 
-    def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
+    def opened(
+        self,
+        data: Any,
+        name: str,
+        rounding: str = "error",
+        declared: pa.Schema | None = None,
+        reading: TimeReading | None = None,
+    ) -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, FileStream):
-            return data.arrow_schema(name), data, None
-        df = as_dataframe(self.spark, data, name, rounding)
-        return arrow_schema(df.schema, f"stream {name!r}"), df, None
+            return data.columns(name, declared, reading), data, None
+        df = as_dataframe(self.spark, data, name, rounding, declared, reading)
+        found = arrow_schema(df.schema, f"stream {name!r}")
+        return found if declared is None else with_declared_times(found, declared), df, None
 
     def sampled(self, plan: Plan, rows: int) -> Plan:
         return sampled(plan, rows)
@@ -114,7 +124,9 @@ class SparkHost:
         if df.isStreaming:
             ensure_settings(self.spark)
             listener_of(self.spark).follow(observed, metrics, goes_on=goes_on)
-        elif plan.shedding is not None:
+            return df
+        tell_of_skipped(plan, metrics)
+        if plan.shedding is not None:
             # Only batches of a streaming query tell what buckets did.
             metrics.lost_results = metrics.incomplete_rows = None
         return df

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql.types import StringType
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, StringType, StructField, TimestampNTZType, TimestampType
 
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_frame
 from watersmeet.hosts.spark.text_times import with_readings
-from watersmeet.hosts.spark.types import spark_schema
-from watersmeet.io.conform import conform
-from watersmeet.io.files import named_kind, untold_types
+from watersmeet.hosts.spark.types import arrow_schema, spark_schema
+from watersmeet.hosts.spark.written_times import files_frame, timed_frame
+from watersmeet.io.conform import check_columns, conform
+from watersmeet.io.files import named_kind, open_files, untold_types
 from watersmeet.io.formats import ALIASES
 from watersmeet.io.sources import source_of
+from watersmeet.model.names import column_named
+from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.types import is_instant
 from watersmeet.model.zones import entering_schema
 
 MANY_ROWS = 1 << 20
+_TIMES = (TimestampNTZType, TimestampType, DateType)
 
 
-def as_dataframe(spark: SparkSession, data: Any, name: str, rounding: str = "error") -> DataFrame:
-    """A DataFrame of the data; in-memory data goes over as Arrow."""
-    if isinstance(data, DataFrame):  # classic or Connect
-        return data
-    if isinstance(data, str | Path):
-        return _read(spark, str(data), name, rounding)
-    source = source_of(data, name)
+def as_dataframe(
+    spark: SparkSession,
+    data: Any,
+    name: str,
+    rounding: str = "error",
+    declared: pa.Schema | None = None,
+    reading: TimeReading | None = None,
+) -> DataFrame:
+    """A DataFrame of the data; in-memory data goes over as Arrow. Its columns are those that were declared, if any, and
+    its event times are timestamps, however they are written."""
+    if isinstance(data, str | Path) and not _is_remote(str(data)) and (declared is not None or reading is not None):
+        return files_frame(spark, open_files(name, str(data), None, {}, declared, rounding, reading))
+    if isinstance(data, DataFrame | str | Path):  # classic or Connect
+        df = data if isinstance(data, DataFrame) else _read(spark, str(data), name, rounding)
+        df = df if declared is None else declared_frame(df, declared, name, f"the DataFrame of {name!r}", reading)
+        return df if reading is None else timed_frame(df, reading, name)
+    source = source_of(data, name, declared, reading, rounding)
     if not source.bounded:
         raise SourceError(
             f"stream {name!r} is an endless iterator, which Spark cannot read",
@@ -40,11 +57,45 @@ def as_dataframe(spark: SparkSession, data: Any, name: str, rounding: str = "err
     return spark.createDataFrame(pa.Table.from_batches(batches, schema=schema), spark_schema(schema))
 
 
+def _is_remote(path: str) -> bool:
+    return re.match(r"\w+:/", path) is not None
+
+
 def _entered(batch: pa.RecordBatch, schema: pa.Schema, name: str, rounding: str) -> pa.RecordBatch:
     try:
         return conform(batch, schema, rounding)
     except DataError as error:
         raise DataError(f"{name!r}: {error.message}", hint=error.hint) from None
+
+
+def declared_frame(
+    df: DataFrame, declared: pa.Schema, name: str, where: str, reading: TimeReading | None = None
+) -> DataFrame:
+    """The declared columns of a DataFrame, in their types. Spark casts without a look at the values, so types must fit
+    by themselves. Event times that are still to be read stay as they are."""
+    time = None if reading is None else column_named(reading.column, declared.names)
+    found = arrow_schema(df.schema, repr(name))
+    if time is not None and time in found.names and pa.types.is_timestamp(declared.field(time).type):
+        index = declared.get_field_index(time)
+        declared = declared.set(index, declared.field(index).with_type(found.field(time).type))
+    check_columns(found, declared, name, where, value_by_value=False)
+    wanted = spark_schema(declared)
+    if df.schema == wanted:
+        return df
+    return df.select(*(_as_type(df, field).alias(field.name) for field in wanted))
+
+
+def with_declared_times(found: pa.Schema, declared: pa.Schema) -> pa.Schema:
+    """Spark would move times between its types by the zone of the session, so they stay as they are found until the
+    rows enter."""
+    times = {field.name: field for field in declared if is_instant(field.type)}
+    return pa.schema([times.get(field.name, field) for field in found])
+
+
+def _as_type(df: DataFrame, wanted: StructField) -> Column:
+    column = F.col(f"`{wanted.name}`")
+    are_times = isinstance(wanted.dataType, _TIMES) and isinstance(df.schema[wanted.name].dataType, _TIMES)
+    return column if are_times else column.cast(wanted.dataType)
 
 
 def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:

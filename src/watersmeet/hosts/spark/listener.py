@@ -12,7 +12,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from watersmeet.hosts.spark.errors import ours_in
 from watersmeet.hosts.spark.progress import Tally
-from watersmeet.hosts.spark.telling import warn_of_late, warn_of_waiting
+from watersmeet.hosts.spark.telling import warn_of_late, warn_of_skipped, warn_of_waiting
 from watersmeet.runtime.metrics import Metrics
 
 logger = logging.getLogger("watersmeet")
@@ -39,6 +39,7 @@ class MetricsListener(StreamingQueryListener):
         self.goes_on: set[str] = set()
         self.runs: dict[str, tuple[str, str]] = {}
         self.told: dict[str, int] = {}
+        self.told_skipped: dict[str, int] = {}
 
     def follow(self, observed: str, metrics: Metrics, *, goes_on: bool = False) -> None:
         """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
@@ -59,6 +60,8 @@ class MetricsListener(StreamingQueryListener):
                 # Once while it runs; what is late after that is told when the query ends.
                 if name not in self.told:
                     self._tell_of_late(str(progress.runId))
+                if name not in self.told_skipped:
+                    self._tell_of_skipped(str(progress.runId))
 
     def _add(self, tally: Tally, progress: Any) -> None:
         known = tally.total.cold_because
@@ -74,6 +77,14 @@ class MetricsListener(StreamingQueryListener):
             self.told[observed] = metrics.late_rows
             warn_of_late(query, metrics)
 
+    def _tell_of_skipped(self, run: str) -> None:
+        """The same for rows without an event time."""
+        observed, query = self.runs[run]
+        metrics = self.tallies[observed].total
+        if metrics.skipped_rows > self.told_skipped.get(observed, 0):
+            self.told_skipped[observed] = metrics.skipped_rows
+            warn_of_skipped(query, metrics)
+
     def onQueryIdle(self, event: Any) -> None:
         pass
 
@@ -87,6 +98,7 @@ class MetricsListener(StreamingQueryListener):
             return
         observed, query = self.runs[run]
         self._tell_of_late(run)
+        self._tell_of_skipped(run)
         if event.exception is None and observed not in self.goes_on:
             warn_of_waiting(query, self.tallies[observed].total)
         del self.runs[run]

@@ -19,6 +19,7 @@ from watersmeet.hosts.spark.output import END, REACHED
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.placing import Placing
 from watersmeet.io.conform import enter
+from watersmeet.io.event_times import SKIP, without_nulls
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
@@ -138,14 +139,17 @@ def packets(
     """
     made: list[Packet] = []
     rows_in = sum(batch.num_rows for batch in group)
+    group = [without_nulls(stream_of(inputs[0]), batch) for batch in group]
+    skipped = rows_in - sum(batch.num_rows for batch in group)
     for one, placing in zip(inputs, placings, strict=True):
         schema = job.row_schema(one)
         relation = stream_of(one)
         data = pa.concat_batches([enter(batch.select(schema.names), schema, relation) for batch in group])
         number = job.aliases.index(one.alias)
         rows = timed(data, one)
-        if len(rows):
-            made += told_to_all(job, [_seen(number, rows, group, limit_us, staged=staged)], part)
+        if len(rows) or skipped:
+            seen = _seen(number, rows, group, limit_us, staged=staged) if len(rows) else Seen(number, 0)
+            made += told_to_all(job, [replace(seen, skipped=skipped)], part)
         placed = placing.placed(rows)
         for piece in placing.parts(placed):
             packet = to_packet([piece.rows], piece.rows.schema)
@@ -210,7 +214,7 @@ def timed(data: pa.RecordBatch, one: Input) -> Rows:
     if column.null_count:
         raise DataError(
             f"stream {one.relation.name!r}: the event time {one.time!r} is NULL in {column.null_count} rows",
-            hint="every row of a stream needs an event time; filter those rows out before they enter",
+            hint=SKIP,
         )
     return Rows(data, times_of(normalize_time_column(column)))
 

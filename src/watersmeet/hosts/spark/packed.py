@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet.errors import CatalogError, SourceError
+from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files
 from watersmeet.hosts.spark.pack import PACKED_SCHEMA, end_packets, gathered, packets, timed
@@ -28,13 +28,17 @@ from watersmeet.hosts.spark.packed_source import (
 from watersmeet.hosts.spark.placing import Placing
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
 from watersmeet.io.conform import check_columns, conform, enter
+from watersmeet.io.event_times import without_nulls
 from watersmeet.io.files import first_schema, readable, with_nanoseconds
 from watersmeet.io.formats import Csv, Format, Parquet
+from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import Times
+from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Input
 
 READ_ROWS = 1 << 18
+FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 PARQUET = Parquet()
 
 
@@ -60,13 +64,53 @@ class FileStream:
         except SourceError as error:
             raise SourceError(f"stream {name!r}: {error.message}", hint=error.hint) from None
 
-    def check(self, declared: pa.Schema, name: str) -> None:
-        """Refuse declared columns that the first file does not have, before anything runs."""
+    def columns(self, name: str, declared: pa.Schema | None = None, reading: TimeReading | None = None) -> pa.Schema:
+        """The columns as queries see them, those that were declared if any; event times may be written in some way.
+        Refuses what the first file does not have, before anything runs."""
+        schema = self.arrow_schema(name) if declared is None else declared
+        if reading is not None:
+            unlooked = not self.format.has_footer or (declared is not None and reading.says_how)
+            reading = reading.of(name, schema, is_text_file=unlooked)
+        if declared is not None:
+            self._check(declared, name, reading)
+        if reading is None:
+            return schema
+        shown = reading.shown(schema)
+        self._look_at_times(shown, name, reading)
+        return shown
+
+    def _check(self, declared: pa.Schema, name: str, reading: TimeReading | None) -> None:
         for path in listing(self.path, name)[:1]:
             with readable(Path(path)):
                 found = self.format.schema(Path(path), declared)
-            if found is not None:
-                check_file(self.format, found, declared, name, path)
+            if found is None:
+                continue
+            if reading is not None and pa.types.is_timestamp(declared.field(reading.column).type):
+                declared = _held(declared, found, reading, self.format)
+            check_file(self.format, found, declared, name, path)
+
+    def _look_at_times(self, schema: pa.Schema, name: str, reading: TimeReading) -> None:
+        """Read the first event times, so that a wrong unit or format is told before anything runs."""
+        times = self._first_times(schema, name, reading)
+        if times is not None:
+            doubt_unit(times, reading, name)
+
+    def first_value(self, column: str) -> object:
+        """The first value of a column that is not NULL, for a hint."""
+        schema = self.arrow_schema(column)
+        found = self._first_times(pa.schema([schema.field(column)]), column, None)
+        known = pa.nulls(0) if found is None else found.drop_null()
+        return known[0].as_py() if len(known) else None
+
+    def _first_times(self, schema: pa.Schema, name: str, reading: TimeReading | None) -> pa.Array | None:
+        column = schema.names[0] if reading is None else reading.column
+        by_position = isinstance(self.format, Csv) and not self.format.header
+        wanted = schema if by_position else pa.schema([schema.field(column)])
+        for path in listing(self.path, name)[:1]:
+            batches = read_file(path, wanted, name, self.format, reading=reading, max_rows=FIRST_ROWS)
+            first = next(iter(batches), None)
+            return None if first is None else first.column(column)
+        return None
 
     @property
     def _kind(self) -> str:
@@ -77,7 +121,7 @@ class FileStream:
         reader = spark.readStream.schema(spark_schema(stream.schema)).options(**self.options)
         if self.max_files_per_trigger is not None:
             reader = reader.option("maxFilesPerTrigger", self.max_files_per_trigger)
-        if self._is_for_spark:
+        if self._is_for_spark and stream.reading is None:
             return reader.parquet(self.path)
         spark.dataSource.register(RowsFiles)
         # Options of a data source are texts. The source itself stays on the driver.
@@ -133,9 +177,10 @@ def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> 
     by_position = isinstance(format_, Csv) and not format_.header
     # Without a header, columns are known by their position, so all of them are named to the reader.
     wanted = pa.schema([column for column in inputs[0].schema if by_position or column.name in needed])
-    batches = read_file(partition.path, wanted, source, format_, stream_of(inputs[0]).rounding)
+    stream = stream_of(inputs[0])
+    batches = read_file(partition.path, wanted, source, format_, stream.rounding, stream.reading)
     for number, group in enumerate(gathered(batches)):
-        limit_us, times = partition.limit_us, _times(group, inputs[0])
+        limit_us, times = partition.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
         packed = packets(job, inputs, placings, group, (partition.number << 32) + number, limit_us)
         usual = times if limit_us is None else times[times <= limit_us]
         yield _timed(packed, int(usual.max(initial=0)))
@@ -146,7 +191,7 @@ def rows_of_file(encoded_stream: str, source: str, partition: FilePartition) -> 
     stream: Stream
     stream, format_ = pickle.loads(base64.b64decode(encoded_stream))
     layout = spark_layout(stream.schema)
-    for batch in read_file(partition.path, stream.schema, source, format_, stream.rounding):
+    for batch in read_file(partition.path, stream.schema, source, format_, stream.rounding, stream.reading):
         yield conform(enter(batch, stream.schema, stream), layout)
 
 
@@ -156,18 +201,46 @@ def _shipped(encoded_job: str) -> tuple[SparkJob, Format]:
 
 
 def read_file(
-    path: str, wanted: pa.Schema, source: str, format_: Format = PARQUET, rounding: str = "error"
+    path: str,
+    wanted: pa.Schema,
+    source: str,
+    format_: Format = PARQUET,
+    rounding: str = "error",
+    reading: TimeReading | None = None,
+    max_rows: int = READ_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a file as it has them, after a check that their types fit. Text is read with all its
-    digits where they may be rounded."""
+    """The wanted columns of a file as it has them, after a check that their types fit; event times that are written in
+    some way as timestamps. Text is read with all its digits where they may be rounded."""
     file = Path(path)
     with readable(file):
         found = format_.schema(file, wanted)
         if found is None:
             return
+        if reading is not None:
+            wanted = _held(wanted, found, reading, format_)
         check_file(format_, found, wanted, source, path)
         finest = wanted if format_.has_footer or rounding == "error" else with_nanoseconds(wanted)
-        yield from format_.read(file, finest, found, READ_ROWS)
+        batches = format_.read(file, finest, found, max_rows)
+        yield from batches if reading is None else _with_times(batches, reading, source, path)
+
+
+def _held(wanted: pa.Schema, found: pa.Schema, reading: TimeReading, format_: Format) -> pa.Schema:
+    """The wanted columns as a file holds them."""
+    if reading.column not in found.names:
+        return wanted
+    return reading.held(wanted, stored_type(found.field(reading.column).type, reading, format_))
+
+
+def _with_times(
+    batches: Iterator[pa.RecordBatch], reading: TimeReading, source: str, path: str
+) -> Iterator[pa.RecordBatch]:
+    before = 0
+    for batch in batches:
+        try:
+            yield read_batch(batch, reading, Place(before, path))
+        except DataError as error:
+            raise DataError(f"stream {source!r}: {error.message}", hint=error.hint) from None
+        before += batch.num_rows
 
 
 def check_file(format_: Format, found: pa.Schema, wanted: pa.Schema, source: str, path: str) -> None:

@@ -19,7 +19,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
-from watersmeet.hosts.spark.clocks import SEEN, Clock, Seen, ahead_by_stream
+from watersmeet.hosts.spark.clocks import SEEN, Clock, Seen, ahead_by_stream, skipped_by_stream
 from watersmeet.hosts.spark.ending import ENDED, ends_told
 from watersmeet.hosts.spark.fingerprint import refusal
 from watersmeet.hosts.spark.job import SparkJob, stream_of
@@ -125,10 +125,13 @@ class BucketProcessor(StatefulProcessor):
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
             if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
                 hot.keep(_query(), bucket, version + 1, nonce, operator)
+        first = bucket == self.job.bucket_ids[0]  # as all buckets know the same of the streams, one tells it
+        skipped = skipped_by_stream(self._relations, seen) if first else {}
         counts = account.numbers(operator)
         counts |= {
             **archived,
             "late_rows": late.rows,
+            "skipped_rows": sum(skipped.values()),
             "cache_hits": int(hit and version > 0),
             "cache_misses": int(not hit),
         }
@@ -136,7 +139,8 @@ class BucketProcessor(StatefulProcessor):
         more: dict[str, Any] = {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
         more |= {"late": late.by_alias} if late.rows else {}
         more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
-        more |= self._clock_told(manifest, seen, now_ms) if bucket == self.job.bucket_ids[0] else {}
+        more |= {"skipped_by_stream": skipped} if skipped else {}
+        more |= self._clock_told(manifest, seen, now_ms) if first else {}
         trouble = hot.trouble()
         more |= {"cold_because": trouble} if trouble else {}
         yield self.output.report(counts, spark_us, account.told(operator, bucket, memory, **more))
@@ -180,7 +184,6 @@ class BucketProcessor(StatefulProcessor):
         return manifest.clock.watermark_us
 
     def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
-        """As all buckets know the same, one tells it."""
         assert manifest.clock is not None
         ahead = ahead_by_stream(self._relations, seen)
         return {"clock": manifest.clock.told(self._relations, now_ms), **({"future": ahead} if ahead else {})}

@@ -23,13 +23,16 @@ def sampled(plan: Plan, rows: int) -> Plan:
     """The same plan over tables in memory: of each stream the first rows by event time, static tables whole."""
 
     def local(relation: Stream | Table) -> Stream | Table:
-        return replace(relation, source=source_of(_data(relation, rows), relation.name))
+        data = _data(relation, rows)
+        reading = relation.reading if isinstance(relation, Stream) and isinstance(data, str) else None
+        return replace(relation, source=source_of(data, relation.name, None, reading, relation.rounding))
 
     return replace(plan, root=with_relations(plan.root, local))
 
 
 def _read(stream: FileStream, path: str, relation: Stream | Table) -> Iterator[pa.RecordBatch]:
-    return read_file(path, relation.schema, relation.name, stream.format)
+    reading = relation.reading if isinstance(relation, Stream) else None
+    return read_file(path, relation.schema, relation.name, stream.format, relation.rounding, reading)
 
 
 def _data(relation: Stream | Table, rows: int) -> object:
@@ -41,7 +44,8 @@ def _data(relation: Stream | Table, rows: int) -> object:
             return pa.Table.from_batches(entered(batches, relation), relation.schema)
         case DataFrame() as df if not df.isStreaming:
             if isinstance(relation, Stream):
-                df = df.orderBy(relation.time).limit(rows)
+                timed = df.where(f"`{relation.time}` IS NOT NULL") if relation.arrival.skips_nulls else df
+                df = timed.orderBy(relation.time).limit(rows)
             return pa.Table.from_batches(entered(df.toArrow().to_batches(), relation), relation.schema)
     raise UnsupportedError(
         f"stream {relation.name!r} is an endless DataFrame, of which no sample can be taken",

@@ -5,37 +5,40 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType
 
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.inputs import check_types_told
+from watersmeet.hosts.spark.inputs import check_types_told, declared_frame, with_declared_times
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.hosts.spark.packed import FileStream
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.provided import as_files
 from watersmeet.hosts.spark.text_times import with_readings
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
+from watersmeet.hosts.spark.written_times import timed_frame
 from watersmeet.io.conform import check_columns
 from watersmeet.io.files import subfolder_hint
 from watersmeet.io.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.io.providers import is_provided
 from watersmeet.io.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
+from watersmeet.io.sources import reading_from
 from watersmeet.model.names import column_named
-from watersmeet.model.types import is_instant
+from watersmeet.model.time_reading import TimeReading
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
 log = logging.getLogger("watersmeet")
 OURS = frozenset({"parquet", "csv", "json"})  # what the readers of this library read
 FILES = frozenset({"parquet", "csv", "json", "orc"})
+TEXT = frozenset({"csv", "json"})
 WITH_FOOTER = frozenset({"parquet", "orc"})
-_TIMES = (TimestampNTZType, TimestampType, DateType)
 FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are
 # What the same script means in-process: a header, and an error rather than NULL for what does not parse.
 # Text without a zone is UTC, whatever the zone of the session.
@@ -57,9 +60,12 @@ def open_on_spark(
     try:
         given = _Input(spark, statement)
         packed = given.packed()
-        if packed is not None and (given.kind != "parquet" or "**" in packed.path):  # which Spark takes for *
-            return given.columns_of(packed), packed, None
+        # Spark takes ** for *, and knows nothing of event times that are no timestamps.
+        if packed is not None and (given.kind != "parquet" or "**" in packed.path or given.reading is not None):
+            return packed.columns(given.name, given.declared, given.reading), packed, None
         df = given.dataframe()
+        if given.reading is not None:
+            df = timed_frame(df, given.reading, given.name)
         schema = given.with_declared_times(arrow_schema(df.schema, where))
         if packed is not None:
             return schema, packed, None
@@ -84,6 +90,7 @@ class _Input:
         self.path = given.get("path")
         self.time = given.get("time")
         self.rounding = given.get("rounding", "error").lower()
+        self.reading = _by_its_name(reading_from(given), self.declared) if self.streaming else None
         self.nanosecond_files: list[str] = []
         self.wants_packed = given.get("packed", "true").lower() != "false"
         written = given.get("source", "").lower() or kind_of(self.name, self.path)
@@ -139,12 +146,6 @@ class _Input:
         if hint is not None and not any(p.is_file() and p.name[0] not in "._" for p in target.iterdir()):
             raise SourceError(f"{path} holds no {self.kind} file", hint=hint)
 
-    def columns_of(self, files: FileStream) -> pa.Schema:
-        if self.declared is None:
-            return files.arrow_schema(self.name)
-        files.check(self.declared, self.name)
-        return self.declared
-
     def tell_of_order(self) -> None:
         """Spark's reader sorts by modification time alone."""
         if self.streaming and self.kind in FILES:
@@ -155,12 +156,7 @@ class _Input:
             )
 
     def with_declared_times(self, found: pa.Schema) -> pa.Schema:
-        """Spark would move times between its types by the zone of the session, so they stay as they are found until
-        the rows enter."""
-        if self.declared is None:
-            return found
-        declared = {field.name: field for field in self.declared if is_instant(field.type)}
-        return pa.schema([declared.get(field.name, field) for field in found])
+        return found if self.declared is None else with_declared_times(found, self.declared)
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
@@ -184,7 +180,7 @@ class _Input:
     def _file_schema(self, path: str) -> StructType:
         """The columns as the files have them, in the order the files have them."""
         if self.declared is not None and self.kind == "json":
-            return spark_schema(self.declared)
+            return self._with_text(spark_schema(self.declared))
         if self.nanosecond_files:
             return spark_schema(nanosecond_schema(self.nanosecond_files[0]))
         reader = self.spark.read.format(self.kind).options(**self.options)
@@ -196,23 +192,35 @@ class _Input:
         except Exception:
             if self.declared is None:
                 raise
-            return spark_schema(self.declared)  # nothing to look at yet
+            return self._with_text(spark_schema(self.declared))  # nothing to look at yet
         if self.declared is None:
             check_types_told(frame, self.kind, self.name, self.path or path)
             plain = self.spark.read.format(self.kind).options(**self.options)
-            return with_readings(found, lambda schema: plain.schema(schema).load(path)) if self.kind == "csv" else found
+            if self.kind == "csv":
+                found = with_readings(found, lambda schema: plain.schema(schema).load(path))
+            return self._with_text(found)
         if not found.names:
-            return spark_schema(self.declared)  # an empty file
+            return self._with_text(spark_schema(self.declared))  # an empty file
         if self.kind in WITH_FOOTER:
             self._check(found)
             return found
-        return self._typed(found)
+        return self._with_text(self._typed(found))
+
+    def _with_text(self, columns: StructType) -> StructType:
+        """The event time of text files as text, if it is to be read by us."""
+        time = None if self.reading is None else column_named(self.reading.column, columns.names)
+        if time is None or self.kind not in TEXT:
+            return columns
+        return StructType([StructField(f.name, StringType()) if f.name == time else f for f in columns])
 
     def _check(self, found: StructType) -> None:
         """Spark casts without a look at the values, so types must fit by themselves."""
         assert self.declared is not None
         columns = arrow_schema(found, repr(self.name))
-        check_columns(columns, self.declared, self.name, self.path or self.kind, value_by_value=False)
+        declared = self.declared
+        if self.reading is not None and self.reading.column in columns.names:
+            declared = self.reading.held(declared, columns.field(self.reading.column).type)
+        check_columns(columns, declared, self.name, self.path or self.kind, value_by_value=False)
 
     def _typed(self, found: StructType) -> StructType:
         """The columns of a text file in its own order, with the declared types; by position without a header."""
@@ -239,23 +247,22 @@ class _Input:
     def _as_declared(self, df: DataFrame) -> DataFrame:
         if self.declared is None:
             return df
-        self._check(df.schema)
-        wanted = spark_schema(self.declared)
-        if df.schema == wanted:
-            return df
-        return df.select(*(_as_type(df, field).alias(field.name) for field in wanted))
+        declared = self.declared
+        if self.reading is not None and self.kind in TEXT:
+            declared = self.reading.held(declared, pa.string())
+        return declared_frame(df, declared, self.name, self.path or self.kind, self.reading)
+
+
+def _by_its_name(reading: TimeReading | None, declared: pa.Schema | None) -> TimeReading | None:
+    """A reading of a declared column under the name that was declared."""
+    if reading is None or declared is None:
+        return reading
+    return replace(reading, column=column_named(reading.column, declared.names) or reading.column)
 
 
 def _for_spark(name: str) -> str:
     """The name by which Spark's reader knows an option: `spark.NAME` goes on as NAME."""
     return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
-
-
-def _as_type(df: DataFrame, wanted: StructField) -> Column:
-    column = F.col(f"`{wanted.name}`")
-    # Times stay what they are: a cast between their types would go by the session's zone (see with_declared_times).
-    are_times = isinstance(wanted.dataType, _TIMES) and isinstance(df.schema[wanted.name].dataType, _TIMES)
-    return column if are_times else column.cast(wanted.dataType)
 
 
 def options_of(statement: CreateStream | CreateTable) -> Mapping[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import warnings
 
-from watersmeet.errors import LateRowsWarning, WaitingRowsWarning
+from watersmeet.errors import LateRowsWarning, SkippedRowsWarning, WaitingRowsWarning
+from watersmeet.model.telling import warn
 from watersmeet.model.time import format_interval
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import waiting
@@ -30,6 +31,24 @@ such rows in, on_late = 'error' ends the query instead"
     which = f": {told}" if told else ""
     came = f"{rows:,} row{'s' if rows != 1 else ''} came too late and {'were' if rows != 1 else 'was'} dropped{which}"
     return f"{came}; a longer lateness lets such rows in, on_late = 'error' ends the query instead"
+
+
+def skipped_text(metrics: Metrics) -> str:
+    """How many rows had no event time, and of which streams.
+
+    >>> skipped_text(Metrics(skipped_rows=3, skipped_by_stream={"a": 2, "b": 1}))
+    "3 rows have no event time and were left out, as on_null = 'skip' says: 2 of a, 1 of b"
+    """
+    rows = metrics.skipped_rows
+    have = "row has no event time and was" if rows == 1 else "rows have no event time and were"
+    of = ", ".join(f"{count:,} of {stream}" for stream, count in metrics.skipped_by_stream.items() if count)
+    return f"{rows:,} {have} left out, as on_null = 'skip' says" + (f": {of}" if of else "")
+
+
+def warn_of_skipped(name: str, metrics: Metrics) -> None:
+    text = f"{name}: {skipped_text(metrics)}"
+    log.warning(text)
+    warn(SkippedRowsWarning(text))
 
 
 def _rounded_up(us: int) -> str:

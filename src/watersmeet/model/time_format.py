@@ -1,0 +1,133 @@
+"""Formats of times as text, `%d.%m.%Y %H:%M`: which words they are made of, and the pattern that such text has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+ISO = "iso"
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH_NAMES = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+# What each word stands for, as a pattern. Digits may lack their leading zero, as in Python; a second has up to nine
+# digits behind the point.
+_WORDS = {
+    "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{1,2}", "d": r"\d{1,2}", "e": r" ?\d{1,2}", "j": r"\d{1,3}",
+    "H": r"\d{1,2}", "I": r"\d{1,2}", "M": r"\d{1,2}", "S": r"\d{1,2}", "f": r"\d{1,9}",
+    "z": r"[zZ]|[+-]\d{2}(?::?\d{2})?", "p": r"(?i:am|pm)",
+    "b": f"(?i:{'|'.join(MONTHS)})", "B": f"(?i:{'|'.join(MONTH_NAMES)})",
+    "a": f"(?i:{'|'.join(day[:3] for day in _WEEKDAYS)})", "A": f"(?i:{'|'.join(_WEEKDAYS)})",
+}  # fmt: skip
+_SAME_AS = {"e": "d", "B": "b", "A": "a"}
+_SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
+_FIXED = {"Y": r"\d{4}", "m": r"\d{2}", "d": r"\d{2}", "H": r"\d{2}", "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}"}
+_ISO_SHAPE = re.compile(r"%Y-%m-%d(?:[ T]%H:%M(?::%S(?:\.%f)?)?)?")
+_ISO_PATTERN = (
+    r"(?P<Y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})"
+    r"(?:[T ](?P<H>\d{2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)? ?(?P<z>[zZ]|[+-]\d{2}(?::?\d{2})?)?"
+)
+# How others write the same, the longest first.
+_JAVA = {
+    "yyyy": "%Y", "uuuu": "%Y", "YYYY": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%m", "dd": "%d",
+    "DD": "%d", "d": "%d", "HH24": "%H", "HH": "%H", "H": "%H", "hh": "%I", "h": "%I", "MI": "%M", "mm": "%M",
+    "ss": "%S", "SS": "%S", "a": "%p", "XXX": "%z", "XX": "%z", "X": "%z", "xxx": "%z", "Z": "%z", "'T'": "T",
+}  # fmt: skip
+_JAVA_WORD = re.compile(
+    r"(?<=\.)(?:S+|f+|F+\d?)|" + "|".join(sorted(map(re.escape, _JAVA), key=lambda word: -len(word)))
+)
+_KNOWN = "%Y %m %d %H %M %S %f (digits of a second) %z (offset) %y %b %B %j %I %p %a %A"
+
+
+@dataclass(frozen=True)
+class TimeFormat:
+    """A format, checked. `pattern` has a group for each part, named by its word; `fixed` is the pattern of such text
+    that Arrow reads by itself, None if it is no form of ISO 8601."""
+
+    written: str
+    pattern: str
+    parts: frozenset[str]
+    fixed: str | None
+
+    @property
+    def has_zone(self) -> bool:
+        return "z" in self.parts
+
+
+@cache
+def time_format(written: str) -> TimeFormat:
+    """The format that was written. Raises ValueError with a sentence that says what would do.
+
+    >>> time_format("%d.%m.%Y %H:%M").pattern
+    '(?P<d>\\\\d{1,2})\\\\.(?P<m>\\\\d{1,2})\\\\.(?P<Y>\\\\d{4})\\\\ (?P<H>\\\\d{1,2}):(?P<M>\\\\d{1,2})'
+    """
+    if written.strip().lower() == ISO:
+        return TimeFormat(ISO, _ISO_PATTERN, frozenset("YmdHMSfz"), None)
+    if "%" not in written:
+        raise ValueError(_without_percent(written))
+    spelled = re.sub(r"%[FTRD]", lambda found: _SHORT[found[0]], written)
+    pattern, parts = _pattern(spelled, written)
+    _check_parts(parts, written)
+    plain = spelled.removesuffix("%z").rstrip(" ")
+    fixed = None
+    if _ISO_SHAPE.fullmatch(plain) and "%z" not in spelled:
+        fixed = re.sub(r"%(\w)", lambda found: _FIXED[found[1]], plain.replace(".", r"\."))
+    return TimeFormat(written, pattern, frozenset(parts), fixed)
+
+
+def _pattern(spelled: str, written: str) -> tuple[str, list[str]]:
+    made, parts, position = "", list[str](), 0
+    while position < len(spelled):
+        mark = spelled[position]
+        if mark != "%":
+            made += re.escape(mark)
+            position += 1
+            continue
+        word = spelled[position + 1 : position + 2]
+        position += 2
+        if word == "%":
+            made += "%"
+            continue
+        if word not in _WORDS:
+            raise ValueError(f"{written!r} has %{word}, which is not known; {_instead(word)}")
+        part = _SAME_AS.get(word, word)
+        if part in parts:
+            raise ValueError(f"{written!r} has %{word} twice")
+        parts.append(part)
+        made += f"(?P<{part}>{_WORDS[word]})"
+    return made, parts
+
+
+def _instead(word: str) -> str:
+    if word == "s":
+        return "seconds since 1970 are said by time_unit = 's'"
+    if word == "Z":
+        return "offsets such as +02:00 or Z are %z, and the zone of text without one is said by time_zone"
+    return f"the words are {_KNOWN}"
+
+
+def _check_parts(parts: list[str], written: str) -> None:
+    has = frozenset(parts)
+    whole = "write for example '%Y-%m-%d %H:%M:%S'"
+    if not (has & {"Y", "y"}) or not ({"j"} <= has or ({"d"} <= has and has & {"m", "b"})):
+        raise ValueError(f"{written!r} does not say which day it is: year, month and day are needed; {whole}")
+    for one, other in (("Y", "y"), ("m", "b"), ("j", "d"), ("j", "m"), ("j", "b"), ("H", "I")):
+        if {one, other} <= has:
+            raise ValueError(f"{written!r} has %{one} and %{other}, which say the same")
+    if ("I" in has) != ("p" in has):
+        raise ValueError(f"{written!r} has only one of %I and %p: hours of half a day need AM or PM")
+    for finer, coarser in (("M", "HI"), ("S", "M"), ("f", "S")):
+        if finer in has and not has & set(coarser):
+            raise ValueError(f"{written!r} has %{finer} without %{coarser[0]}; {whole}")
+
+
+def _without_percent(written: str) -> str:
+    meant = _JAVA_WORD.sub(lambda found: _JAVA.get(found[0], "%f"), written)
+    told = f"{written!r} has no % in it: formats are written as in Python's strptime"
+    if meant == written or not re.search("%[Yy]", meant):
+        return f"{told}, '%Y-%m-%d %H:%M:%S', or '{ISO}' for any form of ISO 8601"
+    return f"{told}, here {meant!r}"
