@@ -10,8 +10,8 @@ Priorities are compared by their *level*: sixteen levels to each power of two, w
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import GOLDEN, combine, finish
 
 BLOCK = 1024
@@ -27,7 +27,7 @@ BY_FREQUENCY = 0.75
 AT_ONCE = 1 / 1024
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def level_of(priority):
     """The level of a priority that is not negative; level 0 is for those worth nothing."""
     if priority > 0.0:
@@ -36,14 +36,14 @@ def level_of(priority):
     return np.uint16(0)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def chance(seed, number):
     """A random number of a row, above 0 and at most 1."""
     z = finish(np.uint64(seed) + np.uint64(number + 1) * GOLDEN)
     return (np.float64(z >> np.uint64(11)) + 1.0) / 9007199254740993.0
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def bucket_of(codes, p, first, last, key_columns, shift):
     h = np.uint64(0)
     for k in range(first, last):
@@ -51,7 +51,7 @@ def bucket_of(codes, p, first, last, key_columns, shift):
     return np.int64(h >> shift)
 
 
-@njit(cache=True)
+@kernel
 def weigh(rows, codes, factors, key_columns, counts, shift, unseen, weights):
     """Multiply the weights of rows by how often their partners came, up to a constant of the stream."""
     for f in range(factors.shape[0]):
@@ -67,7 +67,7 @@ def weigh(rows, codes, factors, key_columns, counts, shift, unseen, weights):
             weights[i] *= of_key[bucket_of(codes, rows[i], first, last, key_columns, shift)] + unseen
 
 
-@njit(cache=True)
+@kernel
 def weigh_by_age(rows, ages, now, by_age, per_bin, weights):
     """Multiply the weights of rows by the value for their age; ages beyond the last bin count as the last."""
     for i in range(rows.size):
@@ -75,7 +75,7 @@ def weigh_by_age(rows, ages, now, by_age, per_bin, weights):
         weights[i] *= by_age[min(max(bin_, 0), by_age.size - 1)]
 
 
-@njit(cache=True)
+@kernel
 def weigh_by_completeness(
     rows, codes, flawed, ages, now, factors, key_columns, counts, shift, unseen, life, bins, per_count, weights
 ):  # fmt: skip
@@ -98,7 +98,7 @@ def weigh_by_completeness(
         weights[i] *= (alone + met / (1.0 + own[i])) * (1.0 + met) ** BY_FREQUENCY
 
 
-@njit(cache=True)
+@kernel
 def rank(
     rows, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count,
     levels,
@@ -122,7 +122,7 @@ def rank(
             levels[start + i] = level_of(weights[i])
 
 
-@njit(cache=True)
+@kernel
 def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     """Count the keys of new rows; with a half-life later rows count for more, twice as much after each. Returns for how
     much they count together."""
@@ -141,7 +141,7 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
     return np.float64(last - first)
 
 
-@njit(cache=True)
+@kernel
 def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     total, amount, then = 0.0, 0.0, np.inf
     for p in range(first, last):
@@ -155,7 +155,7 @@ def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock,
     return total
 
 
-@njit(cache=True)
+@kernel
 def count_held(codes, first, last, slot_of, in_memory, tracked, key_columns, counts, shift):
     """Count the keys of the rows that a store holds at first..last-1, or of those with memory alone."""
     for p in range(first, last):
