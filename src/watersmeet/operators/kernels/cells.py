@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def additions_first(diffs, ends):
     """An order of the changes in which every cell has its additions before its removals; empty if they are so."""
     # A row may come and go in one cell, and whoever takes it away must find it.

@@ -7,15 +7,15 @@ expiry needs no change here: a walk simply stops there.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import prefetch
 
 BLOCK = 64
 
 
-@njit(cache=True)
+@kernel
 def link(codes, columns, first, last, heads, shift, following):
     """Put rows first..last-1 into the chains; `columns` names the rows of `codes` that make the key."""
     buckets = np.empty(BLOCK, np.int64)
@@ -36,7 +36,7 @@ def link(codes, columns, first, last, heads, shift, following):
             heads[bucket] = p
 
 
-@njit(cache=True)
+@kernel
 def move(heads, following, target, count, by):
     """Renumber after the store moved its live rows down by `by` positions; what fell off ends its chain."""
     for i in range(len(heads)):

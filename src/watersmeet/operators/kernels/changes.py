@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 SMALL = 32
 UNION_ALL, UNION, EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = range(6)
 
 
-@njit(cache=True)
+@kernel
 def sort_into_cells(instants, ids, order, ends):
     """Order the changes by (instant, id), keeping their order within; instants ascend already.
 
@@ -42,7 +43,7 @@ def sort_into_cells(instants, ids, order, ends):
     return cells
 
 
-@njit(cache=True)
+@kernel
 def multiplicity(kind, left, right):
     """How often a row is in the answer of a set operation, from how often it is on either side."""
     if kind == UNION_ALL:
@@ -58,7 +59,7 @@ def multiplicity(kind, left, right):
     return np.int64(left > 0 and right > 0)
 
 
-@njit(cache=True)
+@kernel
 def change_multiplicities(kind, order, ends, cells, ids, diffs, is_right, left, right, out_cell, out_diff):
     """Apply the changes of each cell to the counts of its row; which cells change the answer, and by how much."""
     found = 0
@@ -81,7 +82,7 @@ def change_multiplicities(kind, order, ends, cells, ids, diffs, is_right, left, 
     return found
 
 
-@njit(cache=True)
+@kernel
 def count_cells(order, ends, cells, ids, diffs, counts, last, present, previous):
     """For each cell of a group: whether the group has rows after it, and which earlier cell it had.
 
@@ -104,7 +105,7 @@ def count_cells(order, ends, cells, ids, diffs, counts, last, present, previous)
         start = ends[cell]
 
 
-@njit(cache=True)
+@kernel
 def net_of_cells(order, ends, cells, diffs, kept):
     """Let changes of equal rows at one instant cancel; `kept` marks those that remain."""
     start = 0
@@ -121,7 +122,7 @@ def net_of_cells(order, ends, cells, diffs, kept):
         start = ends[cell]
 
 
-@njit(cache=True)
+@kernel
 def merge_order(left, entered, out):
     """Positions that merge two ascending lists of instants, the first before the second where they are equal."""
     i, j, n = 0, 0, len(left)
@@ -134,7 +135,7 @@ def merge_order(left, entered, out):
             j += 1
 
 
-@njit(cache=True)
+@kernel
 def last_cells(groups, scratch, out):
     """The last cell of every group that has any, in order; returns how many. `scratch` is -1 before and after."""
     for cell in range(len(groups)):
@@ -149,7 +150,7 @@ def last_cells(groups, scratch, out):
     return found
 
 
-@njit(cache=True)
+@kernel
 def replace_rows(instants, groups, shown, previous, was_stored, stored_at, same, last_number, next_number, own, out):
     """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
 

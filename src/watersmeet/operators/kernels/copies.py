@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def expand(ids, diffs, tops, numbers, below, free, free_count, next_number, out_index, out_diff, out_number):
     """One unit change per copy that enters or leaves. Returns the number of free places and the next number."""
     k = 0

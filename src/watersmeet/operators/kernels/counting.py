@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.spread import grouped
 
 
-@njit(cache=True)
+@kernel
 def nth_later(groups, group_count, n, times, never, out):
     """out[i] = the time of the n-th row after i in i's group, or `never`. Groups are numbered from 0."""
     rows, starts = grouped(groups, group_count)

@@ -8,8 +8,8 @@ Results are rounded once: the nearest double, ties to even.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.bits import bit_length
 
 # how a value is given: one word, except for decimals, which have two
@@ -26,19 +26,19 @@ NOT_A_NUMBER = np.int64((SPECIAL << 52) | (1 << 51))
 SIGN = np.int64(-(2**63))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def float_exponent(bits):
     """The exponent field of a double; SPECIAL for infinities and NaN."""
     return (bits >> 52) & SPECIAL
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def float_place(bits):
     """The bit, counted from the lowest bit a double can have, at which the 53 bits of a double start."""
     return max(float_exponent(bits), 1) - 1
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def split_float(bits):
     """The place of the first digit of a finite double, and its three digits."""
     place = float_place(bits)
@@ -51,7 +51,7 @@ def split_float(bits):
     return place >> 5, (mantissa << shift) & MASK, rest & MASK, rest >> 32
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def add_words(words, i, count, unsigned, rows, g, d):
     """Add d times value i, a two's complement of `count` words, to row g."""
     for k in range(count):
@@ -64,7 +64,7 @@ def add_words(words, i, count, unsigned, rows, g, d):
         rows[g, 2 * k + 1] += d * high
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def split_whole(low, high, digits):
     """The four digits of a 128-bit magnitude."""
     digits[0] = low & MASK
@@ -73,7 +73,7 @@ def split_whole(low, high, digits):
     digits[3] = (high >> 32) & MASK
 
 
-@njit(cache=True)
+@kernel
 def split(kind, words, i, digits):
     """Value i as digits: how many, the place of the first, and the sign. Floats must be finite."""
     if kind == FLOAT:
@@ -93,7 +93,7 @@ def split(kind, words, i, digits):
     return 2, 0, -1 if negative else 1
 
 
-@njit(cache=True)
+@kernel
 def settle(rows, g, digits, low):
     """Bring the digits of row g in order, as a magnitude at digits[low:] with zeros below and two digits more.
 
@@ -122,7 +122,7 @@ def settle(rows, g, digits, low):
     return top, False
 
 
-@njit(cache=True)
+@kernel
 def complement(digits, low, end):
     """Turn a negative number into its magnitude; its highest place."""
     top = -1
@@ -136,7 +136,7 @@ def complement(digits, low, end):
     return top
 
 
-@njit(cache=True)
+@kernel
 def nearest_double(digits, top, exponent, inexact, negative):
     """The bits of the double nearest to a magnitude; `inexact` says that a little more lies below its digits."""
     sign = SIGN if negative else np.int64(0)
@@ -179,7 +179,7 @@ def nearest_double(digits, top, exponent, inexact, negative):
     return kept | sign
 
 
-@njit(cache=True)
+@kernel
 def nearest_quotient(digits, top, exponent, divisors, negative):
     """The bits of the double nearest to a magnitude divided by all divisors, each below 2**31; uses up the digits.
 
@@ -206,13 +206,13 @@ def nearest_quotient(digits, top, exponent, divisors, negative):
     return nearest_double(digits, top, exponent, inexact, negative)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def room_below(divisors):
     """How many digits below the highest a division needs: one may be lost to each divisor, and three are looked at."""
     return len(divisors) + 3
 
 
-@njit(cache=True)
+@kernel
 def as_decimal(digits, top, negative, words, i):
     """A magnitude as the two words of a 128-bit decimal; whether it has at most 38 digits."""
     if top > 3:
@@ -233,7 +233,7 @@ def as_decimal(digits, top, negative, words, i):
     return True
 
 
-@njit(cache=True)
+@kernel
 def decimals_to_doubles(words, divisors, out):
     """The double nearest to every decimal; `divisors` multiply to the power of ten of its scale."""
     low = room_below(divisors)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 # 2**64 divided by the golden ratio (Fibonacci hashing), and the two factors of splitmix64's last steps.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -11,14 +12,14 @@ MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def combine(hash_so_far, code):
     """Fold one more code into a hash; order matters."""
     # A product carries bits upwards only. Whoever wants a bucket takes the upper ones, or calls `finish`.
     return (hash_so_far ^ np.uint64(code)) * GOLDEN
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def finish(x):
     """Spread the bits so that any slice of them is fit to be a bucket number."""
     x = (x ^ (x >> np.uint64(30))) * MIX_1
@@ -26,7 +27,7 @@ def finish(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def hash_bytes(data, offsets, out):
     """A 64-bit hash of every slice data[offsets[i]:offsets[i + 1]]."""
     for i in range(len(out)):

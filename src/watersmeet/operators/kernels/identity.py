@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import MIX_1, MIX_2, finish
 
 NOWHERE = np.int64(-1)
 NULL_MARK = np.uint64(0xD6E8FEB86659FD93)
 
 
-@njit(cache=True)
+@kernel
 def fold(first, second, first_codes, second_codes, valid, all_valid):
     """Fold one column into two independent 64-bit hashes per row; NULL is a value like any other."""
     for i in range(len(first)):
@@ -24,7 +24,7 @@ def fold(first, second, first_codes, second_codes, valid, all_valid):
             second[i] = finish(second[i] * np.uint64(37) + NULL_MARK)
 
 
-@njit(cache=True)
+@kernel
 def second_hash(data, offsets, out):
     """A hash of every slice of bytes, unrelated to hashing.hash_bytes."""
     for i in range(len(out)):
@@ -35,7 +35,7 @@ def second_hash(data, offsets, out):
         out[i] = np.int64(finish(h))
 
 
-@njit(cache=True)
+@kernel
 def number_rows(first, second, heads, following, known_first, known_second, free, free_count, ids):
     """ids[i] = the number of row i; new rows take a free number. Returns how many free numbers are left.
 
@@ -60,7 +60,7 @@ def number_rows(first, second, heads, following, known_first, known_second, free
     return free_count
 
 
-@njit(cache=True)
+@kernel
 def forget_numbers(ids, heads, following, known_first, free, free_count):
     """Take numbers out of the table and put them among the free ones."""
     mask = np.uint64(len(heads) - 1)
@@ -80,7 +80,7 @@ def forget_numbers(ids, heads, following, known_first, free, free_count):
     return free_count
 
 
-@njit(cache=True)
+@kernel
 def rehash(heads, following, known_first, live):
     """Hang every live number into new heads."""
     mask = np.uint64(len(heads) - 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine, finish
 
 # table[slot]; a slot with COUNT 0 is free. A value is known by two words.
@@ -12,7 +12,7 @@ GROUP, WORD_1, WORD_2, COUNT = range(4)
 SLOT_FIELDS = 4
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def home(group, word_1, word_2, mask):
     """The slot at which the search for a value starts."""
     h = combine(combine(combine(np.uint64(0), group), word_1), word_2)
@@ -20,7 +20,7 @@ def home(group, word_1, word_2, mask):
     return np.int64(finish(h)) & mask
 
 
-@njit(cache=True)
+@kernel
 def slot_of(table, group, word_1, word_2):
     """The slot that holds a value, or the free one where it belongs."""
     mask = np.int64(len(table) - 1)
@@ -32,7 +32,7 @@ def slot_of(table, group, word_1, word_2):
     return slot
 
 
-@njit(cache=True)
+@kernel
 def clear_slot(table, slot):
     """Free a slot and move back what was pushed beyond it."""
     mask = np.int64(len(table) - 1)
@@ -49,7 +49,7 @@ def clear_slot(table, slot):
     table[hole, COUNT] = 0
 
 
-@njit(cache=True)
+@kernel
 def add_value(table, group, word_1, word_2):
     """One more of a value; whether it is the first."""
     slot = slot_of(table, group, word_1, word_2)
@@ -60,7 +60,7 @@ def add_value(table, group, word_1, word_2):
     return True
 
 
-@njit(cache=True)
+@kernel
 def first_and_last(groups, live, ends, words_1, words_2, table, out):
     """out[i] = +1 where a value comes into its group, -1 where the last of it leaves, else 0; and their sum.
 
@@ -91,7 +91,7 @@ def first_and_last(groups, live, ends, words_1, words_2, table, out):
     return net, True
 
 
-@njit(cache=True)
+@kernel
 def move_values(table, target):
     """Enter all that a table holds into an empty one of another size."""
     for slot in range(len(table)):
@@ -101,7 +101,7 @@ def move_values(table, target):
                 target[to, field] = table[slot, field]
 
 
-@njit(cache=True)
+@kernel
 def fingerprints(data, offsets, words_1, words_2):
     """128 bits of hash for every slice data[offsets[i]:offsets[i + 1]]."""
     for i in range(len(words_1)):

@@ -8,8 +8,8 @@ of entry 0 is not looked at). Full nodes are split on the way down; nodes that r
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, move64
 
 FANOUT = 64
@@ -42,7 +42,7 @@ DONE, NEEDS_ROOM, NOT_THERE = range(3)
 INT64_MIN = np.int64(-(2**63))
 
 
-@njit(cache=True)
+@kernel
 def take_node(nodes, state):
     if state[FREED]:
         node = state[FREED] - 1
@@ -55,27 +55,27 @@ def take_node(nodes, state):
     return node
 
 
-@njit(cache=True)
+@kernel
 def free_node(nodes, state, node):
     nodes[node, KIDS] = state[FREED]
     state[FREED] = node + 1
     state[SPARE] += 1
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def has_room(nodes, state):
     """Whether an insertion that splits a node of every level could be served."""
     # A split of the leaf, one on each of HEIGHT levels above it, and a new root.
     return len(nodes) - state[USED] + state[SPARE] > state[HEIGHT] + 2
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def fields_of(nodes, node):
     """The address of a node."""
     return np.int64(nodes.ctypes.data) + 8 * NODE_FIELDS * node
 
 
-@njit(cache=True)
+@kernel
 def child_of(nodes, node, group, code):
     """The entry of an inner node under which a key lies.
 
@@ -89,7 +89,7 @@ def child_of(nodes, node, group, code):
     return count
 
 
-@njit(cache=True)
+@kernel
 def place_of(nodes, leaf, group, code):
     """The first entry of a leaf whose key is not below the given one."""
     fields = fields_of(nodes, leaf)
@@ -100,12 +100,12 @@ def place_of(nodes, leaf, group, code):
     return count
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def is_at(nodes, leaf, p, group, code):
     return p < nodes[leaf, SIZE] and nodes[leaf, GROUPS + p] == group and nodes[leaf, CODES + p] == code
 
 
-@njit(cache=True)
+@kernel
 def copy_entries(nodes, source, first, last, target, at):
     """Entries first..last-1 of one node to another, from place `at` on."""
     to, since = fields_of(nodes, target), fields_of(nodes, source)
@@ -113,7 +113,7 @@ def copy_entries(nodes, source, first, last, target, at):
         move64(to + 8 * (field + at), since + 8 * (field + first), last - first)
 
 
-@njit(cache=True)
+@kernel
 def put_in(nodes, node, p, group, code, weight, kid):
     """A new entry before entry p; there must be room."""
     size = nodes[node, SIZE]
@@ -127,7 +127,7 @@ def put_in(nodes, node, p, group, code, weight, kid):
     nodes[node, SIZE] = size + 1
 
 
-@njit(cache=True)
+@kernel
 def take_out(nodes, node, p):
     size = nodes[node, SIZE]
     fields = fields_of(nodes, node)
@@ -136,7 +136,7 @@ def take_out(nodes, node, p):
     nodes[node, SIZE] = size - 1
 
 
-@njit(cache=True)
+@kernel
 def split_child(nodes, state, parent, i):
     """Give the upper half of a full child to a new one beside it."""
     child = nodes[parent, KIDS + i]
@@ -152,7 +152,7 @@ def split_child(nodes, state, parent, i):
     put_in(nodes, parent, i + 1, nodes[right, GROUPS], nodes[right, CODES], weight, right)
 
 
-@njit(cache=True)
+@kernel
 def grow_root(nodes, state):
     root = take_node(nodes, state)
     put_in(nodes, root, 0, np.int64(0), np.int64(0), state[TOTAL], state[ROOT])
@@ -160,7 +160,7 @@ def grow_root(nodes, state):
     state[HEIGHT] += 1
 
 
-@njit(cache=True)
+@kernel
 def insert(nodes, state, group, code, payload, weight):
     """Add rows of one key. There must be room for a node per level and one more."""
     if nodes[state[ROOT], SIZE] == FANOUT:
@@ -186,7 +186,7 @@ def insert(nodes, state, group, code, payload, weight):
     state[TOTAL] += weight
 
 
-@njit(cache=True)
+@kernel
 def remove(nodes, state, path, group, code):
     """Take one row of a key away; whether there was one. `path` has room for two numbers per level."""
     node = state[ROOT]
@@ -210,7 +210,7 @@ def remove(nodes, state, path, group, code):
     return True
 
 
-@njit(cache=True)
+@kernel
 def shrink(nodes, state, path, node):
     """Merge nodes that run low, from a leaf upwards."""
     height = state[HEIGHT]
@@ -226,7 +226,7 @@ def shrink(nodes, state, path, node):
         free_node(nodes, state, root)
 
 
-@njit(cache=True)
+@kernel
 def merged_away(nodes, state, parent, i, leaves):
     """Free child i if it is empty, or merge it with a neighbour if both fit in one; whether either was done."""
     child = nodes[parent, KIDS + i]
@@ -245,7 +245,7 @@ def merged_away(nodes, state, parent, i, leaves):
     return False
 
 
-@njit(cache=True)
+@kernel
 def merge(nodes, state, parent, i, leaves):
     """Move the entries of child i + 1 to the end of child i."""
     left, right = nodes[parent, KIDS + i], nodes[parent, KIDS + i + 1]
@@ -260,7 +260,7 @@ def merge(nodes, state, parent, i, leaves):
     take_out(nodes, parent, i + 1)
 
 
-@njit(cache=True)
+@kernel
 def weight_of_first(nodes, node, count):
     """How many rows the first entries of a node stand for."""
     fields = fields_of(nodes, node)
@@ -270,7 +270,7 @@ def weight_of_first(nodes, node, count):
     return weight
 
 
-@njit(cache=True)
+@kernel
 def rows_before(nodes, state, group, code):
     """How many rows have a smaller key."""
     node = state[ROOT]
@@ -282,7 +282,7 @@ def rows_before(nodes, state, group, code):
     return count + weight_of_first(nodes, node, place_of(nodes, node, group, code))
 
 
-@njit(cache=True)
+@kernel
 def row_at(nodes, state, position):
     """The leaf and entry of the row at a place in the order, and how many rows of the entry come after it."""
     node = state[ROOT]
@@ -297,7 +297,7 @@ def row_at(nodes, state, position):
     return node, p, nodes[node, WEIGHTS + p] - 1 - position
 
 
-@njit(cache=True)
+@kernel
 def first_of_group(nodes, state, group):
     """The leaf and entry of the smallest key of a group that has rows."""
     node = state[ROOT]
@@ -311,7 +311,7 @@ def first_of_group(nodes, state, group):
     return leaf, entry
 
 
-@njit(cache=True)
+@kernel
 def entries(nodes, state, out):
     """All entries of the leaves in order, as rows of (group, code, weight, payload)."""
     level = 0
@@ -335,7 +335,7 @@ def entries(nodes, state, out):
     return count
 
 
-@njit(cache=True)
+@kernel
 def insert_all(rows, at, nodes, state):
     """Insert rows of (group, code, weight, payload), from `at` on."""
     for i in range(at[AT_CHANGE], len(rows)):
@@ -347,7 +347,7 @@ def insert_all(rows, at, nodes, state):
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def enter_cell(groups, live, end, keys, payloads, counts, nodes, state, path, at):
     """Enter the changes of a cell, from at[AT_CHANGE] on; additions stand before removals."""
     for i in range(at[AT_CHANGE], end):
@@ -363,7 +363,7 @@ def enter_cell(groups, live, end, keys, payloads, counts, nodes, state, path, at
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def follow_first(live, start, end, keys, payloads, firsts, g):
     """Keep up the smallest key of a group through changes; when it leaves it must be looked up again."""
     for i in range(start, end):
@@ -376,7 +376,7 @@ def follow_first(live, start, end, keys, payloads, firsts, g):
             firsts[g, STALE] = 1
 
 
-@njit(cache=True)
+@kernel
 def first_in_order(groups, live, ends, keys, payloads, counts, firsts, nodes, state, at, out, valid):
     """out[c] = the payload of the row with the smallest key of the cell's group."""
     path = np.empty((MAX_HEIGHT, 2), np.int64)
@@ -400,7 +400,7 @@ def first_in_order(groups, live, ends, keys, payloads, counts, firsts, nodes, st
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def add_rows(sums, group, diff):
     """Note in a Fenwick tree over the sizes of groups that one has changed; sums[0] is not used."""
     i = group + 1
@@ -409,7 +409,7 @@ def add_rows(sums, group, diff):
         i += i & -i
 
 
-@njit(cache=True)
+@kernel
 def rows_in_groups_before(sums, group):
     """How many rows the groups with smaller numbers have."""
     count = np.int64(0)
@@ -420,7 +420,7 @@ def rows_in_groups_before(sums, group):
     return count
 
 
-@njit(cache=True)
+@kernel
 def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, low, high, sizes):
     """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size.
 
@@ -457,7 +457,7 @@ def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, 
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def weight_of(nodes, state, group, code):
     """How many rows have a key."""
     node = state[ROOT]
@@ -467,13 +467,13 @@ def weight_of(nodes, state, group, code):
     return nodes[node, WEIGHTS + p] if is_at(nodes, node, p, group, code) else np.int64(0)
 
 
-@njit(cache=True)
+@kernel
 def id_at(nodes, state, position):
     leaf, p, _ = row_at(nodes, state, position)
     return nodes[leaf, KIDS + p]
 
 
-@njit(cache=True)
+@kernel
 def first_rows(ids, ranks, diffs, ends, limit, nodes, state, at, found, out):
     """What comes into and leaves the first `limit` rows, as (instant, id, diff) in out[found[0]:], not yet netted.
 

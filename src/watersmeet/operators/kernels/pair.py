@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load32, load64
 from watersmeet.operators.kernels.star import fetch_block
 from watersmeet.operators.kernels.walk import (
@@ -28,7 +28,7 @@ from watersmeet.operators.kernels.walk import (
 )
 
 
-@njit(cache=True)
+@kernel
 def pair(origin_time, rows, steps, equals, limits, state, out):
     """As walk.walk for one step; a walk that stops keeps the row of the store it stands at instead of a depth."""
     keys, codes = of_three(equals, 0, BOUND_CODES), of_three(equals, 0, OWN_CODES)

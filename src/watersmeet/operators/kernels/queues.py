@@ -7,7 +7,7 @@ as many rows have left its group. The queues of all groups are linked lists in o
 
 from __future__ import annotations
 
-from numba import njit
+from watersmeet.compiling import kernel
 
 # nodes[p]
 KEY, PAYLOAD, SERIAL, BEFORE, AFTER = range(5)
@@ -22,7 +22,7 @@ FREED, USED, SPARE = range(3)
 ROOM_FIELDS = 3
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def take_node(nodes, room):
     if room[FREED]:
         p = room[FREED] - 1
@@ -33,14 +33,14 @@ def take_node(nodes, room):
     return room[USED] - 1
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def free_node(nodes, room, p):
     nodes[p, AFTER] = room[FREED]
     room[FREED] = p + 1
     room[SPARE] += 1
 
 
-@njit(cache=True)
+@kernel
 def first_in_queues(groups, live, ends, keys, payloads, queues, nodes, room, out, valid):
     """out[c] = the payload of the row with the smallest key. `nodes` must have room for all that comes."""
     start = 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def disorder(times, newest):
     """How far a row lies behind the newest before it, at most; and the newest of all."""
     furthest = np.int64(0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import GOLDEN, finish
 
 # The standard error is 1.04 / sqrt(REGISTERS), 2.3 %.
@@ -12,7 +12,7 @@ BITS = 11
 REGISTERS = 1 << BITS
 
 
-@njit(cache=True)
+@kernel
 def note_values(codes, registers):
     """Each register keeps the longest run of leading zeros among the hashes that fall to it."""
     for i in range(codes.size):

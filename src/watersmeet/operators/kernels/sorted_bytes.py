@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def compare(left, a, a_end, right, b, b_end):
     """Below, at or above 0 as one slice of bytes comes before, equals or comes after another."""
     while a < a_end and b < b_end:
@@ -16,7 +16,7 @@ def compare(left, a, a_end, right, b, b_end):
     return (a_end - a) - (b_end - b)
 
 
-@njit(cache=True)
+@kernel
 def find_sorted(data, offsets, wanted, wanted_offsets, places, found):
     """The place of every wanted slice among sorted ones, and whether it is there; the wanted are sorted too."""
     count = len(offsets) - 1

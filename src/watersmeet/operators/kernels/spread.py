@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import finish
 
 
-@njit(cache=True)
+@kernel
 def coordinates(codes, size):
     """A number from 0 to size - 1 for every code, the same everywhere and always."""
     out = np.empty(len(codes), np.int64)
@@ -17,7 +17,7 @@ def coordinates(codes, size):
     return out
 
 
-@njit(cache=True)
+@kernel
 def grouped(cells, count):
     """The order that puts rows of one cell together, and where each cell starts in it (the end comes last)."""
     starts = np.zeros(count + 1, np.int64)

@@ -8,8 +8,8 @@ output and same way of stopping and resuming as walk.py; the lists live only whi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import load32, load64, prefetch, store64
 from watersmeet.operators.kernels.walk import (
@@ -38,7 +38,7 @@ from watersmeet.operators.kernels.walk import (
 LISTS_FULL = -1
 
 
-@njit(cache=True)
+@kernel
 def fetch_block(steps, depths, equals, start, end, heads_of):
     """Find the newest row of every chain for a block of new rows, overlapping the memory latency."""
     for d in range(depths):
@@ -69,7 +69,7 @@ def fetch_block(steps, depths, equals, start, end, heads_of):
                     prefetch(following + 4 * p)
 
 
-@njit(cache=True)
+@kernel
 def collect(steps, equals, limits, d, key, t, p, found, room):
     """List the rows of one chain that match the key within reach of time t; -1 if the list has no room."""
     tail, times, following = of_step(steps, d, TAIL), of_step(steps, d, TIME), of_step(steps, d, FOLLOWING)
@@ -91,7 +91,7 @@ def collect(steps, equals, limits, d, key, t, p, found, room):
     return count
 
 
-@njit(cache=True)
+@kernel
 def compatible(steps, limits, d, p, chosen):
     """Whether row p of step d lies within the bounds of the rows chosen for the steps before it."""
     t = load64(of_step(steps, d, TIME), p)
@@ -103,7 +103,7 @@ def compatible(steps, limits, d, p, chosen):
     return True
 
 
-@njit(cache=True)
+@kernel
 def star(origin_time, rows, steps, depths, equals, limits, pairwise, state, lists, room, out):
     """As walk.walk; returns LISTS_FULL when `lists` (depths x room) must grow before the call is repeated."""
     last, capacity = depths - 1, out.shape[1]

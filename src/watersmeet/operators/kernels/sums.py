@@ -7,8 +7,8 @@ is NULL. After each cell the aggregate of its group is written. See digits.py fo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.digits import (
     DECIMAL,
     FLOAT,
@@ -38,7 +38,7 @@ NANS, POSITIVE, NEGATIVE = range(3)
 NEVER = np.int64(-1)
 
 
-@njit(cache=True)
+@kernel
 def count_changes(groups, live, ends, counts, out):
     """out[c] = how many values group c's cell leaves in its group."""
     start = 0
@@ -53,7 +53,7 @@ def count_changes(groups, live, ends, counts, out):
         start = end
 
 
-@njit(cache=True)
+@kernel
 def sum_integers(groups, live, values, unsigned, ends, counts, sums, out, valid):
     """Sums of 64-bit integers in two digits; the first cell whose sum is beyond int64, or NEVER."""
     # The upper half of an unsigned value has no sign.
@@ -79,7 +79,7 @@ def sum_integers(groups, live, values, unsigned, ends, counts, sums, out, valid)
     return NEVER
 
 
-@njit(cache=True)
+@kernel
 def float_range(words, live):
     """The lowest and highest digit that the finite values of a batch touch; (1, 0) if there is none but zero."""
     low, high = np.int64(1 << 20), np.int64(-1)
@@ -93,7 +93,7 @@ def float_range(words, live):
     return low, high + FLOAT_DIGITS - 1
 
 
-@njit(cache=True)
+@kernel
 def note_special(bits, d, specials, g):
     """Count a NaN or an infinity that comes or goes."""
     if bits & ~SIGN != INFINITY:
@@ -104,7 +104,7 @@ def note_special(bits, d, specials, g):
         specials[g, POSITIVE] += d
 
 
-@njit(cache=True)
+@kernel
 def special_total(specials, g):
     """The bits of the sum if it is no finite number, else 0."""
     nans, positive, negative = specials[g, NANS], specials[g, POSITIVE], specials[g, NEGATIVE]
@@ -115,7 +115,7 @@ def special_total(specials, g):
     return INFINITY | SIGN if negative else np.int64(0)
 
 
-@njit(cache=True)
+@kernel
 def sum_floats(words, groups, live, ends, base, counts, sums, specials, mean, out, valid):
     """Sums or means of doubles, as bits of doubles. Digit 0 of `sums` is digit `base` of the doubles."""
     divisors = np.ones(1, np.int64)
@@ -155,7 +155,7 @@ def sum_floats(words, groups, live, ends, base, counts, sums, specials, mean, ou
                 out[c] = nearest_double(digits, top, exponent, False, negative)
 
 
-@njit(cache=True)
+@kernel
 def sum_decimals(words, groups, live, ends, counts, sums, out, valid):
     """Sums of 128-bit decimals, as such; the first cell whose sum has more than 38 digits, or NEVER."""
     digits = np.empty(sums.shape[1] + 2, np.int64)
@@ -174,7 +174,7 @@ def sum_decimals(words, groups, live, ends, counts, sums, out, valid):
     return NEVER
 
 
-@njit(cache=True)
+@kernel
 def mean_exactly(kind, words, groups, live, ends, counts, sums, divisors, out, valid):
     """Means of integers or decimals, as bits of doubles; entry 0 of `divisors` is free, for the count."""
     low = room_below(divisors)
@@ -196,7 +196,7 @@ def mean_exactly(kind, words, groups, live, ends, counts, sums, divisors, out, v
             out[c] = nearest_quotient(digits, top, -32 * low, divisors, negative)
 
 
-@njit(cache=True)
+@kernel
 def add_square(rows, g, at, parts, count, d):
     """Add d times the square of a few digits to row g, from place `at` on."""
     for a in range(count):
@@ -208,7 +208,7 @@ def add_square(rows, g, at, parts, count, d):
             rows[g, at + a + b + 1] += d * ((product >> 32) & MASK)
 
 
-@njit(cache=True)
+@kernel
 def spread(squares, sums, g, n, digits, low, scratch):
     """n * (sum of squares) - (sum)**2 as a magnitude at digits[low:]; its highest place.
 
@@ -234,7 +234,7 @@ def spread(squares, sums, g, n, digits, low, scratch):
     return settle(scratch, 0, digits, low)[0]
 
 
-@njit(cache=True)
+@kernel
 def vary_exactly(
     kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, out, valid
 ):

@@ -11,8 +11,8 @@ here and filled in by operators.program. A walk stops when its output is full an
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import load32, load64, prefetch, store64
 
@@ -52,40 +52,40 @@ INT64_MIN = np.int64(-(2**63))
 INT64_MAX = np.int64(2**63 - 1)
 
 
-@njit(cache=True)
+@kernel
 def of_step(steps, d, field):
     return load64(steps, d * STEP_FIELDS + field)
 
 
-@njit(cache=True)
+@kernel
 def of_three(table, row, field):
     """A field of equals, unequals, tests or runs."""
     return load64(table, row * 3 + field)
 
 
-@njit(cache=True)
+@kernel
 def get(state, field, depth):
     return load64(state, field * (MAX_DEPTH + 1) + depth)
 
 
-@njit(cache=True)
+@kernel
 def put(state, field, depth, value):
     store64(state, field * (MAX_DEPTH + 1) + depth, value)
 
 
-@njit(cache=True)
+@kernel
 def limit(limits, k, d, b, side):
     return load64(limits, ((k * MAX_DEPTH + d) * MAX_DEPTH + b) * 2 + side)
 
 
-@njit(cache=True)
+@kernel
 def bound_code(table, row, state):
     """The code, of a row already bound, that an entry of equals, unequals or tests names in fields 1 and 2."""
     depth = of_three(table, row, 0)
     return load64(of_three(table, row, 1), get(state, BOUND_ROW, depth))
 
 
-@njit(cache=True)
+@kernel
 def next_inside(codes, low, high, p, end):
     """The first position from p on whose code lies in the interval, or end; whole blocks are tested at once.
 
@@ -114,7 +114,7 @@ def next_inside(codes, low, high, p, end):
     return end
 
 
-@njit(cache=True)
+@kernel
 def first_at_least(values, length, x):
     """Binary search in the ascending int64s at an address."""
     low, high = np.int64(0), length
@@ -127,7 +127,7 @@ def first_at_least(values, length, x):
     return low
 
 
-@njit(cache=True)
+@kernel
 def narrow(ranges, tests, r, state):
     """Set the interval of range r from the rows bound so far; False if nothing can lie in it."""
     a, b = INT64_MIN, INT64_MAX
@@ -153,7 +153,7 @@ def narrow(ranges, tests, r, state):
     return a <= b
 
 
-@njit(cache=True)
+@kernel
 def enter(steps, equals, ranges, tests, limits, d, state):
     """Stand before the first candidate of step d; False if there can be none."""
     lo, hi = INT64_MIN, INT64_MAX
@@ -191,7 +191,7 @@ def enter(steps, equals, ranges, tests, limits, d, state):
     return True
 
 
-@njit(cache=True)
+@kernel
 def next_in_runs(steps, ranges, runs, d, state):
     """The next row whose sorted code lies in the step's first interval, or -1."""
     # Comparisons with the code that the runs are sorted by come first in a step (optimizer/choose_routes.py).
@@ -215,7 +215,7 @@ def next_in_runs(steps, ranges, runs, d, state):
         put(state, RUN_STOP, d, past)
 
 
-@njit(cache=True)
+@kernel
 def next_in_scan(steps, ranges, d, state):
     """The next row of the store that passes the step's first interval (or its period), or -1."""
     p, end = get(state, CURSOR, d), get(state, RUN_STOP, d)
@@ -230,7 +230,7 @@ def next_in_scan(steps, ranges, d, state):
     return p if p < end else np.int64(-1)
 
 
-@njit(cache=True)
+@kernel
 def fits(steps, equals, unequals, ranges, d, p, state):
     """Whether candidate p has the codes that step d asks for."""
     for e in range(of_step(steps, d, EQUAL_FROM), of_step(steps, d, EQUAL_TO)):
@@ -247,7 +247,7 @@ def fits(steps, equals, unequals, ranges, d, p, state):
     return True
 
 
-@njit(cache=True)
+@kernel
 def choices_left(limits, choices, d, t, state):
     """Which alternatives of a WINDOW PATH the members so far, and this one at time t, still satisfy (bit set)."""
     left = get(state, CHOICES, d)
@@ -262,7 +262,7 @@ def choices_left(limits, choices, d, t, state):
     return left
 
 
-@njit(cache=True)
+@kernel
 def next_candidate(steps, equals, unequals, ranges, runs, limits, choices, d, state):
     """Bind the next row of step d at depth d + 1; False when there is none left."""
     tail, lo, hi = of_step(steps, d, TAIL), get(state, LOW, d), get(state, HIGH, d)
@@ -311,7 +311,7 @@ def next_candidate(steps, equals, unequals, ranges, runs, limits, choices, d, st
         return True
 
 
-@njit(cache=True)
+@kernel
 def look_ahead(steps, depths, equals, start, end, pointers, hopeful):
     """For a block of new rows, start fetching the chains that depend on the new row alone.
 
@@ -343,7 +343,7 @@ def look_ahead(steps, depths, equals, start, end, pointers, hopeful):
                     prefetch(of_three(equals, e, OWN_CODES) + 8 * p)
 
 
-@njit(cache=True)
+@kernel
 def start(origin_time, origin_death, row, choices, state):
     """Bind a new row at depth 0; False if it has left its own window by the time it counts."""
     t = load64(origin_time, row)
@@ -358,7 +358,7 @@ def start(origin_time, origin_death, row, choices, state):
     return t < dies
 
 
-@njit(cache=True)
+@kernel
 def walk(
     origin_time, origin_death, rows, steps, depths, equals, unequals, ranges, tests, runs, limits, choices, state, out
 ):

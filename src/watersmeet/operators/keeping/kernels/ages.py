@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def best_means(rates):
     """For each bin, the highest mean over any stretch of bins that begins there."""
     best = np.empty(rates.size)

@@ -4,14 +4,14 @@ NULL if that is negative. Values lie in the order in which their rows came."""
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import move8
 
 NULL = np.int32(-1)
 
 
-@njit(cache=True)
+@kernel
 def place(slots, offsets, valid, end, starts, lengths):
     """Note where values lie that were appended at `end`; without `valid` none of them is NULL."""
     for i in range(slots.size):
@@ -22,7 +22,7 @@ def place(slots, offsets, valid, end, starts, lengths):
             lengths[slot] = NULL
 
 
-@njit(cache=True)
+@kernel
 def close_up(slots, starts, lengths, data):
     """Move the values of slots, given in the order in which their rows came, to the front; returns where they end."""
     end = np.int64(0)
@@ -36,7 +36,7 @@ def close_up(slots, starts, lengths, data):
     return end
 
 
-@njit(cache=True)
+@kernel
 def measure(slots, lengths, offsets):
     """Where the values of slots come to lie, one after another; returns how many of them are NULL."""
     nulls = 0
@@ -48,7 +48,7 @@ def measure(slots, lengths, offsets):
     return nulls
 
 
-@njit(cache=True)
+@kernel
 def collect(slots, starts, data, offsets, out):
     """Copy the values of slots to where they come to lie."""
     base, target = np.int64(data.ctypes.data), np.int64(out.ctypes.data)

@@ -10,8 +10,8 @@ Often a pass need not look at all rows, because the last one left none as low be
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.keeping.kernels.priorities import chance, level_of, rank
 
 GAP = np.uint16(0xFFFF)
@@ -21,7 +21,7 @@ START, END, COMPETING, LIMIT, LEFT_AT_LIMIT, PASSED = range(6)
 STATE_FIELDS = 6
 
 
-@njit(cache=True)
+@kernel
 def enter(
     slot_of, first, last, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
     per_count, held, levels, sizes, state,
@@ -36,7 +36,7 @@ def enter(
         sizes[levels[i]] += 1
 
 
-@njit(cache=True)
+@kernel
 def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, state):
     """The same with a random priority for each row: `number` is how many rows came before the first."""
     start, end = state[END], line_up(slot_of, first, last, held, state)
@@ -45,7 +45,7 @@ def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, sta
         sizes[levels[i]] += 1
 
 
-@njit(cache=True)
+@kernel
 def line_up(slot_of, first, last, held, state):
     """Put the rows that have memory at the end; returns where that is then."""
     end = state[END]
@@ -57,7 +57,7 @@ def line_up(slot_of, first, last, held, state):
     return end
 
 
-@njit(cache=True)
+@kernel
 def lowest(count, sizes):
     """The level below which there are fewer than `count` rows, and how many of that level make up the number."""
     left = count
@@ -68,7 +68,7 @@ def lowest(count, sizes):
     return sizes.size - 1, sizes[sizes.size - 1]
 
 
-@njit(cache=True)
+@kernel
 def evict(held, levels, sizes, state, victims):
     """Find the rows with the lowest priority, which compete no more; `victims` is filled with their positions."""
     limit, of_limit = lowest(victims.size, sizes)
@@ -104,7 +104,7 @@ def evict(held, levels, sizes, state, victims):
     state[PASSED] = state[END]
 
 
-@njit(cache=True)
+@kernel
 def leave(tail, held, levels, sizes, state):
     """Rows below `tail` have expired."""
     start = state[START]
@@ -116,7 +116,7 @@ def leave(tail, held, levels, sizes, state):
     state[START] = start
 
 
-@njit(cache=True)
+@kernel
 def close_gaps(held, levels, state):
     """Move the rows that compete to the front."""
     kept = np.int64(0)
@@ -134,7 +134,7 @@ def close_gaps(held, levels, state):
     state[PASSED] = passed
 
 
-@njit(cache=True)
+@kernel
 def renumber(positions, held, levels, sizes, state):
     """The rows at some positions, in order, stay and are numbered from 0; the others compete no more."""
     sizes[:] = 0
@@ -154,7 +154,7 @@ def renumber(positions, held, levels, sizes, state):
     state[PASSED] = state[LEFT_AT_LIMIT] = 0
 
 
-@njit(cache=True)
+@kernel
 def look_again(
     codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count, held,
     levels, sizes, state,

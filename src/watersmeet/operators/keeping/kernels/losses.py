@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def look_up(members, slot_of, lost):
     """Set `lost[i]` where the member of a combination has no memory any more."""
     for i in range(members.size):
@@ -14,7 +15,7 @@ def look_up(members, slot_of, lost):
         lost[i] |= slot_of[np.uint64(members[i])] < 0
 
 
-@njit(cache=True)
+@kernel
 def take_apart(numbers, lost, of_lost):
     """Move the numbers of what is not lost to the front, and the others to `of_lost`, which has room for
     one more."""
@@ -27,7 +28,7 @@ def take_apart(numbers, lost, of_lost):
         gone += away
 
 
-@njit(cache=True)
+@kernel
 def note_flaws(rows, flawed):
     """Mark rows as incomplete; returns how many were not before."""
     noted = np.int64(0)

@@ -9,8 +9,8 @@ Rows of keys that found no entry are counted in `others`, by pane alone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine, finish
 
 NO_ENTRY = -1
@@ -22,7 +22,7 @@ NEWEST = 0
 LOW, HIGH, ABOUT = range(3)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def key_of(codes, columns, p):
     h = np.uint64(0)
     for c in columns:
@@ -30,7 +30,7 @@ def key_of(codes, columns, p):
     return np.int64(finish(h))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def entry_of(key, keys, seen):
     """Where a key is, or NO_ENTRY."""
     mask = keys.size - 1
@@ -44,7 +44,7 @@ def entry_of(key, keys, seen):
     return NO_ENTRY
 
 
-@njit(cache=True)
+@kernel
 def claim(key, oldest, keys, seen):
     """Where a key is, or an entry for it that was never used or whose panes are all before the oldest."""
     mask = keys.size - 1
@@ -60,7 +60,7 @@ def claim(key, oldest, keys, seen):
     return free
 
 
-@njit(cache=True)
+@kernel
 def turn_to(pane, ring, others, state):
     """Make a pane the newest."""
     for number in range(max(state[NEWEST] + 1, pane - ring + 1), pane + 1):
@@ -68,7 +68,7 @@ def turn_to(pane, ring, others, state):
     state[NEWEST] = pane
 
 
-@njit(cache=True)
+@kernel
 def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, others, state):
     """Count rows of a store."""
     ring = counts.shape[1]
@@ -99,7 +99,7 @@ def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, othe
         counts[at, pane % ring] += 1
 
 
-@njit(cache=True)
+@kernel
 def matches(codes, columns, times, earlier, later, pane_us, keys, seen, counts, others, state, found):
     """Add to `found` how many counted rows match rows of the other stream."""
     ring = counts.shape[1]

@@ -10,8 +10,8 @@ Priorities are compared by their *level*: sixteen levels to each power of two, w
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import GOLDEN, combine, finish
 
 BLOCK = 1024
@@ -27,7 +27,7 @@ BY_FREQUENCY = 0.75
 AT_ONCE = 1 / 1024
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def level_of(priority):
     """The level of a priority that is not negative; level 0 is for those worth nothing."""
     if priority > 0.0:
@@ -36,7 +36,7 @@ def level_of(priority):
     return np.uint16(0)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def chance(seed, number):
     """A random number of a row, above 0 and at most 1."""
     z = finish(np.uint64(seed) + np.uint64(number + 1) * GOLDEN)
@@ -44,7 +44,7 @@ def chance(seed, number):
     return (np.float64(z >> np.uint64(11)) + 1.0) / 9007199254740993.0
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def bucket_of(codes, p, first, last, key_columns, shift):
     h = np.uint64(0)
     for k in range(first, last):
@@ -52,7 +52,7 @@ def bucket_of(codes, p, first, last, key_columns, shift):
     return np.int64(h >> shift)
 
 
-@njit(cache=True)
+@kernel
 def weigh(rows, codes, factors, key_columns, counts, shift, unseen, weights):
     """Multiply the weights of rows by how often their partners came, up to a constant of the stream."""
     for f in range(factors.shape[0]):
@@ -68,7 +68,7 @@ def weigh(rows, codes, factors, key_columns, counts, shift, unseen, weights):
             weights[i] *= of_key[bucket_of(codes, rows[i], first, last, key_columns, shift)] + unseen
 
 
-@njit(cache=True)
+@kernel
 def weigh_by_age(rows, ages, now, by_age, per_bin, weights):
     """Multiply the weights of rows by the value for their age; ages beyond the last bin count as the last."""
     for i in range(rows.size):
@@ -76,7 +76,7 @@ def weigh_by_age(rows, ages, now, by_age, per_bin, weights):
         weights[i] *= by_age[min(max(bin_, 0), by_age.size - 1)]
 
 
-@njit(cache=True)
+@kernel
 def weigh_by_completeness(
     rows, codes, flawed, ages, now, factors, key_columns, counts, shift, unseen, life, bins, per_count, weights
 ):  # fmt: skip
@@ -100,7 +100,7 @@ def weigh_by_completeness(
         weights[i] *= (alone + met / (1.0 + own[i])) * (1.0 + met) ** BY_FREQUENCY
 
 
-@njit(cache=True)
+@kernel
 def rank(
     rows, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count,
     levels,
@@ -124,7 +124,7 @@ def rank(
             levels[start + i] = level_of(weights[i])
 
 
-@njit(cache=True)
+@kernel
 def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     """Count the keys of new rows; with a half-life later rows count for more, twice as much after each. Returns for how
     much they count together."""
@@ -143,7 +143,7 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
     return np.float64(last - first)
 
 
-@njit(cache=True)
+@kernel
 def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     total, amount, then = 0.0, 0.0, np.inf
     for p in range(first, last):
@@ -158,7 +158,7 @@ def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock,
     return total
 
 
-@njit(cache=True)
+@kernel
 def count_held(codes, first, last, slot_of, in_memory, tracked, key_columns, counts, shift):
     """Count the keys of the rows that a store holds at first..last-1, or of those with memory alone."""
     for p in range(first, last):

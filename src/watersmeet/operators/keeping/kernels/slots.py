@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 Slots = npt.NDArray[np.int32]
 GONE = np.int32(-1)
 GROWTH = 1.25  # by how much arrays grow of which each slot has a part
 
 
-@njit(cache=True)
+@kernel
 def take_slots(slot_of, first, last, free, left):
     """Give slots to the rows at first..last-1, of which there must be enough; returns how many are left."""
     for p in range(first, last):
@@ -23,7 +24,7 @@ def take_slots(slot_of, first, last, free, left):
     return left
 
 
-@njit(cache=True)
+@kernel
 def give_back(slot_of, positions, free, left):
     """Take the slots of rows back, from those that have one; returns how many are free now."""
     for p in positions:
@@ -33,7 +34,7 @@ def give_back(slot_of, positions, free, left):
     return left
 
 
-@njit(cache=True)
+@kernel
 def give_back_between(slot_of, first, last, free, left):
     """The same of the rows at first..last-1."""
     for p in range(first, last):
@@ -43,14 +44,14 @@ def give_back_between(slot_of, first, last, free, left):
     return left
 
 
-@njit(cache=True)
+@kernel
 def slots_at(slot_of, positions, slots):
     """The slots of rows that have one."""
     for i in range(positions.size):
         slots[i] = slot_of[np.uint64(positions[i])]
 
 
-@njit(cache=True)
+@kernel
 def scatter(values, slots, data):
     """Put values into their slots."""
     for i in range(slots.size):

@@ -12,8 +12,8 @@ filled in by operators.classic.loops.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine, finish
 from watersmeet.operators.kernels.memory import load64, store64
 
@@ -51,39 +51,39 @@ CODES, TIMES, SERIALS = range(COLUMNS)
 ATTRIBUTE_COMPARISONS, WINDOW_COMPARISONS, SCANNED, INSERTED, INVALIDATED, INVALIDATION_COMPARISONS, RESULTS = range(7)
 
 
-@njit(cache=True)
+@kernel
 def of_input(plan, j, field):
     return load64(load64(plan, INPUTS), j * INPUT_FIELDS + field)
 
 
-@njit(cache=True)
+@kernel
 def put_input(plan, j, field, value):
     store64(load64(plan, INPUTS), j * INPUT_FIELDS + field, value)
 
 
-@njit(cache=True)
+@kernel
 def of_table(plan, t, field):
     return load64(load64(plan, TABLES), t * TABLE_FIELDS + field)
 
 
-@njit(cache=True)
+@kernel
 def put_table(plan, t, field, value):
     store64(load64(plan, TABLES), t * TABLE_FIELDS + field, value)
 
 
-@njit(cache=True)
+@kernel
 def add(plan, what, amount):
     counts = load64(plan, COUNTS)
     store64(counts, what, load64(counts, what) + amount)
 
 
-@njit(cache=True)
+@kernel
 def spread(hash_so_far, buckets):
     """A bucket number from a hash of several codes, or of one whose low bits may all be alike."""
     return np.int64(finish(hash_so_far) % np.uint64(buckets))
 
 
-@njit(cache=True)
+@kernel
 def bucket_of_row(plan, t, serial):
     """Where a row belongs; an integer key goes to the bucket of its remainder, as in the papers."""
     buckets, first, past = of_table(plan, t, BUCKETS), of_table(plan, t, KEY_FROM), of_table(plan, t, KEY_TO)
@@ -96,18 +96,18 @@ def bucket_of_row(plan, t, serial):
     return spread(h, buckets)
 
 
-@njit(cache=True)
+@kernel
 def head_of(plan, t, bucket):
     return of_table(plan, t, HEADS) + 8 * HEAD_FIELDS * bucket
 
 
-@njit(cache=True)
+@kernel
 def column(plan, t, head, which):
     """Where a column of a bucket's block lies."""
     return of_table(plan, t, ARENA) + 8 * (load64(head, BLOCK_AT) + which * load64(head, CAPACITY))
 
 
-@njit(cache=True)
+@kernel
 def size_class(rows):
     k = np.int64(0)
     while (SMALLEST_BLOCK << k) < rows:
@@ -115,7 +115,7 @@ def size_class(rows):
     return k
 
 
-@njit(cache=True)
+@kernel
 def take_block(plan, t, k):
     """A block of size class k, or -1 if the arena has no room for one."""
     free = of_table(plan, t, FREE)
@@ -131,14 +131,14 @@ def take_block(plan, t, k):
     return block
 
 
-@njit(cache=True)
+@kernel
 def give_block(plan, t, block, k):
     free = of_table(plan, t, FREE)
     store64(of_table(plan, t, ARENA), block, load64(free, k))
     store64(free, k, block)
 
 
-@njit(cache=True)
+@kernel
 def copy_rows(arena, source, source_capacity, start, count, target, capacity):
     """Move the rows of a bucket to the front of a block, which may be its own."""
     for which in range(COLUMNS):
@@ -148,7 +148,7 @@ def copy_rows(arena, source, source_capacity, start, count, target, capacity):
             store64(there, i, load64(here, i))
 
 
-@njit(cache=True)
+@kernel
 def make_room(plan, t, bucket):
     """See that a bucket can take one more row; False if the arena is full, which the plan then says."""
     head = head_of(plan, t, bucket)
@@ -179,7 +179,7 @@ def make_room(plan, t, bucket):
     return True
 
 
-@njit(cache=True)
+@kernel
 def have_room(plan, j, serial):
     """See that every buffer of an input can take one more row."""
     for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
@@ -188,7 +188,7 @@ def have_room(plan, j, serial):
     return True
 
 
-@njit(cache=True)
+@kernel
 def expire_bucket(plan, t, bucket, now):
     """Remove the expired rows of one bucket, oldest first: one look at each, and one at the first that stays."""
     j = of_table(plan, t, OF_INPUT)
@@ -224,20 +224,20 @@ def expire_bucket(plan, t, bucket, now):
         add(plan, INVALIDATED, removed)
 
 
-@njit(cache=True)
+@kernel
 def expire_table(plan, t, now):
     """Remove the expired rows of every bucket of a table."""
     for bucket in range(max(1, of_table(plan, t, BUCKETS))):
         expire_bucket(plan, t, bucket, now)
 
 
-@njit(cache=True)
+@kernel
 def expire_input(plan, j, now):
     for t in range(of_input(plan, j, TABLE_FROM), of_input(plan, j, TABLE_TO)):
         expire_table(plan, t, now)
 
 
-@njit(cache=True)
+@kernel
 def is_over(plan, j, serial, now):
     """Whether a row can match nothing that comes at `now` or later."""
     deaths = of_input(plan, j, DEATHS_AT)
@@ -246,7 +246,7 @@ def is_over(plan, j, serial, now):
     return load64(of_input(plan, j, TIMES_AT), serial) + of_input(plan, j, RETENTION) < now
 
 
-@njit(cache=True)
+@kernel
 def advance_first(plan, j, now):
     """Move FIRST over the rows that are of no use from now on; they stay in the buffers until these are cleaned."""
     serial, end = of_input(plan, j, FIRST), of_input(plan, j, NEXT)
@@ -255,7 +255,7 @@ def advance_first(plan, j, now):
     put_input(plan, j, FIRST, serial)
 
 
-@njit(cache=True)
+@kernel
 def drop_dead(plan, j, now):
     """Take the rows that have left a ROWS window out of every buffer.
 
@@ -278,7 +278,7 @@ def drop_dead(plan, j, now):
         put_input(plan, j, FIRST, serial)
 
 
-@njit(cache=True)
+@kernel
 def pass_over(plan, now):
     """GO03's periodic expiration: look at every buffer of every window."""
     for j in range(load64(plan, INPUT_COUNT)):
@@ -289,7 +289,7 @@ def pass_over(plan, now):
             drop_dead(plan, j, now)
 
 
-@njit(cache=True)
+@kernel
 def append(plan, t, serial, time):
     """Put a row at the end of its bucket, which has room for it; the bucket."""
     add(plan, INSERTED, 1)
@@ -307,7 +307,7 @@ def append(plan, t, serial, time):
     return bucket
 
 
-@njit(cache=True)
+@kernel
 def insert(plan, j, serial, time):
     """Put a row into every buffer of its input, then clean what is cleaned on insertion."""
     # A list is nothing but its range of serials, so moving NEXT inserts into it.
@@ -321,7 +321,7 @@ def insert(plan, j, serial, time):
             expire_table(plan, t, time)
 
 
-@njit(cache=True)
+@kernel
 def keep(plan, streams, serials, times, start, end):
     """Only insert rows: those of a lazy join, of a static table, or taken back. Returns where an arena was full."""
     for a in range(start, end):
@@ -334,7 +334,7 @@ def keep(plan, streams, serials, times, start, end):
     return end
 
 
-@njit(cache=True)
+@kernel
 def settle(plan, now, in_passes):
     """After eager arrivals: which rows are of no use any more. With passes that is known from the last one."""
     for j in range(load64(plan, INPUT_COUNT)):
@@ -345,7 +345,7 @@ def settle(plan, now, in_passes):
             advance_first(plan, j, now)
 
 
-@njit(cache=True)
+@kernel
 def live_rows(plan, j, now):
     """How many rows of an input can still match a row that comes at `now`."""
     live = 0
@@ -360,7 +360,7 @@ def live_rows(plan, j, now):
     return live
 
 
-@njit(cache=True)
+@kernel
 def first_later(times, low, high, time):
     """The first serial from low to high whose time is after `time`, or high; times ascend."""
     while low < high:

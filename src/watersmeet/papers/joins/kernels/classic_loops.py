@@ -11,8 +11,8 @@ Same plan vector as classic_buffers. A walk stops when its output is full and re
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import load64, prefetch, store64
 from watersmeet.operators.kernels.walk import AT_MOST, EARLIER, LATER, LESS, MORE, next_inside
@@ -101,22 +101,22 @@ INT64_MIN = np.int64(-(2**63))
 INT64_MAX = np.int64(2**63 - 1)
 
 
-@njit(cache=True)
+@kernel
 def get(plan, field, depth):
     return load64(load64(plan, STATE), field * MAX_DEPTH + depth)
 
 
-@njit(cache=True)
+@kernel
 def put(plan, field, depth, value):
     store64(load64(plan, STATE), field * MAX_DEPTH + depth, value)
 
 
-@njit(cache=True)
+@kernel
 def of_step(plan, origin, d, field):
     return load64(load64(plan, STEPS), (origin * MAX_DEPTH + d) * STEP_FIELDS + field)
 
 
-@njit(cache=True)
+@kernel
 def limit(plan, origin, k, d, b, side):
     """How much later or earlier than the row at depth b that at depth d may be; as walk.limit, from depth 1 on."""
     alternatives = load64(plan, ALTERNATIVES) + 1
@@ -124,7 +124,7 @@ def limit(plan, origin, k, d, b, side):
     return load64(load64(plan, LIMITS), (block * MAX_DEPTH + b) * 2 + side)
 
 
-@njit(cache=True)
+@kernel
 def clean_for_probe(plan, t, bucket, now):
     """Remove what has expired before it is scanned, once per arrival."""
     j = of_table(plan, t, OF_INPUT)
@@ -143,7 +143,7 @@ def clean_for_probe(plan, t, bucket, now):
     put_table(plan, t, MARK_BUCKET, bucket)
 
 
-@njit(cache=True)
+@kernel
 def wanted_bucket(plan, t, first_test, keys):
     """The bucket that the bound rows' key belongs to."""
     tests = load64(plan, TESTS)
@@ -155,7 +155,7 @@ def wanted_bucket(plan, t, first_test, keys):
     return spread(h, of_table(plan, t, BUCKETS))
 
 
-@njit(cache=True)
+@kernel
 def enter(plan, origin, d, now):
     """Stand before the first candidate of a loop; False if there can be none."""
     tests = load64(plan, TESTS)
@@ -193,14 +193,14 @@ def enter(plan, origin, d, now):
     return True
 
 
-@njit(cache=True)
+@kernel
 def stand(plan, d, start, end, head):
     put(plan, CURSOR, d, start)
     put(plan, STOP, d, end)
     put(plan, BUCKET_HEAD, d, head)
 
 
-@njit(cache=True)
+@kernel
 def fits(tests, first, past, serial):
     """Whether a candidate's codes pass the tests first to past - 1."""
     for i in range(first, past):
@@ -223,7 +223,7 @@ def fits(tests, first, past, serial):
     return True
 
 
-@njit(cache=True)
+@kernel
 def lives(plan, origin, d, dying, deaths, serial, time):
     """What ROWS windows say to a candidate; notes the first death as long as k is not known."""
     dies = INT64_MAX if deaths == 0 else load64(deaths, serial)
@@ -235,7 +235,7 @@ def lives(plan, origin, d, dying, deaths, serial, time):
     return dying == NOTED or dies > time
 
 
-@njit(cache=True)
+@kernel
 def next_match(plan, origin, d, emits, out, count):
     """Bind the next candidate of a loop that fits; False when there is none left, and the count of results.
 
@@ -304,7 +304,7 @@ def next_match(plan, origin, d, emits, out, count):
     return found, count
 
 
-@njit(cache=True)
+@kernel
 def count_scan(plan, origin, d, scanned, compared):
     """New rows of the outermost loop are no candidates; nothing is compared where there is no test."""
     if d == 0 and of_step(plan, origin, d, ACCESS) == NEW_ROWS:
@@ -316,13 +316,13 @@ def count_scan(plan, origin, d, scanned, compared):
         add(plan, WINDOW_COMPARISONS, scanned)
 
 
-@njit(cache=True)
+@kernel
 def near_enough(plan, origin, k, d, b):
     since = get(plan, BOUND_TIME, d) - get(plan, BOUND_TIME, b)
     return since <= limit(plan, origin, k, d, b, LATER) and -since <= limit(plan, origin, k, d, b, EARLIER)
 
 
-@njit(cache=True)
+@kernel
 def all_near(plan, origin, k, depths):
     """Whether the rows bound at the first so many depths keep every limit of alternative k."""
     for d in range(1, depths):
@@ -332,7 +332,7 @@ def all_near(plan, origin, k, depths):
     return True
 
 
-@njit(cache=True)
+@kernel
 def is_admitted(plan, origin, depths):
     """Whether a whole combination satisfies one alternative of a WINDOW PATH."""
     alternatives = load64(plan, ALTERNATIVES)
@@ -345,7 +345,7 @@ def is_admitted(plan, origin, depths):
     return k <= alternatives
 
 
-@njit(cache=True)
+@kernel
 def descend(plan, origin, now, out, count):
     """Go on with the loops of one origin; fills out[input, i], returns the new count. Depth -1 is the end."""
     depths, capacity = load64(plan, INPUT_COUNT), out.shape[1]
@@ -368,7 +368,7 @@ def descend(plan, origin, now, out, count):
     return count
 
 
-@njit(cache=True)
+@kernel
 def before_probing(plan, origin, now):
     """What an arrival does to the buffers before its row is joined."""
     store64(plan, ARRIVAL, load64(plan, ARRIVAL) + 1)
@@ -384,7 +384,7 @@ def before_probing(plan, origin, now):
             expire_input(plan, j, now)
 
 
-@njit(cache=True)
+@kernel
 def look_ahead(plan, streams, serials, start, end):
     """Start fetching the buckets that a block of arrivals will insert into, and those they will probe by their own
     codes, so that the memory latency of the whole block overlaps."""
@@ -402,7 +402,7 @@ def look_ahead(plan, streams, serials, start, end):
                     fetch(plan, t, head_of(plan, t, bucket_for(plan, origin, t, serial)), START, fetches_rows)
 
 
-@njit(cache=True)
+@kernel
 def bucket_for(plan, origin, t, serial):
     """The bucket that a new row will probe at depth 1; leaves the values of the walk in hand alone."""
     tests = load64(plan, TESTS) + 8 * TEST_FIELDS * of_step(plan, origin, 1, TEST_FROM)
@@ -414,7 +414,7 @@ def bucket_for(plan, origin, t, serial):
     return spread(h, of_table(plan, t, BUCKETS))
 
 
-@njit(cache=True)
+@kernel
 def fetch(plan, t, head, which_end, rows):
     """Fetch a bucket's head, or the rows at its start or end if the head is there already."""
     if not rows:
@@ -425,7 +425,7 @@ def fetch(plan, t, head, which_end, rows):
     prefetch(column(plan, t, head, SERIALS) + 8 * at)
 
 
-@njit(cache=True)
+@kernel
 def arrive(plan, streams, serials, times, end, out):
     """Join arrivals one at a time and insert each; returns how many combinations are in `out`.
 
@@ -462,7 +462,7 @@ def arrive(plan, streams, serials, times, end, out):
     return count
 
 
-@njit(cache=True)
+@kernel
 def refresh(plan, origin, resumed, now, out):
     """Join all new rows of one input; returns how many combinations are in `out`.
 

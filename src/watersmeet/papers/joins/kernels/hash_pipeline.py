@@ -9,8 +9,8 @@ after as many arrivals as there are buckets (and at least PURGE_EVERY).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import (
@@ -82,33 +82,33 @@ HEAD_FIELDS = 2
 NEXT, KEY, ENTRY_LOW, ENTRY_HIGH, MEMBERS = range(5)
 
 
-@njit(cache=True)
+@kernel
 def width_of(k, side):
     return MEMBERS + (k if side == LEFT else 1)
 
 
-@njit(cache=True)
+@kernel
 def table_of(tables, k, side):
     return tables + 8 * TABLE_FIELDS * (2 * k + side)
 
 
-@njit(cache=True)
+@kernel
 def entry_at(table, width, slot):
     return load64(table, ARENA) + 8 * width * slot
 
 
-@njit(cache=True)
+@kernel
 def bucket_of(key, buckets):
     """Any number of buckets up to 2**31: the upper half of the hash, scaled."""
     return np.int64(((np.uint64(key) >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
 
 
-@njit(cache=True)
+@kernel
 def head_of(table, bucket):
     return load64(table, HEADS) + 8 * HEAD_FIELDS * bucket
 
 
-@njit(cache=True)
+@kernel
 def left_key(plan, state, k):
     """The hash of the members' codes that node k asks to be equal."""
     h = np.uint64(0)
@@ -118,7 +118,7 @@ def left_key(plan, state, k):
     return np.int64(h)
 
 
-@njit(cache=True)
+@kernel
 def right_key(plan, k, serial):
     """The hash of a right row's codes that node k asks to be equal."""
     h = np.uint64(0)
@@ -127,7 +127,7 @@ def right_key(plan, k, serial):
     return np.int64(h)
 
 
-@njit(cache=True)
+@kernel
 def new_entry(table, width, key, low, high):
     """An entry at the head of its bucket, or 0 if the arena is full."""
     slot = load64(table, FREE)
@@ -148,7 +148,7 @@ def new_entry(table, width, key, low, high):
     return entry
 
 
-@njit(cache=True)
+@kernel
 def delete(table, width, bucket, previous, slot):
     """Take an entry out of its chain; `previous` is the one before it, or -1."""
     entry = entry_at(table, width, slot)
@@ -162,7 +162,7 @@ def delete(table, width, bucket, previous, slot):
     store64(table, FREE, slot)
 
 
-@njit(cache=True)
+@kernel
 def is_out(plan, state, k, side, entry):
     """Whether nothing to come from the other side can match an entry."""
     if side == RIGHT:
@@ -171,7 +171,7 @@ def is_out(plan, state, k, side, entry):
     return is_out_left(plan, state, k, load64(entry, ENTRY_LOW), load64(entry, ENTRY_HIGH), entry + 8 * MEMBERS)
 
 
-@njit(cache=True)
+@kernel
 def start_probe(tables, state, k, side, key):
     table = table_of(tables, k, side)
     head = head_of(table, bucket_of(key, load64(table, BUCKETS)))
@@ -181,7 +181,7 @@ def start_probe(tables, state, k, side, key):
     store64(state, PREVIOUS + k, -1)
 
 
-@njit(cache=True)
+@kernel
 def next_in_bucket(plan, tables, state, k, side, counts):
     """Bind the next entry on one side of node k that matches what is bound on the other; False if none is left."""
     tests, first, past = load64(plan, TESTS), load64(plan, SPANS + 2 * k), load64(plan, SPANS + 2 * k + 1)
@@ -228,7 +228,7 @@ def next_in_bucket(plan, tables, state, k, side, counts):
     return found
 
 
-@njit(cache=True)
+@kernel
 def keep_left(tables, state, k, key, counts):
     """Put the members bound so far into the left table of node k; False if it is full."""
     table, width = table_of(tables, k, LEFT), width_of(k, LEFT)
@@ -241,7 +241,7 @@ def keep_left(tables, state, k, key, counts):
     return True
 
 
-@njit(cache=True)
+@kernel
 def take_in(plan, tables, state, k, serial, t, counts):
     """A new row: kept in the right table of its node, and the level at which it starts. False if there is no room."""
     store64(state, LAST + k, max(load64(state, LAST + k), t))
@@ -264,7 +264,7 @@ def take_in(plan, tables, state, k, serial, t, counts):
     return True
 
 
-@njit(cache=True)
+@kernel
 def climb(plan, tables, state, counts, out, count):
     """Go on with the row taken in: depth first up the pipeline. LEVEL is 0 when it is through."""
     inputs, base, level = load64(plan, INPUTS), load64(state, BASE), load64(state, LEVEL)
@@ -298,7 +298,7 @@ def climb(plan, tables, state, counts, out, count):
     return outcome, count
 
 
-@njit(cache=True)
+@kernel
 def sweep(plan, tables, state, k, side, counts):
     """Delete the dead of the buckets that were not probed since the last sweep, or of all buckets."""
     table, width = table_of(tables, k, side), width_of(k, side)
@@ -321,7 +321,7 @@ def sweep(plan, tables, state, k, side, counts):
             slot = following
 
 
-@njit(cache=True)
+@kernel
 def sweep_if_due(plan, tables, state, counts):
     inputs = load64(plan, INPUTS)
     since, due = load64(state, SINCE_PURGE) + 1, load64(plan, PURGE_EVERY)
@@ -340,7 +340,7 @@ def sweep_if_due(plan, tables, state, counts):
     store64(state, SINCE_PURGE, since)
 
 
-@njit(cache=True)
+@kernel
 def hash_pipeline(streams, serials, times, arrivals, plan, tables, state, counts, out):
     """Fill `out[place, i]` with serials of combinations; returns the outcome and how many. Resumable."""
     count, outcome = 0, DONE
@@ -361,7 +361,7 @@ def hash_pipeline(streams, serials, times, arrivals, plan, tables, state, counts
     return outcome, count
 
 
-@njit(cache=True)
+@kernel
 def relink(table, width):
     """Chain all entries anew after the number of buckets changed."""
     buckets = load64(table, BUCKETS)
@@ -375,7 +375,7 @@ def relink(table, width):
             store64(head, NEWEST_ENTRY, slot)
 
 
-@njit(cache=True)
+@kernel
 def held(plan, tables, inputs, now, totals):
     """Add up the rows held, by position, and behind them the m-tuples: what a row arriving now could still match, and
     the others."""
@@ -399,7 +399,7 @@ def held(plan, tables, inputs, now, totals):
                 totals[0 if live else 1, column] += 1
 
 
-@njit(cache=True)
+@kernel
 def oldest_members(tables, inputs, oldest):
     """Lower each position's oldest serial to the smallest one that a table still holds."""
     for k in range(1, inputs):

@@ -11,8 +11,8 @@ With REACH different by input this is the filtering step of LCA (section 5.1).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import (
     INSERTED,
@@ -60,17 +60,17 @@ WAITS, IS_FULL, IS_LOST, FOUND = range(4)
 DROPPED, FITS, BEGINS, STARTS, ADMITTED = range(5)
 
 
-@njit(cache=True)
+@kernel
 def head_time(plan, buffers, i):
     return load64(load64(plan, TIMES + i), load64(buffers, TAIL + i))
 
 
-@njit(cache=True)
+@kernel
 def has_head(buffers, i):
     return load64(buffers, TAIL + i) < load64(buffers, ARRIVED + i)
 
 
-@njit(cache=True)
+@kernel
 def note(state, trace, event, i, serial, low, high):
     at = load64(state, TRACED)
     if at < trace.shape[0]:
@@ -78,7 +78,7 @@ def note(state, trace, event, i, serial, low, high):
         store64(state, TRACED, at + 1)
 
 
-@njit(cache=True)
+@kernel
 def drop_head(buffers, state, i, counts, trace):
     serial = load64(buffers, TAIL + i)
     store64(buffers, TAIL + i, serial + 1)
@@ -89,7 +89,7 @@ def drop_head(buffers, state, i, counts, trace):
     note(state, trace, DROPPED, i, serial, load64(state, PERIOD_LOW), load64(state, PERIOD_HIGH))
 
 
-@njit(cache=True)
+@kernel
 def drop_unreachable(plan, buffers, state, keep, before, counts, trace):
     """Drop the heads, except those of one input, that reach no row at `before` or later; whether there were any."""
     any_dropped = False
@@ -103,13 +103,13 @@ def drop_unreachable(plan, buffers, state, keep, before, counts, trace):
     return any_dropped
 
 
-@njit(cache=True)
+@kernel
 def set_period(state, low, high):
     store64(state, PERIOD_LOW, low)
     store64(state, PERIOD_HIGH, high)
 
 
-@njit(cache=True)
+@kernel
 def restart_at(state, i):
     """Start sweeping anew from input i."""
     store64(state, MODE, SWEEP)
@@ -117,7 +117,7 @@ def restart_at(state, i):
     store64(state, FITTING, 0)
 
 
-@njit(cache=True)
+@kernel
 def wait_for(plan, buffers, state, i, counts, trace):
     """Input i has no head. If time is known to have moved on, heads that its next row cannot reach may go."""
     clock = load64(state, CLOCK)
@@ -126,7 +126,7 @@ def wait_for(plan, buffers, state, i, counts, trace):
         restart_at(state, i)
 
 
-@njit(cache=True)
+@kernel
 def sweep(plan, buffers, state, counts, trace):
     """Mode 1, up to a starting combination (then the mode changes) or to an input without a head."""
     inputs = load64(plan, INPUTS)
@@ -167,7 +167,7 @@ def sweep(plan, buffers, state, counts, trace):
         store64(state, AT_INPUT, (i + 1) % inputs)
 
 
-@njit(cache=True)
+@kernel
 def admit(plan, buffers, state, i, trace):
     """Let the next row of input i in; it is to be joined with everything in the other buffers."""
     serial = load64(buffers, JOINED + i)
@@ -177,7 +177,7 @@ def admit(plan, buffers, state, i, trace):
     note(state, trace, ADMITTED, i, serial, load64(state, PERIOD_LOW), load64(state, PERIOD_HIGH))
 
 
-@njit(cache=True)
+@kernel
 def start_with_heads(plan, buffers, state, trace):
     """Mode 2 begins: each head that is new meets the full buffers of the others, one after another."""
     inputs = load64(plan, INPUTS)
@@ -200,7 +200,7 @@ def start_with_heads(plan, buffers, state, trace):
     return False
 
 
-@njit(cache=True)
+@kernel
 def admit_next(plan, buffers, state, counts, trace):
     """Mode 2: the next row, in turn, that lies not after the period; False if there is none among those arrived."""
     inputs, until, turn = load64(plan, INPUTS), load64(state, ADMIT_UNTIL), load64(state, AT_INPUT)
@@ -216,7 +216,7 @@ def admit_next(plan, buffers, state, counts, trace):
     return False
 
 
-@njit(cache=True)
+@kernel
 def is_past(plan, buffers, state):
     """Whether the next row of every input is known to lie right of the period."""
     clock = load64(state, CLOCK)
@@ -229,7 +229,7 @@ def is_past(plan, buffers, state):
     return known == load64(plan, INPUTS)
 
 
-@njit(cache=True)
+@kernel
 def leave_period(plan, buffers, state, counts, trace):
     """Drop the head whose reach ends first, as nothing to come can meet it, and sweep on from its input."""
     # With one reach for all this is the head with TSmin, as in the paper.
@@ -242,7 +242,7 @@ def leave_period(plan, buffers, state, counts, trace):
     restart_at(state, first)
 
 
-@njit(cache=True)
+@kernel
 def run(plan, buffers, state, counts, trace, quietly, out, count):
     """Go on until a row is missing (WAITS), the output is full (IS_FULL), or the sweep goes in circles (IS_LOST)."""
     while True:
@@ -269,7 +269,7 @@ def run(plan, buffers, state, counts, trace, quietly, out, count):
             leave_period(plan, buffers, state, counts, trace)
 
 
-@njit(cache=True)
+@kernel
 def merge_join(streams, serials, times, arrivals, plan, buffers, state, counts, trace, quietly, out):
     """Fill `out[input, i]` with serials of combinations; returns the outcome and how many.
 

@@ -8,8 +8,8 @@ operators.classic.nested_plan. A search stops when its output is full and resume
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import ATTRIBUTE_COMPARISONS, SCANNED, WINDOW_COMPARISONS
 
@@ -49,7 +49,7 @@ STATE_SIZE = 80
 NEVER = np.int64(2**63 - 1)
 
 
-@njit(cache=True)
+@kernel
 def compare(x, operator, y):
     if operator == EQUAL:
         return x == y
@@ -64,7 +64,7 @@ def compare(x, operator, y):
     return x >= y
 
 
-@njit(cache=True)
+@kernel
 def fits(tests, first, past, p, state):
     """Whether candidate p has the codes that these tests ask for."""
     for i in range(first, past):
@@ -76,7 +76,7 @@ def fits(tests, first, past, p, state):
     return True
 
 
-@njit(cache=True)
+@kernel
 def satisfied(bounds, first, past, state, counts):
     """Whether the bound times satisfy one alternative of the constraints as written."""
     for i in range(first, past):
@@ -88,7 +88,7 @@ def satisfied(bounds, first, past, state, counts):
     return True
 
 
-@njit(cache=True)
+@kernel
 def satisfied_by(bounds, alternatives, state, counts):
     """The first alternative that the bound times satisfy, or -1."""
     table = bounds + 8 * (alternatives + 1)
@@ -98,20 +98,20 @@ def satisfied_by(bounds, alternatives, state, counts):
     return -1
 
 
-@njit(cache=True)
+@kernel
 def bind(state, i, serial, t):
     store64(state, SERIAL + i, serial)
     store64(state, TIME + i, t)
 
 
-@njit(cache=True)
+@kernel
 def death_of(plan, i, serial):
     """When a row leaves a window that counts rows; never, if its window does not."""
     deaths = load64(plan, DEATHS + i)
     return NEVER if deaths == 0 else load64(deaths, serial)
 
 
-@njit(cache=True)
+@kernel
 def enter(plan, buffers, state, d):
     """Set the period of the input visited at depth d from the rows bound so far, and start at its oldest row."""
     origin = load64(state, ORIGIN)
@@ -134,7 +134,7 @@ def enter(plan, buffers, state, d):
     store64(state, STOP + d, stop)
 
 
-@njit(cache=True)
+@kernel
 def begin(plan, buffers, state, origin, serial, t):
     """Bind a new row and go to the first buffer after it; False if it counts for nothing at its own time."""
     store64(state, ORIGIN, origin)
@@ -149,7 +149,7 @@ def begin(plan, buffers, state, origin, serial, t):
     return True
 
 
-@njit(cache=True)
+@kernel
 def search(plan, buffers, state, counts, out, count):
     """Go on with the search begun; returns how many combinations `out` holds then. DEPTH is 0 when it is over."""
     inputs, timed, counted = load64(plan, INPUTS), load64(plan, TIMED), load64(plan, COUNTED)

@@ -6,8 +6,7 @@ input, with rows of position k, its right one. The plan and the state are flat t
 
 from __future__ import annotations
 
-from numba import njit
-
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.kernels.nested import MAX_INPUTS, NEVER, SERIAL, TIME, UNREAD, bind, satisfied_by
 
@@ -28,19 +27,19 @@ STATE_SIZE = 80
 DONE, IS_FULL, MUST_GROW = range(3)
 
 
-@njit(cache=True)
+@kernel
 def limit(plan, u, v):
     """How much later than a row of position u one of position v may be."""
     return load64(plan, LIMITS + MAX_INPUTS * u + v)
 
 
-@njit(cache=True)
+@kernel
 def death_of(plan, i, serial):
     deaths = load64(plan, DEATHS + i)
     return NEVER if deaths == 0 else load64(deaths, serial)
 
 
-@njit(cache=True)
+@kernel
 def set_period(plan, state, k):
     """The period in which position k must lie to join the members bound before it; False if it is empty."""
     low, high = -NEVER, NEVER
@@ -53,7 +52,7 @@ def set_period(plan, state, k):
     return low <= high
 
 
-@njit(cache=True)
+@kernel
 def is_alive(plan, state, members):
     """Whether no member has left a window that counts rows by the time of the newest one."""
     newest, dies = -NEVER, NEVER
@@ -63,7 +62,7 @@ def is_alive(plan, state, members):
     return newest < dies
 
 
-@njit(cache=True)
+@kernel
 def is_out_right(plan, state, k, t, dies):
     """Whether everything to come from the left of node k lies beyond the reach of its right row at time t."""
     unsigned = load64(plan, UNSIGNED)
@@ -78,7 +77,7 @@ def is_out_right(plan, state, k, t, dies):
     return True
 
 
-@njit(cache=True)
+@kernel
 def any_dead(plan, k, members, last):
     """Whether a member of an m-tuple of node k has left its window by the time of the last row on the right."""
     dies = NEVER
@@ -87,7 +86,7 @@ def any_dead(plan, k, members, last):
     return dies <= last
 
 
-@njit(cache=True)
+@kernel
 def is_out_left(plan, state, k, low, high, members):
     """Whether everything to come from the right of node k lies beyond the reach of an m-tuple (by its TSmin)."""
     last = load64(state, LAST + k)
@@ -99,14 +98,14 @@ def is_out_left(plan, state, k, low, high, members):
     return load64(plan, COUNTED) != 0 and any_dead(plan, k, members, last)
 
 
-@njit(cache=True)
+@kernel
 def bind_members(plan, state, k, members):
     for u in range(k):
         serial = load64(members, u)
         bind(state, u, serial, load64(load64(plan, TIMES + u), serial))
 
 
-@njit(cache=True)
+@kernel
 def emit(plan, state, counts, out, count):
     """Write a whole combination, unless an alternative before this one has it too; returns how many there are."""
     inputs, alternatives = load64(plan, INPUTS), load64(plan, EARLIER_ALTERNATIVES)

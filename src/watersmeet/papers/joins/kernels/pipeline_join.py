@@ -10,8 +10,8 @@ kernel stops when its output is full or a buffer must grow, and resumes where it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import (
     ATTRIBUTE_COMPARISONS,
@@ -75,17 +75,17 @@ NODE_FIELDS = 5
 PERIOD_LOW, PERIOD_HIGH, MEMBERS = range(3)
 
 
-@njit(cache=True)
+@kernel
 def node_field(nodes, k, field):
     return load64(nodes, NODE_FIELDS * k + field)
 
 
-@njit(cache=True)
+@kernel
 def set_node(nodes, k, field, value):
     store64(nodes, NODE_FIELDS * k + field, value)
 
 
-@njit(cache=True)
+@kernel
 def drop_old_rights(plan, nodes, state, k, counts):
     """Rows on the right that the left has passed by, at the old end."""
     tail, head = node_field(nodes, k, RIGHT_TAIL), node_field(nodes, k, RIGHT_HEAD)
@@ -101,7 +101,7 @@ def drop_old_rights(plan, nodes, state, k, counts):
     set_node(nodes, k, RIGHT_TAIL, kept)
 
 
-@njit(cache=True)
+@kernel
 def keep_left(nodes, state, k, counts):
     """Put the members bound so far into the left buffer of node k; False if it is full."""
     count = node_field(nodes, k, LEFT_COUNT)
@@ -117,7 +117,7 @@ def keep_left(nodes, state, k, counts):
     return True
 
 
-@njit(cache=True)
+@kernel
 def first_key(tests, first, past):
     """If the first test of a node is an equality, which decides most candidates: own codes, bound codes and input."""
     test = tests + 8 * TEST_FIELDS * first
@@ -126,7 +126,7 @@ def first_key(tests, first, past):
     return False, np.int64(0), np.int64(0), np.int64(0)
 
 
-@njit(cache=True)
+@kernel
 def count_scan(counts, scanned, deleted, attributes):
     """Every candidate is first asked whether it can go, and if not whether it lies in the period."""
     counts[SCANNED] += scanned
@@ -136,7 +136,7 @@ def count_scan(counts, scanned, deleted, attributes):
     counts[ATTRIBUTE_COMPARISONS] += attributes
 
 
-@njit(cache=True)
+@kernel
 def next_right(plan, nodes, state, k, counts):
     """Bind the next right row of node k that matches the members bound; False if there is none left.
 
@@ -168,7 +168,7 @@ def next_right(plan, nodes, state, k, counts):
     return found
 
 
-@njit(cache=True)
+@kernel
 def next_left(plan, nodes, state, k, counts):
     """Bind the next m-tuple of node k that matches its new right row; those that can go are deleted as they are met."""
     tests, first, past = load64(plan, TESTS), load64(plan, SPANS + 2 * k), load64(plan, SPANS + 2 * k + 1)
@@ -210,7 +210,7 @@ def next_left(plan, nodes, state, k, counts):
     return found
 
 
-@njit(cache=True)
+@kernel
 def take_in(nodes, state, k, serial, t, counts):
     """A new row: bound at its position, kept on the right of its node, and the level at which it starts."""
     store64(state, LAST + k, max(load64(state, LAST + k), t))
@@ -229,7 +229,7 @@ def take_in(nodes, state, k, serial, t, counts):
     store64(state, LEVEL, k)
 
 
-@njit(cache=True)
+@kernel
 def climb(plan, nodes, state, counts, out, count):
     """Go on with the row taken in: depth first up the pipeline. LEVEL is 0 when it is through."""
     inputs, base, level = load64(plan, INPUTS), load64(state, BASE), load64(state, LEVEL)
@@ -265,7 +265,7 @@ def climb(plan, nodes, state, counts, out, count):
     return outcome, count
 
 
-@njit(cache=True)
+@kernel
 def pipeline_join(streams, serials, times, arrivals, plan, nodes, state, counts, out):
     """Fill `out[place, i]` with serials of combinations; returns the outcome and how many. Resumable."""
     count, outcome = 0, DONE
@@ -287,7 +287,7 @@ def pipeline_join(streams, serials, times, arrivals, plan, nodes, state, counts,
     return outcome, count
 
 
-@njit(cache=True)
+@kernel
 def held(plan, nodes, inputs, now, totals):
     """Add up the rows held, by position, and behind them the m-tuples: what a row arriving now could still match, and
     the others."""
@@ -307,7 +307,7 @@ def held(plan, nodes, inputs, now, totals):
             totals[0 if live else 1, k] += 1
 
 
-@njit(cache=True)
+@kernel
 def oldest_members(nodes, inputs, partial, oldest):
     """Lower each position's oldest serial to that of its right buffer and, if asked, of the m-tuples."""
     for k in range(1, inputs):

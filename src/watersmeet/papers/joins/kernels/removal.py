@@ -6,8 +6,7 @@ by one input alone is not enough, as a later row of another may still need it.
 
 from __future__ import annotations
 
-from numba import njit
-
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import INVALIDATED, INVALIDATION_COMPARISONS
 from watersmeet.papers.joins.kernels.nested import (
@@ -25,7 +24,7 @@ from watersmeet.papers.joins.kernels.nested import (
 )
 
 
-@njit(cache=True)
+@kernel
 def is_left_behind(plan, buffers, i, t, dies):
     """Whether every other input has been read beyond what a row of input i at time t can reach."""
     for j in range(load64(plan, INPUTS)):
@@ -38,7 +37,7 @@ def is_left_behind(plan, buffers, i, t, dies):
     return True
 
 
-@njit(cache=True)
+@kernel
 def is_far_off(plan, buffers, i, t):
     """The rule as printed, by absolute distance: it also drops rows that the others have yet to come up to."""
     for j in range(load64(plan, INPUTS)):
@@ -48,7 +47,7 @@ def is_far_off(plan, buffers, i, t):
     return True
 
 
-@njit(cache=True)
+@kernel
 def remove(plan, buffers, counts, unsigned):
     """Drop what can go from the old end of every buffer."""
     for i in range(load64(plan, INPUTS)):
@@ -71,7 +70,7 @@ def remove(plan, buffers, counts, unsigned):
             store64(buffers, TAIL + i, kept)
 
 
-@njit(cache=True)
+@kernel
 def take_in(buffers, i, serial, t):
     """Note a row that has arrived; an empty buffer may start at any serial."""
     if load64(buffers, TAIL + i) == load64(buffers, ARRIVED + i):
@@ -81,7 +80,7 @@ def take_in(buffers, i, serial, t):
     store64(buffers, LAST + i, max(load64(buffers, LAST + i), t))
 
 
-@njit(cache=True)
+@kernel
 def held(plan, buffers, past, reach, now, totals):
     """Add up the rows held up to `past`, by input: those that a row arriving now could still match, and the others."""
     for i in range(load64(plan, INPUTS)):
@@ -91,7 +90,7 @@ def held(plan, buffers, past, reach, now, totals):
             totals[0 if live else 1, i] += 1
 
 
-@njit(cache=True)
+@kernel
 def follow(streams, serials, times, arrivals, buffers):
     """Note arrivals without doing anything with them."""
     for at in range(arrivals):

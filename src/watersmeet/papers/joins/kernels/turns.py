@@ -6,10 +6,11 @@ A side that has nothing to give is passed over: no input is waited for.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def next_of(streams, positions, k, start):
     """The first arrival from `start` on whose input is at position k, or their number if there is none."""
     at = start
@@ -18,7 +19,7 @@ def next_of(streams, positions, k, start):
     return at
 
 
-@njit(cache=True)
+@kernel
 def alternate(streams, positions, inputs, order):
     """Fill `order` with the arrivals, by number, as the pipeline reads them; each input keeps its own order."""
     past = streams.size

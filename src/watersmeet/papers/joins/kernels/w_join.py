@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.contract import INSERTED, RESULTS
 from watersmeet.papers.joins.kernels.nested import (
@@ -19,7 +18,7 @@ from watersmeet.papers.joins.kernels.nested import (
 from watersmeet.papers.joins.kernels.removal import remove, take_in
 
 
-@njit(cache=True)
+@kernel
 def clean(plan, buffers, state, counts):
     """Removal after each arrival, or after as many as the plan says."""
     since = load64(state, SINCE_PURGE) + 1
@@ -29,7 +28,7 @@ def clean(plan, buffers, state, counts):
     store64(state, SINCE_PURGE, since)
 
 
-@njit(cache=True)
+@kernel
 def w_join(streams, serials, times, arrivals, plan, buffers, state, counts, out):
     """Fill `out[input, i]` with serials of combinations; returns how many.
 
@@ -56,7 +55,7 @@ def w_join(streams, serials, times, arrivals, plan, buffers, state, counts, out)
     return count
 
 
-@njit(cache=True)
+@kernel
 def take_back(streams, serials, times, arrivals, plan, buffers, state, counts):
     """Buffer rows that were joined before."""
     for at in range(arrivals):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def assign(costs):
     """The column of each row, by the Hungarian method; there are at least as many columns as rows."""
     rows, columns = costs.shape

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def events_of(rows, starts, key_count, instants, last, first_counted, from_stream, to_stream):
     """The events of the chains of some streams: each instant at which a partner arrives and a row of the chain could
     be in memory. `rows` are sorted by chain and instant; `starts` is where each chain begins.
@@ -49,7 +50,7 @@ def events_of(rows, starts, key_count, instants, last, first_counted, from_strea
     return instant_of[:events], gains[:events], stayers[:events], places[:events], entering[:entries], entered[:entries]
 
 
-@njit(cache=True)
+@kernel
 def keep_newest(rows, instant_of, places, held, until):
     """At each event the `held` newest rows of its chain are in memory: note it in `until`."""
     for e in range(instant_of.size):

@@ -8,12 +8,13 @@ arcs run from lower to higher numbers; so negative costs cannot make cycles and 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 FAR = np.int64(1) << 60  # beyond any distance, and its sum with one does not overflow
 
 
-@njit(cache=True)
+@kernel
 def adjacency(nodes, tails, heads):
     """`first` and, for each arc, the place of it and of the arc back in the order of tails."""
     first = np.zeros(nodes + 1, np.int64)
@@ -32,7 +33,7 @@ def adjacency(nodes, tails, heads):
     return first, forth, back
 
 
-@njit(cache=True)
+@kernel
 def cheapest(nodes, tails, heads, costs, capacities, units):
     """Send up to `units` from node 0 to the last node. Gives the flow on each arc and the cost of each unit, which
     never falls; fewer units than asked for have a cost if the graph cannot take more, or if one more would not be
@@ -77,7 +78,7 @@ def cheapest(nodes, tails, heads, costs, capacities, units):
     return flow, prices[:sent]
 
 
-@njit(cache=True)
+@kernel
 def first_potentials(nodes, first, head, cost, room):
     """Distances from node 0 in the order of the nodes. Nodes out of reach stay far, and are never reached later."""
     potential = np.full(nodes, FAR)
@@ -91,7 +92,7 @@ def first_potentials(nodes, first, head, cost, room):
     return potential
 
 
-@njit(cache=True)
+@kernel
 def next_path(nodes, first, head, cost, room, potential, distance, through, touched, stack, heap_keys, heap_nodes):
     """Dijkstra over reduced costs, ended when the last node is reached. Most reduced costs are 0, so nodes at the
     present distance wait on a stack and only the others in a heap. `through` then holds the path, and the potentials
@@ -149,7 +150,7 @@ def next_path(nodes, first, head, cost, room, potential, distance, through, touc
     return found
 
 
-@njit(cache=True)
+@kernel
 def narrowest(nodes, head, room, mate, through, limit):
     v = nodes - 1
     while v != 0:
@@ -159,7 +160,7 @@ def narrowest(nodes, head, room, mate, through, limit):
     return limit
 
 
-@njit(cache=True)
+@kernel
 def put(keys, nodes, size, key, node):
     i = size
     while i and keys[(i - 1) >> 1] > key:
@@ -169,7 +170,7 @@ def put(keys, nodes, size, key, node):
     return size + 1
 
 
-@njit(cache=True)
+@kernel
 def pop(keys, nodes, size):
     size -= 1
     key, node = keys[size], nodes[size]

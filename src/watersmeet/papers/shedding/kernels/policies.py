@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 RAND, PROB, LIFE = 0, 1, 2
 
 
-@njit(cache=True)
+@kernel
 def shed(policy, streams, instants, last, ends, times, chances, pools, sizes, seed, until):
     """Fill `until`. `pools[stream]` is the pool a stream's rows are kept in and `sizes` how many rows a pool takes;
     `chances` is how likely the next partner row has a row's key, `ends` the last time at which it can meet one."""
@@ -42,7 +43,7 @@ def shed(policy, streams, instants, last, ends, times, chances, pools, sizes, se
                 kept[pool, victim] = kept[pool, count[pool]]
 
 
-@njit(cache=True)
+@kernel
 def expire(kept, count, last, now):
     """Forget the rows that can meet nothing after `now`."""
     left = 0
@@ -53,7 +54,7 @@ def expire(kept, count, last, now):
     return left
 
 
-@njit(cache=True)
+@kernel
 def least(kept, count, chances, ends, time, by_life):
     """The row with the lowest priority, of equals the one that came first."""
     best, lowest = 0, np.inf
@@ -66,12 +67,12 @@ def least(kept, count, chances, ends, time, by_life):
     return best
 
 
-@njit(cache=True)
+@kernel
 def following(state):
     return state + np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True)
+@kernel
 def mixed(state):
     """SplitMix64: a well spread number for each state of a counter."""
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

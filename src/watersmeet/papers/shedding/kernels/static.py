@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from watersmeet.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def most_edges(m, n, p):
     """C_{m,n}(p): the most edges among p nodes of K(m, n); sides are filled in turn until the smaller one is full."""
     less = min(m, n)
@@ -15,7 +16,7 @@ def most_edges(m, n, p):
     return less * (p - less)
 
 
-@njit(cache=True)
+@kernel
 def by_nodes(m, n, k):
     """The most edges that 0 to k nodes keep, and per component and number of nodes how many of them it gets.
 
@@ -39,7 +40,7 @@ def by_nodes(m, n, k):
     return best, chosen
 
 
-@njit(cache=True)
+@kernel
 def by_sides(m, n, k_a, k_b):
     """As by_nodes with k_a nodes of one side and k_b of the other: T(i, a, b) = max of T(i − 1, a − x, b − y) + x·y."""
     best = np.zeros((k_a + 1, k_b + 1), np.int64)

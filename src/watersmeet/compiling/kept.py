@@ -1,0 +1,90 @@
+"""What Numba asks for compiled code before it compiles, and gives what it has compiled."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+
+from watersmeet.compiling import places, telling
+from watersmeet.compiling.machine import Target, this_machine
+from watersmeet.compiling.sources import stamp_of
+
+
+class KeptKernel:
+    """The compiled code of one kernel, by the types of its arguments. A Numba dispatcher takes it for its cache."""
+
+    cache_path = ""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._module = function.__module__
+        self._name = f"{function.__module__}.{function.__qualname__}"
+
+    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        arguments = _words(sig)
+        found = places.read_kept(self._file(this_machine(), arguments)) or self._shipped(arguments)
+        loaded = None if found is None else _loaded(found, target_context)
+        if loaded is None:
+            telling.compiling(because=places.why_not_shipped())
+        return loaded
+
+    def _shipped(self, arguments: str) -> bytes | None:
+        target = places.shipped_for()
+        if target is None or places.why_not_shipped():
+            return None
+        return places.read_shipped(self._file(target, arguments))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if any(not one.can_cache for one in data.lifted) or data.library.has_dynamic_globals:
+            raise AssertionError(f"kernel {self._name} cannot be kept: it holds addresses of this process")
+        places.keep(self._file(this_machine(), _words(sig)), _saved(data))
+
+    def enable(self) -> None:
+        """Kernels are always kept."""
+
+    def disable(self) -> None:
+        raise NotImplementedError("kernels are always kept")
+
+    def flush(self) -> None:
+        raise NotImplementedError("remove the folder of kernels instead")
+
+    def _file(self, target: Target, arguments: str) -> str:
+        return places.name_for(target, self._name, stamp_of(self._module), arguments)
+
+
+def _words(sig: Any) -> str:
+    return repr(tuple(getattr(sig, "args", sig)))
+
+
+def _saved(compiled: Any) -> bytes:
+    library, about, environment, signature, objectmode, lifted, _, init, environments = compiled._reduce()
+    # An environment holds Python objects that code needs, errors to raise for instance. Most are empty, and would have
+    # modules of Numba's imported.
+    needed = tuple(one for one in environments if one.consts)
+    reduced = (library, about, environment, signature, objectmode, lifted, "", init, needed)
+    data: bytes = dumps((_symbols(compiled.library._final_module), reduced))
+    return data
+
+
+def _symbols(module: Any) -> tuple[str, ...]:
+    """What the code calls outside itself."""
+    named = [*module.functions, *module.global_variables]
+    return tuple(one.name for one in named if one.is_declaration and not one.name.startswith("llvm."))
+
+
+def _loaded(data: bytes, target_context: Any) -> CompileResult | None:
+    # Numba would first get ready to compile (`target_context.refresh()`), which takes longer than all else together.
+    # Code that is compiled already needs only its runtime, and the symbols that it calls.
+    rtsys.initialize(target_context)
+    try:
+        symbols, reduced = pickle.loads(data)
+    except Exception:  # half a file, left by a machine that lost its power; it will be written anew
+        return None
+    if not all(map(llvm.address_of_symbol, symbols)):
+        target_context.refresh()
+    return CompileResult._rebuild(target_context, *reduced)

@@ -1,0 +1,124 @@
+"""Where compiled kernels lie: a file each, named after all that it was made from and for.
+
+So no index is needed, nothing in a file ever changes, and processes that write the same file at once write the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from watersmeet.compiling.machine import Target, this_machine
+from watersmeet.errors import UnsafeFolderError
+from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
+
+# Counts up when what the files hold changes.
+FORMAT = 1
+SHIPPED = Path(__file__).parent.parent / "_compiled"
+DESCRIPTION = "target.json"
+
+
+def name_for(target: Target, kernel: str, stamp: str, arguments: str) -> str:
+    """The name of a file. It must be the same in every process and on every machine."""
+    words = [str(FORMAT), json.dumps(target.as_json(), sort_keys=True), kernel, stamp, arguments]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:40]
+
+
+@cache
+def shipped_for() -> Target | None:
+    """What the kernels that came with the package were compiled for; None if none came."""
+    try:
+        target = json.loads((SHIPPED / DESCRIPTION).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return Target(**{**target, "features": tuple(target["features"])})
+
+
+@cache
+def why_not_shipped() -> str | None:
+    """Why the kernels that came with the package do not serve here; None if they do, or if none came."""
+    target = shipped_for()
+    why = None if target is None else target.why_not_here()
+    return f"the compiled kernels that came with watersmeet are {why}" if why else None
+
+
+def read_shipped(name: str) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return (SHIPPED / name).read_bytes()
+    return None
+
+
+def read_kept(name: str) -> bytes | None:
+    folder = kept_folder()
+    if folder is None:
+        return None
+    try:
+        with folder.read(name) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnsafeFolderError) as error:
+        _say_once(f"a compiled kernel is not used: {error}")
+        return None
+
+
+def keep(name: str, data: bytes) -> None:
+    """Keep it for later processes, if that can be done."""
+    folder = kept_folder()
+    if folder is None:
+        return
+    # Whole or not at all: written under a name of its own first.
+    unfinished = f"{name}.{os.getpid()}-{threading.get_ident()}"
+    try:
+        with folder.write(unfinished) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+        folder.replace(unfinished, name)
+    except OSError as error:
+        with suppress(OSError):
+            folder.remove(unfinished)
+        _say_once(f"compiled kernels cannot be kept, so every process compiles them anew: {error}")
+
+
+@cache
+def kept_folder() -> PrivateFolder | None:
+    """This user's folder of compiled kernels, for this machine; None, which is told, if there can be none."""
+    failures = []
+    for root, chosen_by in _roots():
+        try:
+            # Loading is running, so nobody else may have put anything there.
+            with private_folder(root, chosen_by) as folder:
+                return folder.below(f"kernels-{_digest(this_machine())}")
+        except (OSError, UnsafeFolderError) as error:
+            failures.append(str(error).splitlines()[0])
+    reasons = "; ".join(failures)
+    _say_once(f"compiled kernels cannot be kept, so every process compiles them anew: {reasons}")
+    return None
+
+
+def _roots() -> Iterator[tuple[Path, str]]:
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(chosen) / "watersmeet", "NUMBA_CACHE_DIR"
+    if chosen := os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA"):
+        yield Path(chosen) / "watersmeet", "XDG_CACHE_HOME"
+    with suppress(RuntimeError):  # a user without a home
+        yield Path.home() / ".cache" / "watersmeet", "XDG_CACHE_HOME"
+    yield named_after_user(Path(tempfile.gettempdir())), "TMPDIR"
+
+
+def _digest(target: Target) -> str:
+    return hashlib.sha256(json.dumps(target.as_json(), sort_keys=True).encode()).hexdigest()[:12]
+
+
+@cache
+def _say_once(what: str) -> None:
+    warnings.warn(what, RuntimeWarning, stacklevel=2)
