@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
+from tests.runners import bag_of
+from watersmeet.io.time_ordered_files import _Reader
 from watersmeet.io.time_text import formats_of
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time_format import time_format
@@ -159,6 +161,35 @@ def test_a_schema_takes_some_columns_and_casts_them() -> None:
 def test_a_schema_that_makes_no_sense_is_refused(schema: Any, told: str) -> None:
     with pytest.raises(wm.WatersmeetError, match=told):
         session(TABLE, time_unit="ms", schema=schema)
+
+
+def test_row_groups_of_numbers_come_in_the_order_their_statistics_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    for number, start in enumerate((3000, -1000, 1000)):
+        ts = pa.array([start + i for i in range(1000)], pa.int64())
+        pq.write_table(pa.table({"k": ts, "ts": ts}), folder / f"{number}.parquet", row_group_size=300)
+    looked: list[object] = []
+    monkeypatch.setattr(_Reader, "look", lambda self, section: looked.append(section))
+    found = [row["k"] for row in rows(str(folder), time_unit="s")]
+    assert found == [*range(-1000, 0), *range(1000, 2000), *range(3000, 4000)]
+    assert not looked
+
+
+def test_what_bounded_memory_lost_is_completed_with_the_same_times(tmp_path: Path) -> None:
+    made = wm.Session()
+    many = pa.table({"k": [i % 3 for i in range(200)], "ts": [1_712_345_678 + i for i in range(200)]})
+    for name in ("a", "b"):
+        made.stream(name, many, time="ts", time_unit="s")
+    join = "SELECT a.ts, b.ts AS other FROM a, b WHERE a.k = b.k WINDOW = 30 SECONDS"
+    exact = made.sql(join).to_arrow()
+    query = made.sql(f"{join} OPTIONS (memory = '10 rows', shed = 'rand', archive = '{tmp_path}/archive')")
+    given = query.to_arrow()
+    assert given.num_rows < exact.num_rows
+    whole = pa.concat_tables([given, wm.complete(tmp_path / "archive")])
+    assert bag_of(whole) == bag_of(exact)
 
 
 # ---- rows without a time --------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def in_schema(reading: TimeReading, name: str, schema: pa.Schema) -> tuple[TimeR
     column = column_named(reading.column, schema.names)
     if column is None:  # which the stream itself tells
         return reading, schema
-    made = replace(reading, column=column)
+    made = replace(reading, column=column, format=reading.format if reading.says_how else ISO)
     kind = schema.field(column).type
     if not pa.types.is_timestamp(kind):
         made.check(name, kind)
