@@ -268,10 +268,11 @@ class Query:
         session = Session(timezone=self.plan.options.timezone)
         session.host = self.host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            schema, source, rows = self.host.opened(tables[relation.name], relation.name)
+            given = tables[relation.name]
+            reading = _reading_of_rows(relation, given)
+            schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
             fed = replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows))
-            # The rows given are as a query sees them.
-            session.catalog.add(replace(fed, reading=None) if isinstance(fed, Stream) else fed)
+            session.catalog.add(replace(fed, reading=reading) if isinstance(fed, Stream) else fed)
         plan = session.sql(self.plan.sql).plan
         return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
 
@@ -356,6 +357,13 @@ def _reading(name: str, time: str, said: Mapping[str, Any]) -> TimeReading | Non
         return time_reading(time, said)
     except ValueError as error:
         raise CatalogError(f"stream {name!r}: {error}") from None
+
+
+def _reading_of_rows(relation: Stream | Table, rows: pa.Table) -> TimeReading | None:
+    """How event times of other rows of a stream are written: as a query sees them, or as the stream's own are."""
+    if not isinstance(relation, Stream) or relation.time not in rows.column_names:
+        return None
+    return None if pa.types.is_timestamp(rows.schema.field(relation.time).type) else relation.reading
 
 
 def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:

@@ -178,6 +178,14 @@ def test_row_groups_of_numbers_come_in_the_order_their_statistics_tell(
     assert not looked
 
 
+def test_a_query_runs_over_other_rows_that_are_written_alike_or_are_timestamps() -> None:
+    query = session(TABLE, time_unit="ms").sql("SELECT s.ts FROM s")
+    later = TABLE.set_column(1, "ts", pa.array([ms + 1000 for ms in MS]))
+    timed = TABLE.set_column(1, "ts", pa.array(MS).cast(pa.timestamp("ms")))
+    assert query.over({"s": later}).to_arrow()["ts"][0].as_py() == FIRST + dt.timedelta(seconds=1)
+    assert query.over({"s": timed}).to_arrow()["ts"][0].as_py() == FIRST
+
+
 def test_what_bounded_memory_lost_is_completed_with_the_same_times(tmp_path: Path) -> None:
     made = wm.Session()
     many = pa.table({"k": [i % 3 for i in range(200)], "ts": [1_712_345_678 + i for i in range(200)]})
