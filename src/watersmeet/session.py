@@ -106,8 +106,8 @@ class Session:
             on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
         )  # fmt: skip
         time = _column_named(name, time)
-        reading = _reading(name, time, said)
         declared = None if schema is None else declared_schema(name, schema)
+        reading = _reading(name, time, said, declared)
         columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared, reading)
         if reading is None:
             check_time_column(name, time, columns, source, data)
@@ -352,9 +352,10 @@ def _parsed(name: str, **given: Any) -> dict[str, Any]:
     return {option: _read(name, option, PARSERS[option], value) for option, value in said.items()}
 
 
-def _reading(name: str, time: str, said: Mapping[str, Any]) -> TimeReading | None:
+def _reading(name: str, time: str, said: Mapping[str, Any], declared: pa.Schema | None) -> TimeReading | None:
     try:
-        return time_reading(time, said)
+        reading = time_reading(time, said)
+        return None if reading is None else reading.declared_in(declared)
     except ValueError as error:
         raise CatalogError(f"stream {name!r}: {error}") from None
 

@@ -115,6 +115,22 @@ def test_numbers_with_a_fraction_are_exact_from_csv_and_the_nearest_microsecond_
     assert times(doubles, time_unit="s") == expected
 
 
+def test_whole_numbers_may_be_followed_by_others_in_csv_and_where_that_is_declared_in_json(tmp_path: Path) -> None:
+    many = [1_712_345_678] * 100_000 + [1_712_345_678.5]
+    (tmp_path / "s.csv").write_text("ts,k\n" + "".join(f"{ts},1\n" for ts in many))
+    (tmp_path / "s.json").write_text("".join(f'{{"ts": {ts}, "k": 1}}\n' for ts in many))
+    for data, schema in (("s.csv", None), ("s.json", {"ts": "DOUBLE", "k": "INT"})):
+        found = times(str(tmp_path / data), time_unit="s", schema=schema)
+        assert (len(found), found[-1]) == (len(many), FIRST.replace(microsecond=500_000))
+
+
+def test_words_that_stand_for_null_are_told_how_to_be_read_so(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("ts,k\n1712345678,1\nNA,2\n")
+    with pytest.raises(wm.DataError, match=r"'NA' in row 2 of .*s.csv, which is not a number") as told:
+        rows(str(tmp_path / "s.csv"), time_unit="s")
+    assert "null_values = 'NA'" in str(told.value)
+
+
 def test_years_and_days_written_as_one_number_have_a_format(file: Callable[[pa.Table], str]) -> None:
     days = pa.table({"k": [1], "ts": [20240405]})
     assert times(file(days), time_format="%Y%m%d") == [dt.datetime(2024, 4, 5)]
