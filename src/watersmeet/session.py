@@ -106,8 +106,8 @@ class Session:
             on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
         )  # fmt: skip
         time = _column_named(name, time)
-        reading = _reading(name, time, said)
         declared = None if schema is None else declared_schema(name, schema)
+        reading = _reading(name, time, said, declared)
         columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared, reading)
         if reading is None:
             check_time_column(name, time, columns, source, data)
@@ -270,11 +270,12 @@ class Query:
         # Taken over, not made: it may hold a SparkSession.
         session.host = self.host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            schema, source, rows = self.host.opened(tables[relation.name], relation.name)
+            given = tables[relation.name]
+            reading = _reading_of_rows(relation, given)
+            schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
             # What was declared or measured was of the query's own rows; of these only the number is known.
             fed = replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows))
-            # The rows given are as a query sees them.
-            session.catalog.add(replace(fed, reading=None) if isinstance(fed, Stream) else fed)
+            session.catalog.add(replace(fed, reading=reading) if isinstance(fed, Stream) else fed)
         # Bound again from its text, as the columns of the other rows may have other types.
         plan = session.sql(self.plan.sql).plan
         return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
@@ -355,11 +356,19 @@ def _parsed(name: str, **given: Any) -> dict[str, Any]:
     return {option: _read(name, option, PARSERS[option], value) for option, value in said.items()}
 
 
-def _reading(name: str, time: str, said: Mapping[str, Any]) -> TimeReading | None:
+def _reading(name: str, time: str, said: Mapping[str, Any], declared: pa.Schema | None) -> TimeReading | None:
     try:
-        return time_reading(time, said)
+        reading = time_reading(time, said)
+        return None if reading is None else reading.declared_in(declared)
     except ValueError as error:
         raise CatalogError(f"stream {name!r}: {error}") from None
+
+
+def _reading_of_rows(relation: Stream | Table, rows: pa.Table) -> TimeReading | None:
+    """How event times of other rows of a stream are written: as a query sees them, or as the stream's own are."""
+    if not isinstance(relation, Stream) or relation.time not in rows.column_names:
+        return None
+    return None if pa.types.is_timestamp(rows.schema.field(relation.time).type) else relation.reading
 
 
 def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:

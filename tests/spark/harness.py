@@ -176,7 +176,7 @@ def pieces_in_time(sources: Sequence[Source], pieces: Mapping[str, Sequence[pa.T
 
 
 def event_times(table: pa.Table, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
-    column = table[source.time].cast(pa.timestamp("us"), safe=False).combine_chunks()
+    column = table[source.time].cast(pa.timestamp("us"), safe=False).drop_null().combine_chunks()
     return times_of(column) if len(column) else np.array([], np.int64)
 
 

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
+from tests.runners import bag_of
+from watersmeet.io.time_ordered_files import _Reader
 from watersmeet.io.time_text import formats_of
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time_format import time_format
@@ -113,6 +115,22 @@ def test_numbers_with_a_fraction_are_exact_from_csv_and_the_nearest_microsecond_
     assert times(doubles, time_unit="s") == expected
 
 
+def test_whole_numbers_may_be_followed_by_others_in_csv_and_where_that_is_declared_in_json(tmp_path: Path) -> None:
+    many = [1_712_345_678] * 100_000 + [1_712_345_678.5]
+    (tmp_path / "s.csv").write_text("ts,k\n" + "".join(f"{ts},1\n" for ts in many))
+    (tmp_path / "s.json").write_text("".join(f'{{"ts": {ts}, "k": 1}}\n' for ts in many))
+    for data, schema in (("s.csv", None), ("s.json", {"ts": "DOUBLE", "k": "INT"})):
+        found = times(str(tmp_path / data), time_unit="s", schema=schema)
+        assert (len(found), found[-1]) == (len(many), FIRST.replace(microsecond=500_000))
+
+
+def test_words_that_stand_for_null_are_told_how_to_be_read_so(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("ts,k\n1712345678,1\nNA,2\n")
+    with pytest.raises(wm.DataError, match=r"'NA' in row 2 of .*s.csv, which is not a number") as told:
+        rows(str(tmp_path / "s.csv"), time_unit="s")
+    assert "null_values = 'NA'" in str(told.value)
+
+
 def test_years_and_days_written_as_one_number_have_a_format(file: Callable[[pa.Table], str]) -> None:
     days = pa.table({"k": [1], "ts": [20240405]})
     assert times(file(days), time_format="%Y%m%d") == [dt.datetime(2024, 4, 5)]
@@ -159,6 +177,43 @@ def test_a_schema_takes_some_columns_and_casts_them() -> None:
 def test_a_schema_that_makes_no_sense_is_refused(schema: Any, told: str) -> None:
     with pytest.raises(wm.WatersmeetError, match=told):
         session(TABLE, time_unit="ms", schema=schema)
+
+
+def test_row_groups_of_numbers_come_in_the_order_their_statistics_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    for number, start in enumerate((3000, -1000, 1000)):
+        ts = pa.array([start + i for i in range(1000)], pa.int64())
+        pq.write_table(pa.table({"k": ts, "ts": ts}), folder / f"{number}.parquet", row_group_size=300)
+    looked: list[object] = []
+    monkeypatch.setattr(_Reader, "look", lambda self, section: looked.append(section))
+    found = [row["k"] for row in rows(str(folder), time_unit="s")]
+    assert found == [*range(-1000, 0), *range(1000, 2000), *range(3000, 4000)]
+    assert not looked
+
+
+def test_a_query_runs_over_other_rows_that_are_written_alike_or_are_timestamps() -> None:
+    query = session(TABLE, time_unit="ms").sql("SELECT s.ts FROM s")
+    later = TABLE.set_column(1, "ts", pa.array([ms + 1000 for ms in MS]))
+    timed = TABLE.set_column(1, "ts", pa.array(MS).cast(pa.timestamp("ms")))
+    assert query.over({"s": later}).to_arrow()["ts"][0].as_py() == FIRST + dt.timedelta(seconds=1)
+    assert query.over({"s": timed}).to_arrow()["ts"][0].as_py() == FIRST
+
+
+def test_what_bounded_memory_lost_is_completed_with_the_same_times(tmp_path: Path) -> None:
+    made = wm.Session()
+    many = pa.table({"k": [i % 3 for i in range(200)], "ts": [1_712_345_678 + i for i in range(200)]})
+    for name in ("a", "b"):
+        made.stream(name, many, time="ts", time_unit="s")
+    join = "SELECT a.ts, b.ts AS other FROM a, b WHERE a.k = b.k WINDOW = 30 SECONDS"
+    exact = made.sql(join).to_arrow()
+    query = made.sql(f"{join} OPTIONS (memory = '10 rows', shed = 'rand', archive = '{tmp_path}/archive')")
+    given = query.to_arrow()
+    assert given.num_rows < exact.num_rows
+    whole = pa.concat_tables([given, wm.complete(tmp_path / "archive")])
+    assert bag_of(whole) == bag_of(exact)
 
 
 # ---- rows without a time --------------------------------------------------------------------------------------------

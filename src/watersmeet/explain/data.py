@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from watersmeet.explain.joins import ExplainedJoin, join_of_the_answer
+from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.physical.nodes import (
@@ -123,12 +124,20 @@ def _join(strategy: JoinStrategy, views: frozenset[str]) -> dict[str, Any]:
                 "window": "view" if one.alias in views else window_text(one.window),
                 "kept_us": None if kept[one.alias] >= FOREVER_US else kept[one.alias],
                 "buckets": strategy.method.buckets.get(one.alias),
+                **_written_time(one.relation),
             }
             for one in join.inputs
         },
         "routes": [_route(route) for route in strategy.routes],
         "residuals": [to_text(test) for test in (*strategy.verified, *strategy.residuals)],
     }
+
+
+def _written_time(relation: object) -> dict[str, Any]:
+    """How a stream has its event times where they come from, if not as timestamps."""
+    if not isinstance(relation, Stream) or relation.reading is None:
+        return {}
+    return {"event_time": {"column": relation.time, "read_as": str(relation.reading)}}
 
 
 def _route(route: Route) -> dict[str, Any]:

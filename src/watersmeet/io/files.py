@@ -23,7 +23,7 @@ FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 @dataclass(frozen=True)
 class FileSource:
     """Files of one format with the same columns, read in the order of their names. `reading`: how they hold the event
-    times that the schema has as timestamps; `time_type` is the type that was declared for them, if it is another."""
+    times that the schema has as timestamps."""
 
     name: str
     paths: tuple[Path, ...]
@@ -36,7 +36,6 @@ class FileSource:
     rounding: str = "error"
     at_hand: bool = True
     reading: TimeReading | None = None
-    time_type: pa.DataType | None = None
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
@@ -81,7 +80,7 @@ class FileSource:
         if self.reading is not None and self.reading.column in found.names:
             kind = found.field(self.reading.column).type
             self.reading.check(self.name, kind, is_text_file=not self.format.has_footer)
-            schema = self.reading.held(schema, self.time_type or kind)
+            schema = self.reading.held(schema, self.reading.kind or kind)
         if not self.declared:
             _check_drift(found, plain_schema(schema, str(path)), path, self.paths[0])
         # Only such a file has types of its own: text is parsed in the declared ones.
@@ -150,9 +149,8 @@ def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
     found = reading.of(source.name, source.schema, is_text_file=unlooked)
     if found is None:
         return source
-    said = source.schema.field(found.column).type if source.declared else None
-    time_type = None if said is None or pa.types.is_timestamp(said) else said
-    made = replace(source, schema=found.shown(source.schema), reading=found, time_type=time_type)
+    found = found.declared_in(source.schema if source.declared else None)
+    made = replace(source, schema=found.shown(source.schema), reading=found)
     with readable(made.paths[0], made.hint):
         first = next(iter(made.read(made.paths[0], FIRST_ROWS, only=found.column)), None)
     if first is not None:

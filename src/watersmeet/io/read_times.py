@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, TimeUnitWarning
+from watersmeet.io.csv_errors import NULL_WORDS
 from watersmeet.io.formats import Format
 from watersmeet.io.time_text import SKIPPED, formats_of, read_text
 from watersmeet.model.telling import warn
@@ -58,16 +59,16 @@ class Read:
 
 
 def stored_type(found: pa.DataType, reading: TimeReading, format_: Format) -> pa.DataType:
-    """The type in which a file's event times are read, before they are made times: what Parquet has; of text the text
-    itself, unless it is whole numbers."""
+    """The type in which a file's event times are read, before they are made times: what Parquet has, of CSV the text
+    itself, and of JSON, where numbers are no text, what was declared, or else found in the first rows."""
     if format_.has_footer:
         return found
-    is_csv = format_.kind == "csv"  # whose fields may be read as text whatever they hold
-    if reading.unit is None:
-        return found if pa.types.is_integer(found) and not is_csv else pa.string()
-    if pa.types.is_integer(found) or pa.types.is_null(found):
+    if format_.kind == "csv":
+        return pa.string()
+    kind = reading.kind or found
+    if pa.types.is_null(kind) and reading.unit is not None:
         return pa.int64()
-    return found if is_number(found) and not is_csv else pa.string()
+    return kind if is_number(kind) else pa.string()
 
 
 def read_batch(batch: pa.RecordBatch, reading: TimeReading, place: Place) -> pa.RecordBatch:
@@ -171,6 +172,9 @@ def _from_floats(column: pa.Array, unit: str) -> Read:
 
 def _from_digits(column: pa.Array, unit: str) -> Read:
     """Numbers as text, and decimals: no digit goes through floating point."""
+    whole_numbers = _whole_numbers(column) if is_text(column.type) else None
+    if whole_numbers is not None:
+        return _from_integers(whole_numbers, unit)
     if is_text(column.type):
         text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
         ok = _mask(pc.match_substring_regex(text, pattern=_NUMBER))
@@ -198,9 +202,21 @@ def _from_digits(column: pa.Array, unit: str) -> Read:
     def why(index: int) -> tuple[str, str | None]:
         if ok[index]:
             return _far_off(float(column[index].as_py()), unit)
-        return f"is not a number of {UNIT_NAMES[unit]}s", "mend it, make it NULL, or say time_format if it is a date"
+        return f"is not a number of {UNIT_NAMES[unit]}s", _stands_for_null(column[index].as_py()) or (
+            "mend it, make it NULL, or say time_format if it is a date"
+        )
 
     return Read(times, finer & ok, far | ~ok, why)
+
+
+def _whole_numbers(text: pa.Array) -> pa.Array | None:
+    """Text of nothing but integers as such, which is what most are; Arrow would take 0x10 for one too."""
+    if pc.any(pc.match_substring(text, "x", ignore_case=True)).as_py():
+        return None
+    try:
+        return pc.cast(text, pa.int64())
+    except pa.ArrowInvalid:
+        return None
 
 
 def _too_long(column: pa.Array, bound: int) -> Mask:
@@ -258,8 +274,19 @@ def _shown(column: pa.Array, index: int) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 
+def _stands_for_null(value: str) -> str | None:
+    if value.strip().lower() not in NULL_WORDS:
+        return None
+    word = value.strip()
+    return (
+        f"null_values = '{word}' in WITH (…) reads it as NULL where files are CSV; on_null = 'skip' leaves it out then"
+    )
+
+
 def _no_time(why: str, value: str, reading: TimeReading) -> tuple[str, str]:
     """Why a text is no time, and what to do about it."""
+    if meant := _stands_for_null(value):
+        return why, meant
     if SKIPPED in why:
         return why, "mend the row, or make it NULL and say on_null = 'skip' to leave out rows without a time"
     others = [form for form in formats_of(value) if form != reading.format]

@@ -34,6 +34,7 @@ LOOK_ROWS = 1 << 17
 READ_ROWS = 1 << 14  # at least, as whoever takes them one by one would read them no sooner
 HELD_OF_MEMORY = 1 / 4
 _PER_US = {"milliseconds": (1_000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1_000)}
+_OF_UNIT = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 
 
 @dataclass(frozen=True)
@@ -220,11 +221,19 @@ def _first_us(file: pa_parquet.ParquetFile, group: int, stream: Stream) -> int |
     column = file.schema_arrow.get_field_index(stream.time)
     if any(pa.types.is_nested(field.type) for field in file.schema_arrow):
         return None  # columns of the file are then more than those of the table
-    described = json.loads(file.metadata.schema.column(column).logical_type.to_json())
-    unit = _PER_US.get(described.get("timeUnit", ""))
+    unit = _unit(file, column, stream)
     statistics = file.metadata.row_group(group).column(column).statistics
     if unit is None or statistics is None or not statistics.has_min_max or statistics.physical_type != "INT64":
         return None
     multiplier, divisor = unit
     # Rounded down, as a section must not seem to begin later than it does.
     return int(statistics.min_raw) * multiplier // divisor
+
+
+def _unit(file: pa_parquet.ParquetFile, column: int, stream: Stream) -> tuple[int, int] | None:
+    """By what a number in a time column is multiplied and divided to be microseconds; None if it is no such number."""
+    if stream.reading is None:
+        described = json.loads(file.metadata.schema.column(column).logical_type.to_json())
+        return _PER_US.get(described.get("timeUnit", ""))
+    is_number = file.schema_arrow.field(column).type == pa.int64()
+    return _OF_UNIT.get(stream.reading.unit or "") if is_number else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import product
 
@@ -19,6 +20,9 @@ Text = tuple[Times, Mask, Mask, Callable[[int], str]]
 SKIPPED = "does not exist in"
 _DAY_US = 86_400_000_000
 _PLAIN = pa.timestamp("us")
+_INSTANT = pa.timestamp("us", tz="UTC")
+_OFFSET = re.compile(r"(?:[zZ]|:\S*[+-][\d:]+)$")
+_YEAR_1_US = -62_135_596_800_000_000
 # Years of two digits up to this one are of the third millennium, as POSIX has it.
 _PIVOT = 68
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
@@ -34,14 +38,12 @@ def read_text(text: pa.Array, form: str, zone: str) -> Text:
     none = np.zeros(len(text), np.bool_)
     quick = _by_arrow(text, format_)
     if quick is not None:
-        read, finer, wrong, offset = quick, none, none, None
+        read, finer, wrong = quick[0], none, none
+        local = none if quick[1] else ~none
     else:
         read, finer, wrong, offset = _by_pattern(text, format_)
-    if offset is not None:
-        local = offset == _NO_OFFSET
-        read = np.where(local, read, read - np.where(local, 0, offset))
-    else:
-        local = ~none
+        local = ~none if offset is None else offset == _NO_OFFSET
+        read = read if offset is None else read - np.where(local, 0, offset)
     skipped = none
     if zone != "UTC" and bool(local.any()):
         read, skipped = _moved(read, local & ~wrong, zone)
@@ -54,19 +56,24 @@ def read_text(text: pa.Array, form: str, zone: str) -> Text:
     return read, finer, wrong | skipped, why
 
 
-def _by_arrow(text: pa.Array, format_: TimeFormat) -> Times | None:
-    """Arrow's own parser, which knows ISO 8601 and is fast; None where it would take more, or other, than was said."""
+def _by_arrow(text: pa.Array, format_: TimeFormat) -> tuple[Times, bool] | None:
+    """What Arrow's own parser gives, which knows ISO 8601 and is fast, and whether the text has offsets, which are
+    taken off; None where it would take more, or other, than was said."""
     if format_.fixed is not None:
         if not pc.all(pc.fill_null(pc.match_substring_regex(text, pattern=f"^{format_.fixed}$"), True)).as_py():
             return None
     elif format_.written != ISO:
         return None
+    has_offsets = format_.has_zone
+    if format_.written == ISO:  # where the first row may have one or not; if others differ, Arrow takes none of them
+        first = text.drop_null()[0].as_py()
+        has_offsets = _OFFSET.search(first) is not None
     try:
-        read = pc.cast(text, _PLAIN)
+        read = pc.cast(text, _INSTANT if has_offsets else _PLAIN)
     except pa.ArrowInvalid:
         return None
     times: Times = pc.fill_null(pc.cast(read, pa.int64()), 0).to_numpy(zero_copy_only=False)
-    return times
+    return (times, has_offsets) if times.min(initial=0) >= _YEAR_1_US else None
 
 
 _NO_OFFSET = np.iinfo(np.int64).min

@@ -26,10 +26,12 @@ _WORDS = {
 _SAME_AS = {"e": "d", "B": "b", "A": "a"}
 _SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
 _FIXED = {"Y": r"\d{4}", "m": r"\d{2}", "d": r"\d{2}", "H": r"\d{2}", "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}"}
-_ISO_SHAPE = re.compile(r"%Y-%m-%d(?:[ T]%H:%M(?::%S(?:\.%f)?)?)?")
+_FIXED["z"] = r"(?:Z|[+-]\d{2}:?\d{2})"
+_ISO_SHAPE = re.compile(r"%Y-%m-%d(?:[ T]%H:%M(?::%S(?:\.%f)?)?(?:%z)?)?")
 _ISO_PATTERN = (
     r"(?P<Y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})"
-    r"(?:[T ](?P<H>\d{2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)? ?(?P<z>[zZ]|[+-]\d{2}(?::?\d{2})?)?"
+    r"(?:[T ](?P<H>\d{2})(?::(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?)?"
+    r" ?(?P<z>[zZ]|[+-]\d{2}(?::?\d{2})?)?"
 )
 # How others write the same, the longest first.
 _JAVA = {
@@ -72,10 +74,9 @@ def time_format(written: str) -> TimeFormat:
     spelled = re.sub(r"%[FTRD]", lambda found: _SHORT[found[0]], written)
     pattern, parts = _pattern(spelled, written)
     _check_parts(parts, written)
-    plain = spelled.removesuffix("%z").rstrip(" ")
     fixed = None
-    if _ISO_SHAPE.fullmatch(plain) and "%z" not in spelled:
-        fixed = re.sub(r"%(\w)", lambda found: _FIXED[found[1]], plain.replace(".", r"\."))
+    if _ISO_SHAPE.fullmatch(spelled):
+        fixed = re.sub(r"%(\w)", lambda found: _FIXED[found[1]], spelled.replace(".", r"\."))
     return TimeFormat(written, pattern, frozenset(parts), fixed)
 
 

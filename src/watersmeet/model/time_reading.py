@@ -27,13 +27,15 @@ _LIKELY_S = (631_152_000, 4_102_444_800)  # 1990 to 2100
 @dataclass(frozen=True)
 class TimeReading:
     """The event times of a column: numbers of a unit since 1970, or text of a format in a zone. With neither a unit nor
-    a format only the zone was said, which is for times that a file holds as text."""
+    a format only the zone was said, which is for times that a file holds as text. `kind` is the type that was declared
+    for the column, if that is what it holds and not what it means."""
 
     column: str
     unit: str | None = None
     format: str | None = None
     zone: str = UTC
     rounding: str = "error"
+    kind: pa.DataType | None = None
 
     @property
     def says_how(self) -> bool:
@@ -44,6 +46,12 @@ class TimeReading:
             return f"{UNIT_NAMES[self.unit]}s since 1970"
         form = self.format or ISO
         return f"text as {form}" if form != ISO and time_format(form).has_zone else f"text as {form}, {self.zone}"
+
+    def declared_in(self, schema: pa.Schema | None) -> TimeReading:
+        """The same with the type that was declared, if columns were."""
+        column = None if schema is None else column_named(self.column, schema.names)
+        kind = None if schema is None or column is None else schema.field(column).type
+        return self if kind is None or pa.types.is_timestamp(kind) else replace(self, kind=kind)
 
     def of(self, name: str, schema: pa.Schema, *, is_text_file: bool = False) -> TimeReading | None:
         """The same for the columns that a stream has; None if this is none of them, which the stream itself tells."""
@@ -125,7 +133,7 @@ def in_schema(reading: TimeReading, name: str, schema: pa.Schema) -> tuple[TimeR
     column = column_named(reading.column, schema.names)
     if column is None:  # which the stream itself tells
         return reading, schema
-    made = replace(reading, column=column)
+    made = replace(reading, column=column, format=reading.format if reading.says_how else ISO)
     kind = schema.field(column).type
     if not pa.types.is_timestamp(kind):
         made.check(name, kind)

@@ -117,7 +117,8 @@ def declare(
 
 def _reading(statement: CreateStream | CreateTable, said: Mapping[str, Any], text: str) -> TimeReading | None:
     try:
-        return time_reading(_option(statement, "time"), said)
+        reading = time_reading(_option(statement, "time"), said)
+        return None if reading is None else reading.declared_in(statement.schema)
     except ValueError as error:
         raise OptionError(str(error), sql=text, span=_span(statement, "time_unit", "time_format")) from None
 

@@ -70,7 +70,7 @@ class FileStream:
         schema = self.arrow_schema(name) if declared is None else declared
         if reading is not None:
             unlooked = not self.format.has_footer or (declared is not None and reading.says_how)
-            reading = reading.of(name, schema, is_text_file=unlooked)
+            reading = reading.declared_in(declared).of(name, schema, is_text_file=unlooked)
         if declared is not None:
             self._check(declared, name, reading)
         if reading is None:
