@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.operators.codes import read_only
 from watersmeet.operators.keeping.arena import SlottedBytes, is_text
 from watersmeet.operators.keeping.kernels.slots import GROWTH, Slots, scatter, slots_at
 from watersmeet.operators.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
@@ -40,7 +41,7 @@ class SlottedFixed:
         slots = self.slot_of()[at : at + count]
         data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
         if inner.values.dtype.kind == "u":
-            scatter(inner.values, slots, data)
+            scatter(inner.values, slots, read_only(data))
         else:
             inner.values[slots] = data
         if values.null_count and inner.valid is None:
