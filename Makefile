@@ -7,6 +7,7 @@ WORKERS ?= 2
 EFFORT ?= 20
 LOWEST := .venv-lowest
 HIGHEST := .venv-highest
+BUILDER := .venv-wheel
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches memory shedding spark_joins spark_batches spark_shedding
 
@@ -16,7 +17,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test coverage test-lowest test-highest check format bench lab soak golden clean
+.PHONY: demo test coverage test-lowest test-highest test-wheel wheel check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -68,13 +69,30 @@ soak: $(READY)
 golden: $(READY)
 	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans
 
+# What is published: the sources; a wheel that brings compiled kernels, for this Python and kind of machine; and one for
+# all others, which compile kernels at first use.
+wheel: $(BUILDER)/.ready
+	rm -rf dist
+	$(BUILDER)/bin/python -m build --no-isolation --outdir dist
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BUILDER)/bin/python -m build --no-isolation --wheel --outdir dist
+	ls -l dist
+
+# The wheel in a new environment with an empty home, tried by README's own examples.
+test-wheel: wheel
+	$(PYTHON) -m tests.wheel dist
+
 clean:
-	rm -rf $(VENV) $(LOWEST) $(HIGHEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(LOWEST) $(HIGHEST) $(BUILDER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,test,dev,lab]'
+	touch $@
+
+$(BUILDER)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(BUILDER)
+	$(BUILDER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build 'hatchling>=1.25,<2' pyarrow numpy numba sqlglot
 	touch $@
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt

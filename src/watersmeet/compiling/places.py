@@ -24,6 +24,8 @@ from watersmeet.private_folders import PrivateFolder, named_after_user, private_
 FORMAT = 1
 SHIPPED = Path(__file__).parent.parent / "_compiled"
 DESCRIPTION = "target.json"
+# Names of the files that this process has taken from the user's folder.
+read: set[str] = set()
 
 
 def name_for(target: Target, kernel: str, stamp: str, arguments: str) -> str:
@@ -62,7 +64,9 @@ def read_kept(name: str) -> bytes | None:
         return None
     try:
         with folder.read(name) as file:
-            return file.read()
+            found = file.read()
+        read.add(name)
+        return found
     except FileNotFoundError:
         return None
     except (OSError, UnsafeFolderError) as error:

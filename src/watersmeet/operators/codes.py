@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from watersmeet.operators.kernels.hashing import hash_bytes
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
 
+Number = TypeVar("Number", bound=np.generic)
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -131,7 +133,7 @@ def as_slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.i
         width = values.type.bit_width // 8
         values = pc.fill_null(values, 0)
         offsets = width * (values.offset + np.arange(len(values) + 1, dtype=np.int64))
-        return _bytes(values.buffers()[1]), offsets
+        return _bytes(values.buffers()[1]), read_only(offsets)
     if is_text(values.type):
         values = pc.cast(values, pa.large_string())
     elif is_bytes(values.type):
@@ -139,8 +141,16 @@ def as_slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.i
     else:
         raise TypeError(f"values of type {values.type} have no key")
     offsets = np.frombuffer(values.buffers()[1], np.int64) if len(values) else np.zeros(1, np.int64)
-    return _bytes(values.buffers()[2]), offsets[values.offset : values.offset + len(values) + 1]
+    return _bytes(values.buffers()[2]), read_only(offsets[values.offset : values.offset + len(values) + 1])
 
 
 def _bytes(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
-    return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+    return read_only(np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8))
+
+
+def read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """A view that cannot be written to: kernels are compiled for such arrays and for others apart, and whether what
+    comes from Arrow is one depends on where Arrow had it from."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.codes import as_slices, encode, hash_values
+from watersmeet.operators.codes import as_slices, encode, hash_values, read_only
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.kernels.identity import fold, forget_numbers, number_rows, rehash, second_hash
 from watersmeet.physical.strategy import is_exact
@@ -28,7 +28,8 @@ def identities(columns: Sequence[pa.Array], length: int) -> tuple[UInt64s, UInt6
     for column in columns:
         valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
         one, other = _codes(column)
-        fold(first, second, one, other, NO_MASK if valid is None else valid, valid is None)
+        mask = NO_MASK if valid is None else valid
+        fold(first, second, read_only(one), read_only(other), read_only(mask), valid is None)
     return first, second
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.operators.codes import read_only
 from watersmeet.operators.keeping.arena import SlottedBytes, is_text
 from watersmeet.operators.keeping.kernels.slots import GROWTH, Slots, scatter, slots_at
 from watersmeet.operators.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
@@ -41,7 +42,7 @@ class SlottedFixed:
         data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
         # Numba does not know values of 16 bytes, which are bare bytes to NumPy.
         if inner.values.dtype.kind == "u":
-            scatter(inner.values, slots, data)
+            scatter(inner.values, slots, read_only(data))
         else:
             inner.values[slots] = data
         if values.null_count and inner.valid is None:

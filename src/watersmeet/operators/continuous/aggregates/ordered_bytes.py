@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.types import is_bytes, is_text
-from watersmeet.operators.codes import INT64
+from watersmeet.operators.codes import INT64, read_only
 from watersmeet.operators.continuous.aggregates.columns import wide_decimals, words_of
 from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 
@@ -40,7 +40,7 @@ def slices(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Int64s]:
         return np.frombuffer(b"", np.uint8), frozen(np.zeros(1, np.int64))
     offsets, data = values.buffers()[1:]
     bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-    return np.frombuffer(data if data is not None else b"", np.uint8), frozen(bounds)
+    return read_only(np.frombuffer(data if data is not None else b"", np.uint8)), frozen(bounds)
 
 
 def _decimal_bytes(values: pa.Array) -> pa.Array:

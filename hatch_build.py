@@ -1,0 +1,41 @@
+"""Makes the wheel that brings compiled kernels: for one Python and one kind of machine, with no compiling at first use.
+
+Only where HATCH_BUILD_HOOK_ENABLE_CUSTOM is set, as `make wheel` does; else the wheel is for any machine, and kernels
+are compiled when they are first called.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CompiledKernels(BuildHookInterface[Any]):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        root = Path(self.root)
+        made = root / "build" / "_compiled"
+        environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+        subprocess.run(
+            [sys.executable, "-m", "watersmeet.warm_up", "--into", str(made)], env=environment, cwd=root, check=True
+        )
+        build_data["force_include"][str(made)] = "watersmeet/_compiled"
+        build_data["pure_python"] = False
+        build_data["tag"] = _tag()
+
+
+def _tag() -> str:
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    if sys.platform == "linux":
+        # Nothing in it is linked to a C library; Numba, which loads it, needs this one or a newer.
+        return f"{python}-{python}-manylinux_2_28_{platform.machine()}"
+    from packaging.tags import sys_tags
+
+    return str(next(iter(sys_tags())))

@@ -1,0 +1,186 @@
+"""Compile every kernel that queries need, before anyone waits for it.
+
+    python -m watersmeet.warm_up             for this machine, into the user's cache folder
+    python -m watersmeet.warm_up --into DIR  for many machines, into a folder that goes with the package
+
+It runs small queries of all kinds, so what is compiled is what queries call, for the types that they call it with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.compiling import places
+from watersmeet.compiling.machine import baseline, environment_for, this_machine
+from watersmeet.errors import LateRowsWarning
+from watersmeet.operators.kernels.spread import coordinates, grouped
+from watersmeet.session import Session
+
+FEW, MANY = 240, 3000
+
+SELECT = "SELECT a.id, b.id AS other, a.s, b.w, a.m, b.x, a.flag, b.small"
+AGGREGATES = """COUNT(*) AS n, COUNT(DISTINCT a.s) AS d, COUNT(DISTINCT a.id) AS e, SUM(a.x) AS total, SUM(a.id) AS ids,
+    SUM(a.m) AS money, AVG(a.id) AS mean, AVG(a.x) AS mean_x, AVG(a.m) AS mean_m, STDDEV(a.x) AS spread,
+    VARIANCE(a.id) AS vary, STDDEV(a.m) AS spread_m, MIN(a.s) AS least, MAX(a.t) AS word, MAX(a.x) AS most,
+    MIN(a.m) AS cheapest, MAX(a.id) AS last_id, FIRST(a.s) AS first, LAST(a.x) AS last, MEDIAN(a.x) AS middle,
+    MEDIAN(a.m) AS middle_m, PERCENTILE(a.id, 0.9) AS high"""
+MEMORY = "OPTIONS (memory = '30 rows', shed = '{}', recall = '{}')"
+
+JOINS = (
+    "SELECT a.id, a.s FROM a WHERE a.x > 0.5",
+    "SELECT a.id, a.s FROM a [PARTITION BY k, s ROWS 2]",
+    f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS",
+    f"{SELECT} FROM a, b WHERE a.s = b.s WINDOW = 9 SECONDS",
+    f"{SELECT}, b.t FROM a, b WHERE a.t = b.t WINDOW = 9 SECONDS",
+    f"{SELECT} FROM a, b WHERE a.k < b.k AND b.x > a.x AND a.k > 2 WINDOW = 20 SECONDS",
+    f"{SELECT} FROM a, b WHERE ABS(a.x - b.x) <= 3 AND a.k <> b.k WINDOW = 9 SECONDS",
+    f"{SELECT} FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 9 SECONDS",
+    f"{SELECT} FROM a, b, c WHERE a.k = b.k AND b.x < c.x AND a.s = c.s WINDOW = 9 SECONDS",
+    f"{SELECT}, names.name FROM a, b, names WHERE a.k = b.k AND a.k = names.k WINDOW = 9 SECONDS",
+    f"{SELECT} FROM a [ROWS 9], b [PARTITION BY s ROWS 2] WHERE a.k = b.k",
+    f"{SELECT} FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW PATH (a, b, c) = (5 SECONDS, 5 SECONDS)",
+)
+BOUNDED = (
+    *(
+        f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS {MEMORY.format(shed, recall)}"
+        for shed, recall in (("age", "exact"), ("prob", "panes"), ("life", "none"), ("rand", "exact"), ("arm", "exact"))
+    ),
+    f"{SELECT} FROM a [ROWS 20], b [ROWS 30] WHERE a.k = b.k {MEMORY.format('drift', 'none')}",
+    f"{SELECT} FROM a, b WHERE a.s = b.s WINDOW = 20 SECONDS OPTIONS (memory = '4 kB')",
+    f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS OPTIONS (memory = '30 rows', max_lag = '5 seconds')",
+)
+CHANGING = (
+    f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
+    f"SELECT a.s, a.flag, {AGGREGATES} FROM a [ROWS 30] GROUP BY a.s, a.flag",
+    "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
+    "FROM a [RANGE 9 SECONDS], b [ROWS 7] WHERE a.k = b.k GROUP BY a.k HAVING COUNT(*) > 1",
+    "SELECT k, s FROM a [RANGE 9 SECONDS] EXCEPT ALL SELECT k, s FROM b [ROWS 6]",
+    "SELECT k, x FROM a [RANGE 9 SECONDS] UNION SELECT k, x FROM b [RANGE 4 SECONDS]",
+    "SELECT k, m FROM a [RANGE 9 SECONDS] INTERSECT SELECT k, m FROM b [RANGE 4 SECONDS]",
+    "SELECT DISTINCT a.s, a.k FROM a [RANGE 20 SECONDS] ORDER BY s DESC LIMIT 3",
+    "SELECT a.id, a.x FROM a [RANGE 20 SECONDS] ORDER BY x, id LIMIT 5",
+    "SELECT RSTREAM a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k EVERY 3 SECONDS",
+    "SELECT ISTREAM DISTINCT k FROM a [RANGE 9 SECONDS]",
+    "SELECT DSTREAM DISTINCT k FROM a [RANGE 9 SECONDS]",
+    "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k "
+    "GROUP BY a.k OPTIONS (pipeline = 'nta')",
+    "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k OPTIONS (pipeline = 'ita')",
+    "SELECT j.k, COUNT(*) AS n FROM (SELECT a.k, EVENT_TIME() AS at FROM a, b WHERE a.k = b.k "
+    "WINDOW = 5 SECONDS) j [RANGE 9 SECONDS] GROUP BY j.k",
+    "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
+    "a [RANGE 3 SECONDS] WHERE v.k = a.k",
+)
+
+
+# Over more rows, as memory grows, moves and is given back then.
+LONGER = (
+    f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND",
+    f"{SELECT}, a.t FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS OPTIONS (memory = '30 kB')",
+    f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS OPTIONS (memory = '20 kB', max_lag = '5 seconds')",
+    "SELECT DISTINCT id, t FROM a [RANGE 1 SECOND]",
+    "SELECT id, MEDIAN(x) AS middle FROM a [RANGE 1 SECOND] GROUP BY id",
+    "SELECT id, x FROM a [RANGE 30 SECONDS] ORDER BY x LIMIT 3",
+)
+
+
+def warm_up() -> None:
+    """Run a query of each kind, over rows in time order and out of it."""
+    kinds = (*JOINS, *BOUNDED, *CHANGING)
+    for session, queries in ((_in_order(FEW), kinds), (_as_they_come(), kinds), (_in_order(MANY), LONGER)):
+        for query in queries:
+            for _ in session.sql(query).batches(batch_rows=64 if queries is kinds else 1 << 16):
+                pass
+    # Spark spreads rows by these.
+    numbers = np.arange(8)
+    grouped(coordinates(numbers, 4), 4)
+
+
+def ship(folder: Path) -> int:
+    """Compile for processors of this kind into a folder, and say what they are for; gives the number of files."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, **environment_for(baseline()), "NUMBA_CACHE_DIR": cache}
+        command = [sys.executable, "-m", "watersmeet.warm_up"]
+        subprocess.run(command, env=environment, check=True)
+        # A kernel that is called by others only is part of their code. With all at hand such are not asked for.
+        subprocess.run([*command, "--collect", str(folder)], env=environment, check=True)
+    return sum(1 for file in folder.iterdir() if file.name != places.DESCRIPTION)
+
+
+def _collect(folder: Path) -> None:
+    warm_up()
+    kept = places.kept_folder()
+    assert kept is not None, "there is nothing to collect"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in sorted(places.read):
+        shutil.copyfile(kept.path / name, folder / name)
+    (folder / places.DESCRIPTION).write_text(json.dumps(this_machine().as_json(), indent=1), encoding="utf-8")
+
+
+def _in_order(count: int) -> Session:
+    session = Session()
+    for number, name in enumerate("abc"):
+        session.stream(name, _rows(number, count), time="ts")
+    session.table("names", pa.table({"k": np.arange(4), "name": [f"name {i}" for i in range(4)]}))
+    return session
+
+
+def _as_they_come() -> Session:
+    session = Session()
+    for number, name in enumerate("abc"):
+        swapped = _rows(number, FEW).take(np.arange(FEW) ^ 1)
+        session.stream(name, swapped, time="ts", read="arrival", lateness="5 seconds")
+    session.table("names", pa.table({"k": np.arange(4), "name": [f"name {i}" for i in range(4)]}))
+    return session
+
+
+def _rows(seed: int, count: int) -> pa.Table:
+    """Rows with columns of every family of types, with and without NULLs."""
+    random = np.random.default_rng(seed)
+    numbers = np.arange(count)
+    times = np.sort(random.integers(0, 60_000, count)) * 1000
+    cents = pa.array(3 * numbers).cast(pa.decimal128(19)).cast(pa.decimal128(30, 2))
+    missing = numbers % 7 == 0
+    return pa.table(
+        {
+            "id": numbers,
+            "k": random.integers(0, 6, count),
+            "x": np.round(random.normal(0, 9, count), 3),
+            "s": pa.array(np.char.add("text ", (numbers % 5).astype(str)).tolist(), pa.string(), mask=missing),
+            "w": pa.array(np.char.add("word ", random.integers(0, 5, count).astype(str)).tolist()).dictionary_encode(),
+            "t": pa.array(np.char.add("item ", (numbers % 9).astype(str)).tolist()),
+            "m": cents,
+            "flag": pa.array(numbers % 2 == 0, mask=missing),
+            "small": pa.array(numbers % 100, pa.int32()),
+            "ts": pa.array(times, pa.timestamp("us")),
+        }
+    )
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m watersmeet.warm_up", description="compile all kernels now")
+    options.add_argument("--into", type=Path, help="compile for many machines, into this folder")
+    options.add_argument("--collect", type=Path, help=argparse.SUPPRESS)
+    asked = options.parse_args()
+    warnings.simplefilter("ignore", LateRowsWarning)
+    if asked.into is not None:
+        print(f"{ship(asked.into)} compiled kernels are in {asked.into}")
+    elif asked.collect is not None:
+        _collect(asked.collect)
+    else:
+        warm_up()
+
+
+if __name__ == "__main__":
+    main()
