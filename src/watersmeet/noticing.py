@@ -54,6 +54,10 @@ def listen(listener: Listener | None) -> Listener | None:
     return before
 
 
+def is_heard() -> bool:
+    return _listener is not None
+
+
 @contextmanager
 def phase(what: str, *, first_time: bool = False, about_s: float | None = None) -> Iterator[Phase]:
     """Say what is going on inside the block, in a few lowercase words.

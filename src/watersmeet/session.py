@@ -17,6 +17,7 @@ from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.notices import notices_by_default
 
 if TYPE_CHECKING:
     from watersmeet.advise import Advice
@@ -52,6 +53,7 @@ class Session:
         self.timezone = check_zone(str(timezone))
         self.catalog = Catalog()
         self.host = _host(spark, buckets)
+        notices_by_default()
 
     def stream(
         self,
