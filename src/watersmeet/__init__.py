@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
     from watersmeet.hosts.spark.packed import ParquetStream
+    from watersmeet.runtime.notices import notices
     from watersmeet.session import Query, Session
 
 __version__ = VERSION
@@ -61,6 +62,7 @@ __all__ = [
     "WindowError",
     "check",
     "complete",
+    "notices",
 ]
 
 
@@ -78,6 +80,10 @@ def __getattr__(name: str) -> Any:
         from watersmeet.archive.complete import complete
 
         return complete
+    if name == "notices":
+        from watersmeet.runtime.notices import notices
+
+        return notices
     if name == "ParquetStream":
         from watersmeet.hosts.spark.packed import ParquetStream
 
@@ -86,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check", "complete"])
+    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check", "complete", "notices"])

@@ -19,6 +19,7 @@ from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.types import declared_schema
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.notices import notices_by_default
 
 if TYPE_CHECKING:
     from watersmeet.advise import Advice
@@ -54,6 +55,7 @@ class Session:
         self.timezone = check_zone(str(timezone))
         self.catalog = Catalog()
         self.host = _host(spark, buckets)
+        notices_by_default()
 
     def stream(
         self,

@@ -189,7 +189,7 @@ def test_an_unknown_name_is_told_with_what_is_near(toy: Toy, capsys: pytest.Capt
 
 def test_the_list_shows_ids_and_scales(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("lab", "list", "uni") == 0
-    assert capsys.readouterr().out == "U-1  small paper           a toy\n"
+    assert capsys.readouterr().out == "U-1  small paper  a toy\n"
 
 
 def test_the_code_of_another_paper_does_not_count() -> None:

@@ -256,7 +256,7 @@ def test_seven_queries_of_one_script_run_on_few_cores(spark: SparkSession, data:
 def test_explain_in_a_script_is_told_and_not_run(
     spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert not run_command(spark, f"{STREAMS} EXPLAIN {JOIN};", NOW, quiet=True)
+    assert not run_command(spark, f"{STREAMS} EXPLAIN {JOIN};", NOW)
     told = capsys.readouterr().out
     assert "a new row of" in told
     assert "on Spark: 2 buckets" in told

@@ -22,7 +22,8 @@ from watersmeet.sql.syntax import CreateStream, CreateTable
 ROOT = Path(__file__).parents[2]
 README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
 LAB = ROOT / "docs" / "lab.md"
-WITH_PYTHON = [README, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", LAB]
+COMING_FROM = ROOT / "docs" / "coming_from.md"
+WITH_PYTHON = [README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", LAB]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -70,9 +71,10 @@ def test_the_errors_of_the_readme_are_real(monkeypatch: pytest.MonkeyPatch, righ
     assert ("text", f"{caught.value}\n") in blocks(README)
 
 
-def test_the_queries_of_the_language_reference_are_valid() -> None:
+@pytest.mark.parametrize("page", [LANGUAGE, COMING_FROM], ids=lambda page: page.name)
+def test_the_queries_of_a_page_are_valid(page: Path) -> None:
     """The first block declares the streams; the other SQL blocks are queries over them."""
-    first, *queries = [text for language, text in blocks(LANGUAGE) if language == "sql"]
+    first, *queries = [text for language, text in blocks(page) if language == "sql"]
     catalog = declared(first)
     for text in queries:
         for query in filter(str.strip, text.split(";")):

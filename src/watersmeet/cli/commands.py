@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from watersmeet.cli.completion import masters, scripts
+from watersmeet.cli.voice import speak, voice
 from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
+from watersmeet.noticing import phase
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
@@ -29,7 +32,7 @@ app = typer.Typer(
     name="watersmeet",
     help="Continuous queries over sliding windows of data streams.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"max_content_width": 80},
     pretty_exceptions_enable=False,  # main tells errors
 )
 app.add_typer(lab)
@@ -40,7 +43,9 @@ class Engine(StrEnum):
     spark = "spark"
 
 
-Script = Annotated[Path, typer.Argument(help="A file of SQL statements.", exists=True, dir_okay=False, readable=True)]
+Script = Annotated[
+    Path, typer.Argument(help="A file of SQL statements, or - for stdin.", autocompletion=scripts, show_default=False)
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -68,7 +73,7 @@ def run(
     trigger: Annotated[
         str | None, typer.Option(metavar="INTERVAL", help="Start a batch every so often, such as '10 seconds'.")
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
     remote: Annotated[
         str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://host:port, instead of a master.")
     ] = None,
@@ -90,18 +95,24 @@ def run(
         bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Tell all that goes to stderr as JSON, an object on every line.")
+    ] = False,
 ) -> None:
     """Run every query of a script; a bare SELECT prints to the console."""
+    speak(as_json=as_json, quiet=quiet)
     _check_options(context, engine)
+    if as_json and quiet:
+        _fail("--json does not go with --quiet: the one tells more than the other\nhint: leave one out", BAD_INPUT)
     text = _text_of(file)
     try:
         if engine is Engine.local:
-            _run_in_process(text, batch_rows, final, quiet)
+            _run_in_process(text, batch_rows, final)
         else:
             settings = _settings(conf or [])
             # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
             choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
-            _run_on_spark(text, choices, (master, settings, remote), quiet)
+            _run_on_spark(text, choices, (master, settings, remote))
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 
@@ -118,23 +129,24 @@ def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, .
         _fail("\n".join([*wrong, "hint: leave it out" if len(wrong) == 1 else "hint: leave them out"]), BAD_INPUT)
 
 
-def _run_in_process(text: str, batch_rows: int, final: bool, quiet: bool) -> None:
-    from watersmeet.explain.explaining import explained
-    from watersmeet.hosts.local.host import LocalHost
-    from watersmeet.hosts.local.run import LocalRun
-    from watersmeet.plan.explaining import Explaining
-    from watersmeet.runtime.interrupt import Interrupts
-    from watersmeet.runtime.script import read_script
+def _run_in_process(text: str, batch_rows: int, final: bool) -> None:
+    with phase("reading the script"):
+        from watersmeet.explain.explaining import explained
+        from watersmeet.hosts.local.host import LocalHost
+        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.plan.explaining import Explaining
+        from watersmeet.runtime.interrupt import Interrupts
+        from watersmeet.runtime.script import read_script
 
-    jobs = read_script(text, explain=True)
-    # All are made before the first one runs, so that what is wrong with the last shows at once.
-    runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
+        jobs = read_script(text, explain=True)
+        # All are made before the first one runs, so that what is wrong with the last shows at once.
+        runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
     interrupts = Interrupts(_tell)
     for job, one in zip(jobs, runs, strict=True):
         if isinstance(one, Explaining):
             typer.echo(explained(job.plan, one, LocalHost()))
             continue
-        _run_one(job, one, interrupts, final, quiet)
+        _run_one(job, one, interrupts, final)
         if interrupts.requested:
             raise typer.Exit(INTERRUPTED)
 
@@ -143,17 +155,17 @@ def _run_on_spark(
     text: str,
     choices: tuple[bool, str | None, str | None, int | None, bool],
     spark_choices: tuple[str, dict[str, str], str | None],
-    quiet: bool,
 ) -> None:
     _need_spark()
-    from watersmeet.cli.run_on_spark import run_command
-    from watersmeet.hosts.spark.launch import start_spark
-    from watersmeet.hosts.spark.run import Choices
+    with phase("starting Spark"):
+        from watersmeet.cli.run_on_spark import run_command
+        from watersmeet.hosts.spark.launch import start_spark
+        from watersmeet.hosts.spark.run import Choices
 
-    chosen = Choices(*choices)
-    spark = start_spark(*spark_choices)
+        chosen = Choices(*choices)
+        spark = start_spark(*spark_choices)
     try:
-        stopped = run_command(spark, text, chosen, quiet=quiet)
+        stopped = run_command(spark, text, chosen)
     finally:
         spark.stop()
     if stopped:
@@ -187,22 +199,21 @@ def _interval(trigger: str | None) -> str | None:
         _fail(f"--trigger: {error}", BAD_INPUT)
 
 
-def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, quiet: bool) -> None:
+def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool) -> None:
     import time
 
     from watersmeet.hosts.local.run_job import run_job
-    from watersmeet.runtime.progress import NoProgress, describe, progress_on
+    from watersmeet.runtime.progress import describe
     from watersmeet.runtime.script import CONSOLE
 
     one.tell, one.notice = _warn, _tell
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (job.sink == CONSOLE and sys.stdout.isatty())
     started = time.monotonic()
-    with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
+    with voice().progress(job.name, live=live) as progress:
         metrics = run_job(job, one, interrupts, progress.update, final=final)
-    ended = "stopped" if interrupts.requested else "done"
-    if interrupts.requested or not quiet:
-        _tell(f"{job.name} {ended}: {describe(metrics, time.monotonic() - started)}")
+    ended, seconds = "stopped" if interrupts.requested else "done", time.monotonic() - started
+    voice().ended(job.name, ended, metrics, seconds, f"{job.name} {ended}: {describe(metrics, seconds)}")
 
 
 class PlanFormat(StrEnum):
@@ -222,22 +233,30 @@ def explain(
     ] = 100_000,
 ) -> None:
     """Show how the queries of a script would run, what that should cost, and why no other way was chosen."""
-    from watersmeet.runtime.script import read_script
-    from watersmeet.session import Query
-
-    jobs = read_script(_text_of(file), open_sources=analyze, explain=True)
-    measured = [analyze or (job.told is not None and job.told.analyze) for job in jobs]
-    told = [
-        (job.name, Query(job.plan).explain(format=format, analyze=how, sample=sample))
-        for job, how in zip(jobs, measured, strict=True)
-    ]
+    try:
+        told = _explained(_text_of(file), format, analyze, sample)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
     if format == PlanFormat.json:
         typer.echo("{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in told) + "}")
         return
     for number, (name, text) in enumerate(told):
-        if len(jobs) > 1:
+        if len(told) > 1:
             typer.echo(f"{'' if number == 0 else chr(10)}-- {name}")
         typer.echo(text)
+
+
+def _explained(text: str, format: PlanFormat, analyze: bool, sample: int) -> list[tuple[str, str]]:
+    with phase("planning"):
+        from watersmeet.runtime.script import read_script
+        from watersmeet.session import Query
+
+        jobs = read_script(text, open_sources=analyze, explain=True)
+        measured = [analyze or (job.told is not None and job.told.analyze) for job in jobs]
+        return [
+            (job.name, Query(job.plan).explain(format=format, analyze=how, sample=sample))
+            for job, how in zip(jobs, measured, strict=True)
+        ]
 
 
 @app.command()
@@ -259,7 +278,9 @@ def advise(
     Runs every query of a script in this process over a sample, in several sizes of memory and by every policy, and
     prints the recall of each beside what is possible at all. Memory that the query asks for is tried as well.
     """
-    from watersmeet.cli.advise import advise_script
+    speak(quiet=quiet)
+    with phase("loading"):
+        from watersmeet.cli.advise import advise_script
 
     names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
     try:
@@ -282,7 +303,7 @@ def complete(
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="The checkpoint of a query on Spark, if it has moved since.")
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
     into: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder for the rows, instead of the query's sink.")
     ] = None,
@@ -295,8 +316,10 @@ def complete(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
 ) -> None:
     """Find the rows that queries in bounded memory lost, each exactly once; may be interrupted and run again."""
-    from watersmeet.cli.complete import Asked, complete_script
-    from watersmeet.runtime.interrupt import Interrupts
+    speak(quiet=quiet)
+    with phase("loading"):
+        from watersmeet.cli.complete import Asked, complete_script
+        from watersmeet.runtime.interrupt import Interrupts
 
     _check_options(context, engine, read=("checkpoint",))
     text, interrupts = _text_of(file), Interrupts(_tell, "chunk")
@@ -314,12 +337,13 @@ def complete(
 
 def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: str, quiet: bool) -> None:
     _need_spark()
-    from watersmeet.cli.complete import complete_script
-    from watersmeet.hosts.spark.archive import CompleteOnSpark
-    from watersmeet.hosts.spark.launch import start_spark
-    from watersmeet.hosts.spark.sources import open_on_spark
+    with phase("starting Spark"):
+        from watersmeet.cli.complete import complete_script
+        from watersmeet.hosts.spark.archive import CompleteOnSpark
+        from watersmeet.hosts.spark.launch import start_spark
+        from watersmeet.hosts.spark.sources import open_on_spark
 
-    spark = start_spark(master)
+        spark = start_spark(master)
     try:
         opener = partial(open_on_spark, spark)
         complete_script(text, asked, interrupts, CompleteOnSpark(spark), opener, quiet=quiet)
@@ -335,13 +359,14 @@ def check(
         int | None, typer.Option(metavar="N", min=1, help="Take the first N rows of each stream; by default all.")
     ] = None,
     engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.local,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Run every query of a script, recompute its answer at every instant with DuckDB, and compare.
 
     Exit 0: all are equal; 1: one differs, and the first instant at which it does is shown.
     """
+    speak(quiet=quiet)
     _check_options(context, engine)
     text = _text_of(file)
     try:
@@ -353,18 +378,20 @@ def check(
 
 
 def _check(text: str, sample: int | None, quiet: bool) -> bool:
-    from watersmeet.cli.check import check_script
+    with phase("loading"):
+        from watersmeet.cli.check import check_script
 
     return check_script(text, sample, None, sys.stdout, quiet=quiet)
 
 
 def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> bool:
     _need_spark()
-    from watersmeet.cli.check import check_script
-    from watersmeet.hosts.spark.host import SparkHost
-    from watersmeet.hosts.spark.launch import start_spark
+    with phase("starting Spark"):
+        from watersmeet.cli.check import check_script
+        from watersmeet.hosts.spark.host import SparkHost
+        from watersmeet.hosts.spark.launch import start_spark
 
-    spark = start_spark(master)
+        spark = start_spark(master)
     try:
         return check_script(text, sample, SparkHost(spark), sys.stdout, quiet=quiet)
     finally:
@@ -383,7 +410,8 @@ def demo(
     """Three camera streams, joined before your eyes, and checked."""
     if engine is Engine.spark:
         _need_spark()
-    from watersmeet.demo import run_demo
+    with phase("loading"):
+        from watersmeet.demo import run_demo
 
     try:
         raise typer.Exit(run_demo(rows, seed, keep, engine.value))
@@ -396,7 +424,7 @@ def state(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a query.")],
     rows: Annotated[int, typer.Option(min=0, help="Show so many rows of each stream as well.")] = 0,
     batch: Annotated[int | None, typer.Option(min=0, help="The state after this batch; by default the last.")] = None,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
 ) -> None:
     """Show what a query on Spark remembers, from its checkpoint."""
     _need_spark()
@@ -411,29 +439,40 @@ def state(
 
 
 def _text_of(file: Path) -> str:
+    """A script; - stands for stdin, as everywhere."""
+    from_stdin = str(file) == "-"
+    if from_stdin and sys.stdin.isatty():
+        _tell("reading SQL statements from the terminal; Ctrl-D ends them")
     try:
-        return file.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
+        data = sys.stdin.buffer.read() if from_stdin else file.read_bytes()
+        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except FileNotFoundError:
+        _fail(f"{file} does not exist\nhint: name a file of SQL statements, or - for stdin", BAD_INPUT)
+    except IsADirectoryError:
+        _fail(f"{file} is a folder\nhint: name a file of SQL statements, or - for stdin", BAD_INPUT)
     except (OSError, UnicodeDecodeError) as error:
-        _fail(f"{file} cannot be read as text: {error}", BAD_INPUT)
+        _fail(f"{'stdin' if from_stdin else file} cannot be read as text: {error}", BAD_INPUT)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
 
 
 def _tell(text: str) -> None:
-    typer.echo(text, err=True)
+    voice().tell(text)
 
 
 def _warn(warning: Warning) -> None:
-    _tell(f"warning: {warning}")
+    voice().warn(str(warning))
 
 
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
     """Whoever runs a command does not want to know which line of ours warns."""
-    _tell(f"warning: {message}")
+    voice().warn(str(message))
 
 
-def _fail(text: str, code: int) -> NoReturn:
-    _tell(text)
+def _fail(what: WatersmeetError | str, code: int) -> NoReturn:
+    voice().fail(what, code)
     raise SystemExit(code)
 
 
@@ -441,12 +480,13 @@ def main() -> None:
     """Run the command line. Exit 0: all went well; 1: a query failed while it ran; 2: bad usage, SQL or set-up;
     141: who read the output, such as head, wanted no more, and the run ended there."""
     warnings.showwarning = _show_warning
+    speak()
     try:
-        app()
+        app(prog_name="watersmeet")  # also where it is started in another way: shells complete this name
     except (SqlError, CatalogError, SetupError) as error:
-        _fail(str(error), BAD_INPUT)
+        _fail(error, BAD_INPUT)
     except WatersmeetError as error:
-        _fail(str(error), FAILED)
+        _fail(error, FAILED)
     except SystemExit as ended:
         if not isinstance(ended.__context__, BrokenPipeError):  # which the command line takes for any failure
             raise

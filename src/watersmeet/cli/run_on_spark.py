@@ -8,6 +8,7 @@ import time
 
 from pyspark.sql import SparkSession
 
+from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.progress import Batch, sharing_text
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
@@ -15,13 +16,13 @@ from watersmeet.hosts.spark.telling import late_text, skipped_text
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.interrupt import Interrupts
-from watersmeet.runtime.progress import NoProgress, describe, progress_on, waiting
+from watersmeet.runtime.progress import EventClock, describe, waiting
 from watersmeet.runtime.script import CONSOLE
 
 log = logging.getLogger("watersmeet")
 
 
-def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool = False) -> bool:
+def run_command(spark: SparkSession, text: str, choices: Choices) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
     run = SparkRun(spark, text, choices)
     for job in run.explained:
@@ -29,18 +30,21 @@ def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool
         print(explained(job.plan, job.told, run.host), flush=True)
     if not run.jobs:
         return False
-    if choices.checkpoint is None and not quiet:
-        _tell("no --checkpoint is given, so a later run starts anew")
+    if choices.checkpoint is None:
+        voice().remark("no --checkpoint is given, so a later run starts anew")
     strict = _without_lateness(run)
-    if strict and not quiet:
-        _tell(f"no lateness is said for {strict}, so it is 0: a row is late once all streams have come further")
-    interrupts = Interrupts(_tell)
+    if strict:
+        voice().remark(
+            f"no lateness is said for {strict}, so it is 0: a row is late once all streams have come further"
+        )
+    interrupts = Interrupts(voice().tell)
     started = time.monotonic()
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
     latest: dict[str, Batch] = {}  # of each query, as all are shown at once
     told: set[str] = set()
-    with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
+    clock = EventClock()
+    with voice().progress(", ".join(job.name for job in run.jobs), live=live) as progress:
 
         def show(running: Running, batch: Batch) -> None:
             if batch.metrics.late_rows and running.job.name not in told:
@@ -51,13 +55,23 @@ def run_command(spark: SparkSession, text: str, choices: Choices, *, quiet: bool
                 log.warning("%s: %s", running.job.name, skipped_text(batch.metrics))
             latest[running.job.name] = batch
             several = len(run.jobs) > 1
-            progress.show("\n".join(f"{name}, {one}" if several else str(one) for name, one in latest.items()))
+            lines = {name: one.line(clock) for name, one in latest.items()}
+            progress.show("\n".join(f"{name}, {line}" if several else line for name, line in lines.items()))
+            m = batch.metrics
+            voice().batch(
+                running.job.name,
+                running.metrics,
+                number=batch.number,
+                seconds=batch.seconds,
+                rows_in=m.rows_in,
+                results=m.results,
+            )
 
         with interrupts.stopping(run.request_stop):
             ended = run.run(show)
-    if interrupts.requested or not quiet:
-        for one in ended:
-            _tell(_summary(one, time.monotonic() - started, choices, interrupts.requested))
+    seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
+    for one in ended:
+        voice().ended(one.job.name, how, one.metrics, seconds, _summary(one, seconds, choices, interrupts.requested))
     return interrupts.requested
 
 
@@ -80,7 +94,3 @@ def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> s
     if one.metrics.cold_because:
         told += f"\n  not kept warm: {one.metrics.cold_because}"
     return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ from rich.console import Console
 from watersmeet.demo.checking import check, sample, sliced
 from watersmeet.demo.engines import DemoEngine, InProcess, OnSpark, Outcome, tell
 from watersmeet.demo.traffic import CAMERAS, LATENESS, ROWS_PER_SECOND, is_late, sightings
+from watersmeet.noticing import phase
 from watersmeet.private_folders import temporary_folder
 from watersmeet.session import Session
 
@@ -108,9 +109,10 @@ def _heading(console: Console, text: str) -> None:
 
 def _write(console: Console, folder: Path, rows: int, seed: int) -> dict[str, pa.Table]:
     started = time.perf_counter()
-    tables = sightings(rows, seed)
-    for camera, table in tables.items():
-        _write_files(folder / camera, table)
+    with phase("making the streams"):
+        tables = sightings(rows, seed)
+        for camera, table in tables.items():
+            _write_files(folder / camera, table)
     total = sum(table.num_rows for table in tables.values())
     minutes = total / ROWS_PER_SECOND / 60
     seconds = time.perf_counter() - started
@@ -137,7 +139,8 @@ def _warm_up(console: Console, chosen: dict[str, pa.Table]) -> None:
     session = Session()
     for camera, table in chosen.items():
         session.stream(camera, table, time="ts", lateness=LATENESS)
-    session.sql(QUERY).to_arrow()
+    with phase("loading kernels"):
+        session.sql(QUERY).to_arrow()
     tell(console, "kernels ready", f"{time.perf_counter() - started:.1f} s (compiled the first time, then kept)")
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.local.run_job import run_job
+from watersmeet.noticing import phase
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
@@ -112,13 +113,14 @@ class OnSpark:
     _own = False
 
     def start(self) -> None:
-        from pyspark import SparkContext
-
-        from watersmeet.hosts.spark.launch import start_spark
-
         started = time.perf_counter()
-        own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
-        self.spark = start_spark()
+        with phase("starting Spark"):
+            from pyspark import SparkContext
+
+            from watersmeet.hosts.spark.launch import start_spark
+
+            own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
+            self.spark = start_spark()
         self._own = own
         seconds = time.perf_counter() - started
         java = self.spark.sparkContext._jvm.System.getProperty("java.version")  # type: ignore[union-attr]

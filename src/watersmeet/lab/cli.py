@@ -30,9 +30,20 @@ class Scale(StrEnum):
 Results = Annotated[Path, typer.Option(metavar="DIR", help="Where results are kept.", file_okay=False)]
 
 
+def _experiments(incomplete: str) -> list[str]:
+    """For the shell: what the names of experiments may be."""
+    from watersmeet.lab import registry
+
+    known = (registry.ALL, *registry.PAPERS, *registry.experiments())
+    return [name for name in known if name.startswith(incomplete)]
+
+
 @app.command("list")
 def list_(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[ID|PAPER]...", show_default=False)] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID|PAPER]...", show_default=False, autocompletion=_experiments),
+    ] = None,
 ) -> None:
     """Show the experiments: id, scales, what they show."""
     from watersmeet.lab.command import list_experiments
@@ -42,7 +53,9 @@ def list_(
 
 @app.command()
 def run(
-    names: Annotated[list[str], typer.Argument(help="Ids, papers, or `all`.", show_default=False)],
+    names: Annotated[
+        list[str], typer.Argument(help="Ids, papers, or `all`.", show_default=False, autocompletion=_experiments)
+    ],
     scale: Annotated[Scale, typer.Option(help="How large: `paper` is the paper's own size.")] = Scale.small,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other streams.")] = 1,
     results: Results = Path("results"),

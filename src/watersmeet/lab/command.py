@@ -12,6 +12,7 @@ from watersmeet.lab import registry
 from watersmeet.lab.experiment import SCALES
 from watersmeet.lab.progress import Bars
 from watersmeet.lab.runner import ExperimentOutcome, LabChoices, run_all
+from watersmeet.model.wording import fitted
 
 Say = Callable[[str], None]
 
@@ -20,9 +21,11 @@ def list_experiments(names: Sequence[str], say: Say) -> None:
     """A line for each experiment: id, scales, what it shows."""
     chosen = registry.select(names or ["all"])
     width = max(len(one.id) for one in chosen)
+    scales = {one.id: " ".join(scale for scale in SCALES if scale in one.settings) for one in chosen}
+    widest = max(map(len, scales.values()))
     for one in chosen:
-        scales = " ".join(scale for scale in SCALES if scale in one.settings)
-        say(f"{one.id:<{width}}  {scales:<20}  {one.shows}")
+        start = f"{one.id:<{width}}  {scales[one.id]:<{widest}}  "
+        say(fitted(start + one.shows, len(start)))
 
 
 def run_experiments(
@@ -36,7 +39,7 @@ def run_experiments(
             outcomes.append(outcome)
             bars.end()
             for line in _lines(outcome):
-                say(line)
+                say(fitted(line, 4))
     if len(outcomes) > 1:
         say(_summary(outcomes))
     return outcomes
@@ -93,9 +96,11 @@ def list_workloads(names: Sequence[str], say: Say) -> None:
     from watersmeet.lab.workloads import WORKLOADS
 
     for one in [find_workload(name) for name in names]:
-        say(f"lab:{one.name}: {one.about}")
-        say(f"  parameters: {', '.join(f'{name} = {value!r}' for name, value in one.parameters.items())}")
+        say(fitted(f"lab:{one.name}: {one.about}"))
+        parameters = ", ".join(f"{name} = {value!r}" for name, value in one.parameters.items())
+        say(fitted(f"  parameters: {parameters}"))
         for stream, columns in one.columns().items():
-            say(f"  {stream} ({columns})")
+            say(fitted(f"  {stream} ({columns})"))
     for one in WORKLOADS.values() if not names else ():
-        say(f"lab:{one.name:<10} {one.about}")
+        start = f"lab:{one.name:<10} "
+        say(fitted(start + one.about, len(start)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from shutil import get_terminal_size
+from textwrap import wrap
+
 Cells = list[list[str]]
 
 
@@ -43,6 +46,34 @@ def time_a_second(ns: float) -> str:
             return f"{short(ns)} {unit}"
         ns /= 1000
     return f"{short(ns)} s"
+
+
+def fitted(text: str, indent: int = 2, width: int | None = None) -> str:
+    """Each line of a text cut into some that fit the terminal, or 80 columns where there is none; what follows the
+    first is indented, beyond what the line is by itself.
+
+    >>> print(fitted("one two three\\n  four five six", width=9))
+    one two
+      three
+      four
+        five
+        six
+    """
+    columns = get_terminal_size((80, 24)).columns if width is None else width
+    cut = []
+    for line in text.splitlines():
+        own = line[: len(line) - len(line.lstrip())]
+        # Names and paths stay whole, however long: they are there to be copied.
+        more = own + " " * indent
+        cut += wrap(
+            line.lstrip(),
+            max(columns, 20),
+            initial_indent=own,
+            subsequent_indent=more,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "\n".join(cut)
 
 
 def aligned(rows: Cells, left: int) -> list[str]:

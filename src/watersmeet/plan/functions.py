@@ -202,7 +202,7 @@ _OPERATORS = frozenset(
 _ALIASES = {
     "mod": "modulo", "pow": "power", "ceiling": "ceil", "substr": "substring", "len": "length",
     "char_length": "length", "lcase": "lower", "ucase": "upper", "ifnull": "coalesce", "nvl": "coalesce",
-    "startswith": "starts_with",
+    "startswith": "starts_with", "character_length": "length", "strlen": "length",
 }  # fmt: skip
 
 
@@ -242,7 +242,8 @@ AGGREGATES: dict[str, Signature] = {
 }
 _AGGREGATE_ALIASES = {
     "mean": "avg", "stddev_samp": "stddev", "var_samp": "variance", "quantile": "percentile",
-    "quantile_cont": "percentile", "percentile_cont": "percentile",
+    "quantile_cont": "percentile", "percentile_cont": "percentile", "stdev": "stddev", "var": "variance",
+    "first_value": "first", "last_value": "last",
 }  # fmt: skip
 
 

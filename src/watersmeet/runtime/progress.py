@@ -9,6 +9,7 @@ from typing import Protocol, Self, TextIO
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.screen import screen_on
 
 LINE_SECONDS = 5.0
 LIVE_SECONDS = 0.2
@@ -117,12 +118,13 @@ def _to_the_second(us: int) -> str:
     return format_instant(us).split(".")[0]
 
 
-def brief(metrics: Metrics, seconds: float) -> str:
-    """The state of a run in one short line."""
+def brief(metrics: Metrics, seconds: float, clock: Callable[[int], str] | None = None) -> str:
+    """The state of a run in one short line; `clock` writes event times."""
+    at = (clock or clock_time)(metrics.watermark_us)
     rate = metrics.rows_in / seconds if seconds > 0 else 0.0
     return (
         f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, {short(rate)} rows/s, "
-        f"at {clock_time(metrics.watermark_us)}{held_back(metrics)}, kept {short(metrics.window_rows)}{losses(metrics)}"
+        f"at {at}{held_back(metrics)}, kept {short(metrics.window_rows)}{losses(metrics)}"
     )
 
 
@@ -147,12 +149,37 @@ def clock_time(us: int) -> str:
     return format_instant(us).split(" ")[-1][:8] if BEGINNING_US < us < FOREVER_US else "--:--:--"
 
 
+class EventClock:
+    """Writes event times for one run: the time of day, and from the second day on the date as well.
+
+    >>> clock = EventClock()
+    >>> clock(3_723_000_000), clock(90_000_000_000), clock(BEGINNING_US)
+    ('01:02:03', '1970-01-02 01:00', '--:--:--')
+    """
+
+    def __init__(self) -> None:
+        self._day: str | None = None
+        self._spans_days = False
+
+    def __call__(self, us: int) -> str:
+        if not BEGINNING_US < us < FOREVER_US:
+            return clock_time(us)
+        written = format_instant(us)
+        day = written.split(" ")[0]
+        self._day = self._day or day
+        # Not only while it differs: a line that has a date now and then is hard to read.
+        self._spans_days = self._spans_days or day != self._day
+        # Without seconds, which say little in a run of days, the line still fits a terminal.
+        return written[:-10] if self._spans_days else clock_time(us)
+
+
 class LineProgress:
     """A line now and then, for logs. A run that is over before the first is due prints nothing."""
 
     def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
         self._out = out
         self._clock = clock
+        self._event_clock = EventClock()
         self._started = self._next = 0.0
 
     def __enter__(self) -> Self:
@@ -166,7 +193,7 @@ class LineProgress:
         return None
 
     def update(self, metrics: Metrics) -> None:
-        self.show(brief(metrics, self._clock() - self._started))
+        self.show(brief(metrics, self._clock() - self._started, self._event_clock))
 
     def show(self, text: str) -> None:
         now = self._clock()
@@ -181,35 +208,33 @@ class LiveProgress:
     """A text that changes in place and is gone at the end."""
 
     def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
-        # Loaded only where there is a terminal to write to.
-        from rich.console import Console
-        from rich.live import Live
-
-        self._live = Live(console=Console(file=out), auto_refresh=False, transient=True)
+        self._screen = screen_on(out, redirect=True)
+        self._text = ""
         self._clock = clock
+        self._event_clock = EventClock()
         self._started = self._next = 0.0
 
     def __enter__(self) -> Self:
         self._started = self._clock()
-        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        self._screen.clear("progress")
 
     def update(self, metrics: Metrics) -> None:
-        self.show(brief(metrics, self._clock() - self._started))
+        self.show(brief(metrics, self._clock() - self._started, self._event_clock))
 
     def show(self, text: str) -> None:
-        from rich.text import Text
-
         now = self._clock()
         if now < self._next:
             return
         self._next = now + LIVE_SECONDS
-        self._live.update(Text(text), refresh=True)
+        self._text = text
+        # Not before there is something to show: an empty line would stand there.
+        self._screen.show("progress", lambda: self._text)
+        self._screen.refresh()
 
 
 class NoProgress:

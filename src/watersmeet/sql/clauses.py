@@ -9,6 +9,8 @@ from sqlglot import TokenType, exp
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
 from watersmeet.sql.dialect import RESERVED
+from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
+from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.settings import SettingsParser
 from watersmeet.sql.syntax import (
     Body,
@@ -191,9 +193,10 @@ class QueryParser(SettingsParser):
                 elif self._curr.token_type == TokenType.USING:
                     self._refuse_using(sources)
                 else:
+                    foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
                     self.fail(
                         f"JOIN needs ON and a condition, found {self._found()}",
-                        hint="write JOIN b ON a.k = b.k, or CROSS JOIN b",
+                        hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
                     )
             elif self._curr.text.upper() in slips.OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
                 self._refuse_join()
@@ -238,10 +241,16 @@ class QueryParser(SettingsParser):
             relation = self._query(nested=True)
             self._close(")")
         else:
+            if self._curr.token_type == TokenType.STRING:
+                self.fail(f"expected a stream or table, found {self._found()}", hint=FILE)
             relation = self._name("a stream or table")
             if self._curr.token_type == TokenType.L_PAREN:
-                known = slips.FUNCTIONS.get(relation.text.lower())
+                # TABLE(TUMBLE(…)): what counts is the function inside.
+                word = self._next.text if relation.text.upper() in ("TABLE", "LATERAL") else relation.text
+                known = PHRASES.get(word.upper()) or FOREIGN.get(word.lower())
                 self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
+            if relation.text.upper() == "PATTERN" and self._curr.token_type == TokenType.L_BRACKET:
+                self.fail("PATTERN is not part of the language", relation.span, hint=PHRASES["PATTERN"])
         # The window may stand before the alias or after it.
         window = self._window()
         alias = self._source_alias()

@@ -21,7 +21,9 @@ from watersmeet.plan.functions import (
     result_type,
     scalar_name,
 )
-from watersmeet.sql import literals, slips
+from watersmeet.sql import literals
+from watersmeet.sql.equivalents import equivalent
+from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Duration, Name, WindowCondition, span_of
@@ -150,18 +152,29 @@ class ExpressionBinder:
             return self.call(function, [self.bind(node.this), self.bind(node.expression)], node)
         match node:
             case exp.DPipe():
-                return self.call("concat", [self.bind(node.this), self.bind(node.expression)], node)
+                return self._joined_texts(node)
             case exp.Between():
                 return self._between(node)
             case exp.In() if node.expressions:
                 return self.call("in", [self.bind(part) for part in (node.this, *node.expressions)], node)
             case exp.Is():
                 return self._is(node)
+            case exp.NullSafeEQ():
+                return self._same(node)
+            case exp.NullSafeNEQ():
+                return self.call("not", [self._same(node)], node)
             case exp.Like() | exp.ILike():
                 return self._like(node)
             case exp.Extract():
                 return self._part(str(node.this.name).lower(), node.expression, node)
         raise self._unsupported(node)
+
+    def _joined_texts(self, node: exp.DPipe) -> Expression:
+        try:
+            return self.call("concat", [self.bind(node.this), self.bind(node.expression)], node)
+        except BindError as error:
+            error.hint = error.hint or "|| joins texts; between conditions write OR"
+            raise
 
     def _between(self, node: exp.Between) -> Expression:
         value = self.bind(node.this)
@@ -181,6 +194,14 @@ class ExpressionBinder:
             case _:
                 raise self.error("IS goes with NULL, TRUE or FALSE", node, hint="compare other values with =")
         return self.call("not", [test], node) if node.args.get("negate") else test
+
+    def _same(self, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expression:
+        """IS NOT DISTINCT FROM: equal, or both NULL; never NULL itself."""
+        left, right = self.bind(node.this), self.bind(node.expression)
+        equal = self.call("eq", [left, right], node)
+        certain = self.call("coalesce", [equal, Literal(False, pa.bool_())], node)
+        missing = [self.call("is_null", [one], node) for one in (left, right)]
+        return self.call("or", [certain, self.call("and", missing, node)], node)
 
     def _like(self, node: exp.Like | exp.ILike) -> Expression:
         args = [self.bind(node.this), self.bind(node.expression)]
@@ -218,7 +239,8 @@ class ExpressionBinder:
 
     def _part(self, part: str, value: exp.Expr, node: exp.Expr) -> Expression:
         if part not in _PARTS:
-            raise self.error(f"{part} is not a part of a time", node, hint=f"the parts are {', '.join(_PARTS)}")
+            epoch = "EPOCH_US(ts) is microseconds since 1970; " if part == "epoch" else ""
+            raise self.error(f"{part} is not a part of a time", node, hint=f"{epoch}the parts are {', '.join(_PARTS)}")
         return self.call(part, [self.bind(value)], node)
 
     # -- functions ------------------------------------------------------------------------------------------
@@ -229,10 +251,12 @@ class ExpressionBinder:
             return self._event_time(node)
         if (aggregate := aggregate_name(written)) is not None:
             return self._aggregate(aggregate, node)
+        if (meant := equivalent(node)) is not None:
+            return self.bind(meant)
         scalar = scalar_name(written)
         if scalar is None:
             near = near_name(written)
-            hint = slips.FUNCTIONS.get(written.lower()) or (f"did you mean {near}?" if near else None)
+            hint = FOREIGN.get(written.lower()) or (f"did you mean {near}?" if near else None)
             raise self.error(f"there is no function {written}", node, hint=hint)
         if scalar == "date_trunc":
             self._check_unit(node)
@@ -319,6 +343,15 @@ class ExpressionBinder:
                 kind=UnsupportedError,
                 hint="write COUNT(CASE WHEN x > 1 THEN 1 END) or SUM(CASE WHEN x > 1 THEN y END)",
             )
+        if isinstance(node, exp.AtTimeZone):
+            return self.error(
+                "AT TIME ZONE is not supported",
+                node,
+                kind=UnsupportedError,
+                hint="OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
+            )
+        if isinstance(node, exp.RegexpLike):
+            return self.error("REGEXP is not supported", node, kind=UnsupportedError, hint="LIKE knows % and _")
         if isinstance(node, exp.Alias):
             return self.error("AS can name only a whole column of the select list", node)
         if isinstance(node, exp.Star):

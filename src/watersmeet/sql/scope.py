@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet.errors import BindError, SqlError
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Derived, Input
-from watersmeet.sql import slips
+from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.syntax import Name, Span
 
 UTC = "UTC"
@@ -50,9 +50,8 @@ class Scope:
             if one.alias.lower() == name.text.lower():
                 return one
         known = [one.alias for one in self.inputs]
-        raise self.text.error(
-            f"{name.text} is not in FROM", name.span, hint=_meant(name.text, known, "the sources here are")
-        )
+        hint = FOREIGN.get(name.text.lower()) or _meant(name.text, known, "the sources here are")
+        raise self.text.error(f"{name.text} is not in FROM", name.span, hint=hint)
 
     def column(self, source: Name | None, name: Name, span: Span | None = None) -> Column:
         if source is not None:
@@ -106,7 +105,7 @@ class Scope:
                 f"{name.text} is a column of the answer, which comes later: repeat what it stands for; conditions on "
                 f"aggregates go into HAVING"
             )
-        return slips.FUNCTIONS.get(name.text.lower())
+        return FOREIGN.get(name.text.lower())
 
 
 def event_time_type(inputs: tuple[Input, ...], zone: str) -> pa.DataType:

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 
 from sqlglot import Token, TokenType
 
+from watersmeet.sql.foreign import AFTER_A_STREAM, PHRASES
+
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "EVERY", "OPTIONS")
 _CLAUSE_ORDER = f"the clauses come in this order: {', '.join(CLAUSES)}; WINDOW = … before or after WHERE"
 _MISSPELT = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "EVERY", "OPTIONS", "WINDOW", "DWINDOW", "JOIN", "UNION",
@@ -34,51 +36,11 @@ STATEMENTS = {
     "DROP": "what a script creates is gone when it ends",
     "ALTER": "change the CREATE statement; what a script creates is gone when it ends",
     "SHOW": "the streams are those that the script creates",
+    "SET": "what a query is told stands at its end, OPTIONS (name = value); what Spark is told in --conf name=value",
+    "USE": "names have one part: streams and tables are those that the script creates",
+    "COPY": "results go to a sink: CREATE SINK name WITH (…) AS SELECT …",
     "DESCRIBE": "EXPLAIN SELECT * FROM a tells how a query runs, and its columns",
 }
-FUNCTIONS = {
-    **dict.fromkeys(
-        ("now", "current_timestamp", "current_date", "current_time", "getdate", "sysdate", "localtimestamp"),
-        "queries go by event time, not by the clock on the wall: EVENT_TIME() is the time of the newest row",
-    ),
-    **dict.fromkeys(
-        ("datediff", "date_diff", "timestampdiff", "timestamp_diff", "age", "months_between"),
-        "subtract the times: b.ts - a.ts is an interval, to be compared with INTERVAL 5 SECONDS",
-    ),
-    **dict.fromkeys(
-        ("date_add", "dateadd", "date_sub", "adddate", "timestampadd", "timestamp_add"), "write ts + INTERVAL 1 DAY"
-    ),
-    **dict.fromkeys(
-        ("to_timestamp", "timestamp", "str_to_date", "strptime", "parse_timestamp"), "write CAST(x AS TIMESTAMP)"
-    ),
-    **dict.fromkeys(("to_date", "date"), "write CAST(x AS DATE)"),
-    **dict.fromkeys(("to_char", "to_string", "str", "convert", "try_cast", "safe_cast"), "write CAST(x AS STRING)"),
-    **dict.fromkeys(("date_format", "strftime"), "DATE_TRUNC('hour', ts) and EXTRACT(HOUR FROM ts) take times apart"),
-    **dict.fromkeys(("date_part", "datepart"), "write EXTRACT(HOUR FROM ts) or HOUR(ts)"),
-    **dict.fromkeys(("unix_timestamp", "epoch", "epoch_ms", "to_unixtime"), "EPOCH_US(ts) is microseconds since 1970"),
-    **dict.fromkeys(("if", "iif", "decode"), "write CASE WHEN x > 1 THEN y ELSE z END"),
-    "isnull": "write x IS NULL, or COALESCE(x, 0)",
-    "left": "write SUBSTRING(x, 1, n)",
-    **dict.fromkeys(("position", "charindex", "instr", "strpos"), "CONTAINS(x, 'part') tells whether it is there"),
-    **dict.fromkeys(("regexp_like", "regexp_matches", "rlike"), "LIKE knows % and _"),
-    **dict.fromkeys(
-        ("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
-        "no aggregate collects values; FIRST, LAST, MIN and MAX give one of them",
-    ),
-    **dict.fromkeys(
-        ("approx_count_distinct", "count_distinct", "uniq"), "write COUNT(DISTINCT x), which is exact"
-    ),
-    **dict.fromkeys(("any_value", "arbitrary"), "write MIN(x) or LAST(x)"),
-    **dict.fromkeys(
-        ("tumble", "hop", "session", "tumbling", "hopping", "window", "time_bucket"),
-        "windows slide: FROM a [RANGE 5 MINUTES]; GROUP BY DATE_TRUNC('minute', ts) makes periods, "
-        "RSTREAM … EVERY 5 MINUTES gives an answer for each",
-    ),
-    **dict.fromkeys(
-        ("row_number", "rank", "dense_rank", "lag", "lead", "ntile"),
-        "OVER (…) is not supported; ORDER BY … LIMIT n keeps the first, a [PARTITION BY k ROWS 1] the last of each k",
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,6 +101,9 @@ def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
     message = f"did not expect {found.text!r} here"
     if before == "MINUS" and word == "SELECT":
         return Slip("MINUS is not part of the language", "write EXCEPT", previous)
+    foreign = _foreign(previous, found, following)
+    if foreign is not None:
+        return foreign
     if found.token_type == TokenType.NUMBER and before in ("RANGE", "ROWS", "WITHIN", "LAST", "DURING"):
         return Slip(message, _BRACKETS, previous)
     if following.token_type == TokenType.NUMBER and is_word(found) and word in ("RANGE", "ROWS"):
@@ -158,11 +123,24 @@ def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
         "CROSS": "write CROSS JOIN",
         "SELECT": "end a statement with ;, or put UNION, EXCEPT or INTERSECT between two queries",
         "&&": "write AND",
+        "~": "LIKE knows % and _",
         ")": "this parenthesis was not opened",
     }
     if found.text == "/" and previous.text == "/":
         return Slip(message, "FLOOR(x / y) is the whole part of a division", found)
     return Slip(message, hints[word], found) if word in hints else None
+
+
+def _foreign(previous: Token, found: Token, following: Token) -> Slip | None:
+    """A clause of another language: at its first word, or behind it if that was taken for an alias."""
+    if found.text in ("#", ".") and following.text.lower() in AFTER_A_STREAM:
+        name = f"{found.text}{following.text}"
+        return Slip(f"{name} is not part of the language", AFTER_A_STREAM[following.text.lower()], found)
+    for token in (previous, found):
+        # VAR, or a keyword that only other languages give a meaning: a stream may be called so, but not here.
+        if is_word(token) and token.text.upper() in PHRASES:
+            return Slip(f"{token.text.upper()} is not part of the language", PHRASES[token.text.upper()], token)
+    return None
 
 
 def _misspelt_clause(previous: Token, found: Token) -> str | None:

@@ -12,6 +12,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
+from watersmeet.sql.foreign import CREATED
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, Name, Setting, Statement
 
 _TYPES = (
@@ -79,8 +80,11 @@ class StatementParser(QueryParser):
         self._advance()
         kind = self._curr.text.upper()
         if kind not in ("STREAM", "TABLE", "SINK"):
-            self.fail(f"expected STREAM, TABLE or SINK after CREATE, found {self._found()}")
+            hint = CREATED.get(kind)
+            self.fail(f"expected STREAM, TABLE or SINK after CREATE, found {self._found()}", hint=hint)
         self._advance()
+        if self._curr.text.upper() == "IF" and self._next.token_type == TokenType.NOT:
+            self.fail("IF NOT EXISTS is not part of the language", hint="leave it out: what a script creates is new")
         name = self._name(f"a name for the {kind.lower()}")
         if kind == "SINK":
             return self._create_sink(start, name)
@@ -118,6 +122,10 @@ class StatementParser(QueryParser):
         return pa.schema(fields)
 
     def _column(self, taken: tuple[str, ...] = ()) -> pa.Field[Any]:
+        foreign = _NOT_COLUMNS.get((self._curr.text.upper(), self._next.text.upper()))
+        if foreign is not None:
+            words = f"{self._curr.text.upper()} {self._next.text.upper()}"
+            self.fail(f"{words} is not part of the language", hint=foreign)
         name = self._name("a column name")
         if name.text.lower() in taken:
             self.fail(f"column {name.text} is declared twice", name.span)
@@ -125,7 +133,9 @@ class StatementParser(QueryParser):
         sql = self._type_text(name)
         data_type = arrow_type(sql)
         if data_type is None:
-            self.fail(f"{sql} is not a type", self._from(start), hint=f"the types are {', '.join(_TYPES)}, …")
+            exact = sql.upper().startswith("TIMESTAMP(")
+            hint = "write TIMESTAMP, which holds microseconds" if exact else f"the types are {', '.join(_TYPES)}, …"
+            self.fail(f"{sql} is not a type", self._from(start), hint=hint)
         nullable = not self._match_text_seq("NOT", "NULL")
         return pa.field(name.text, data_type, nullable)
 
@@ -149,6 +159,13 @@ class StatementParser(QueryParser):
         # As written: arrow_type reads types as text, here and in CAST.
         span = self._from(start)
         return self.sql[span[0] : span[1]]
+
+
+# What other languages list among the columns, by its first two words.
+_NOT_COLUMNS = {
+    ("WATERMARK", "FOR"): "leave it out, and say WITH (time = 'ts', lateness = '5 seconds') after the columns",
+    ("PRIMARY", "KEY"): "leave it out: rows of a stream or table are not told apart by a key",
+}
 
 
 def _statement_hint(word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -35,6 +35,10 @@ class Batch:
         return Metrics(**self.told)
 
     def __str__(self) -> str:
+        return self.line()
+
+    def line(self, clock: Callable[[int], str] = clock_time) -> str:
+        """The batch in a line; `clock` writes event times."""
         m = self.metrics
         cold = f", {m.cache_misses} cold" if m.cache_misses else ""
         cold += f", not kept warm: {m.cold_because}" if m.cold_because else ""
@@ -46,7 +50,7 @@ class Batch:
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         return (
             f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
-            f"at {clock_time(m.watermark_us)}, {kept}{losses(m)}{cold}"
+            f"at {clock(m.watermark_us)}, {kept}{losses(m)}{cold}"
         )
 
 

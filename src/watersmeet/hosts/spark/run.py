@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.hosts.spark.sources import open_on_spark
 from watersmeet.hosts.spark.starting import start_in_turn
 from watersmeet.hosts.spark.workers import check_workers
+from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job, read_script
@@ -116,8 +117,10 @@ class SparkRun:
 
     def run(self, on_batch: OnBatch | None = None) -> list[Running]:
         """Start every job and watch them until all have ended, one has failed, or a stop was asked for."""
-        tell = on_batch or (lambda running, batch: None)
-        with self._checkpoints() as checkpoints:
+        with (
+            _until_the_first_batch(on_batch or (lambda running, batch: None)) as tell,
+            self._checkpoints() as checkpoints,
+        ):
             connect = is_connect(self.spark)
             jobs = zip(self.jobs, checkpoints, strict=True)
             sinks = [SparkSink(job, folder, over_connect=connect) for job, folder in jobs]
@@ -202,6 +205,19 @@ class SparkRun:
             raise SetupError("on Spark Connect a query needs a checkpoint that its server can reach; add --checkpoint")
         with temporary_folder("checkpoint-") as made:
             yield checkpoint_folders(str(made), self.jobs)
+
+
+@contextmanager
+def _until_the_first_batch(tell: OnBatch) -> Iterator[OnBatch]:
+    """Say that the first batch has not ended yet: until then Spark plans and starts its Pythons, and shows nothing."""
+    with ExitStack() as waiting:
+        waiting.enter_context(phase("waiting for the first batch"))
+
+        def told(running: Running, batch: Batch) -> None:
+            waiting.close()
+            tell(running, batch)
+
+        yield told
 
 
 def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:

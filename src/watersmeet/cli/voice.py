@@ -1,0 +1,197 @@
+"""How a command speaks on stderr: in sentences for people, or with --json in objects for programs, one a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+
+from watersmeet import noticing
+from watersmeet.errors import WatersmeetError
+from watersmeet.noticing import Phase
+from watersmeet.runtime.notices import Notices, is_off
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.metrics import Metrics
+    from watersmeet.runtime.progress import Progress
+
+PROGRESS_SECONDS = 1.0  # in-process; on Spark every batch is told
+
+
+class Voice(Protocol):
+    def tell(self, text: str) -> None: ...
+
+    def remark(self, text: str) -> None:
+        """Tell what one may not want to hear of again."""
+        ...
+
+    def warn(self, text: str) -> None: ...
+
+    def fail(self, error: WatersmeetError | str, code: int) -> None: ...
+
+    def progress(self, query: str, *, live: bool) -> Progress: ...
+
+    def batch(self, query: str, total: Metrics, **batch: Any) -> None: ...
+
+    def ended(self, query: str, how: str, total: Metrics, seconds: float, words: str) -> None: ...
+
+
+class Sentences:
+    """For people. `quiet`: neither progress nor what is going on, and no last line."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    def tell(self, text: str) -> None:
+        from watersmeet.model.wording import fitted
+
+        self._write(fitted(text))
+
+    def remark(self, text: str) -> None:
+        if not self.quiet:
+            self.tell(text)
+
+    def warn(self, text: str) -> None:
+        self.tell(f"warning: {text}")
+
+    def fail(self, error: WatersmeetError | str, code: int) -> None:
+        # As it is: where it shows a line of SQL, the place in it is underlined.
+        self._write(str(error))
+
+    def _write(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def progress(self, query: str, *, live: bool) -> Progress:
+        from watersmeet.runtime.progress import NoProgress, progress_on
+
+        return NoProgress() if self.quiet else progress_on(sys.stderr, live=live)
+
+    def batch(self, query: str, total: Metrics, **batch: Any) -> None:
+        """The line of progress shows it."""
+
+    def ended(self, query: str, how: str, total: Metrics, seconds: float, words: str) -> None:
+        if how == "stopped" or not self.quiet:
+            self.tell(words)
+
+
+class JsonLines(logging.Handler):
+    """For programs: every event is an object on a line of its own; docs/command_line.md says what is in them. It hears
+    of phases and of the log as well, so that nothing of ours is written in between."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(logging.WARNING)
+        self._out = out
+        self._writing = threading.Lock()
+
+    def event(self, name: str, **values: Any) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"event": name, "time": now, **values}, ensure_ascii=False, default=str)
+        with self._writing:  # phases and warnings may come from other threads
+            self._out.write(line + "\n")
+            self._out.flush()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.warn(record.getMessage())
+
+    def begin(self, phase: Phase) -> None:
+        self.event("phase", what=phase.what, state="begin")
+
+    def end(self, phase: Phase) -> None:
+        self.event("phase", what=phase.what, state="end", seconds=_rounded(time.monotonic() - phase.started))
+
+    def tell(self, text: str) -> None:
+        self.event("notice", text=text)
+
+    def remark(self, text: str) -> None:
+        self.tell(text)
+
+    def warn(self, text: str) -> None:
+        self.event("warning", text=text)
+
+    def fail(self, error: WatersmeetError | str, code: int) -> None:
+        told = error if isinstance(error, WatersmeetError) else None
+        message, hint = (told.message, told.hint) if told else (str(error), None)
+        self.event("error", text=message, hint=hint, shown=str(error), exit_code=code)
+
+    def progress(self, query: str, *, live: bool) -> Progress:
+        return _Totals(self, query)
+
+    def batch(self, query: str, total: Metrics, **batch: Any) -> None:
+        self.event("progress", query=query, batch=batch, metrics=as_json(total))
+
+    def ended(self, query: str, how: str, total: Metrics, seconds: float, words: str) -> None:
+        self.event(how, query=query, seconds=_rounded(seconds), metrics=as_json(total))
+
+
+class _Totals:
+    """The progress of a run in this process."""
+
+    def __init__(self, to: JsonLines, query: str) -> None:
+        self._to = to
+        self._query = query
+        self._started = time.monotonic()
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def update(self, metrics: Metrics) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + PROGRESS_SECONDS
+            seconds = _rounded(now - self._started)
+            self._to.event("progress", query=self._query, seconds=seconds, metrics=as_json(metrics))
+
+    def show(self, text: str) -> None:
+        """Texts are for people; `batch` tells the numbers."""
+
+
+def as_json(metrics: Metrics) -> dict[str, Any]:
+    """The metrics by the names of their table; NULL for a watermark that is not a time.
+
+    >>> from watersmeet.runtime.metrics import Metrics
+    >>> as_json(Metrics(rows_in=3))["rows_in"], as_json(Metrics())["watermark_us"]
+    (3, None)
+    """
+    from watersmeet.model.time import BEGINNING_US, FOREVER_US
+
+    told = metrics.as_dict()
+    known = BEGINNING_US < metrics.watermark_us < FOREVER_US
+    return told | {"watermark_us": metrics.watermark_us if known else None}
+
+
+def _rounded(seconds: float) -> float:
+    return round(seconds, 3)
+
+
+_voice: Voice = Sentences()
+
+
+def voice() -> Voice:
+    """The one of this process, which also tells the error that ends it."""
+    return _voice
+
+
+def speak(*, as_json: bool = False, quiet: bool = False) -> Voice:
+    """Choose it, at the start of a command."""
+    global _voice
+    if not as_json:
+        _voice = Sentences(quiet=quiet)
+        noticing.listen(None if quiet or is_off() else Notices(redirect=True))
+        return _voice
+    lines = JsonLines(sys.stderr)
+    noticing.listen(lines)
+    log = logging.getLogger("watersmeet")
+    log.handlers, log.propagate = [lines], False
+    _voice = lines
+    return lines

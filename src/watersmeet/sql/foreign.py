@@ -1,0 +1,161 @@
+"""Words of other languages and systems, and what would do here. docs/coming_from.md has whole queries side by side."""
+
+from __future__ import annotations
+
+_WALL_CLOCK = (
+    "queries go by event time, not by the clock on the wall: EVENT_TIME() is the time of the newest row, and the last "
+    "five minutes are FROM a [RANGE 5 MINUTES]"
+)
+_PERIODS = (
+    "windows slide: FROM a [RANGE 5 MINUTES]; GROUP BY DATE_TRUNC('minute', ts) makes periods, "
+    "RSTREAM … EVERY 5 MINUTES gives an answer for each"
+)
+_LATENESS = "how far out of order rows may come stands in CREATE STREAM … WITH (time = 'ts', lateness = '5 seconds')"
+_RANGE = "a window stands in brackets after its stream: a [RANGE 5 SECONDS]"
+_ROWS = "a window of the last rows stands in brackets after its stream: a [ROWS 5]"
+_BY_EVENT_TIME = "write LAST(x), the x of the latest row, or FIRST(x)"
+_EMIT = (
+    "an answer that changes comes as its changes; SELECT RSTREAM … EVERY 5 MINUTES gives all of it again and again, "
+    "SELECT ISTREAM … only what is new"
+)
+FILE = "declare it: CREATE STREAM a WITH (path = 'a.parquet', time = 'ts'), or CREATE TABLE for rows without a time"
+_ONE_EACH = "ORDER BY … LIMIT n keeps the first, a [PARTITION BY k ROWS 1] the last row of each k"
+_PATTERN = (
+    "a pattern of two is a join in order: FROM a, b WHERE a.k = b.k DWINDOW (a, b) = 5 MINUTES, first a, then b; "
+    "WINDOW PATH (a, b, c) = (w1, w2) of more"
+)
+
+# By name, in lower case: functions, and columns or words that stand where one could.
+FUNCTIONS = {
+    **dict.fromkeys(
+        ("now", "current_timestamp", "current_date", "current_time", "getdate", "getutcdate", "sysdate", "sysdatetime",
+         "systimestamp", "localtimestamp", "localtime", "utc_timestamp", "clock_timestamp", "proctime",
+         "current_row_timestamp", "current_watermark", "today"),
+        _WALL_CLOCK,
+    ),
+    **dict.fromkeys(("withwatermark", "watermark"), _LATENESS),
+    "stream": "leave STREAM out: every query over streams goes on",
+    "rowtime": "the event time is the column that WITH (time = '…') of CREATE STREAM names, or EVENT_TIME()",
+    **dict.fromkeys(
+        ("datediff", "date_diff", "timestampdiff", "timestamp_diff", "age", "months_between"),
+        "subtract the times: b.ts - a.ts is an interval, to be compared with INTERVAL 5 SECONDS; "
+        "(EPOCH_US(b.ts) - EPOCH_US(a.ts)) / 1000000 is seconds",
+    ),
+    **dict.fromkeys(
+        ("date_add", "dateadd", "date_sub", "adddate", "timestampadd", "timestamp_add"), "write ts + INTERVAL 1 DAY"
+    ),
+    **dict.fromkeys(
+        ("to_timestamp", "timestamp", "str_to_date", "strptime", "parse_timestamp", "make_timestamp"),
+        "write CAST(x AS TIMESTAMP)",
+    ),
+    **dict.fromkeys(
+        ("from_unixtime", "to_timestamp_ltz", "timestamp_micros", "timestamp_millis", "timestamp_seconds"),
+        "a number becomes a time by adding: TIMESTAMP '1970-01-01' + x * INTERVAL 1 SECOND",
+    ),
+    **dict.fromkeys(("to_date", "date"), "write CAST(x AS DATE)"),
+    **dict.fromkeys(("to_char", "to_string", "str"), "write CAST(x AS STRING)"),
+    **dict.fromkeys(
+        ("try_cast", "safe_cast", "try_convert"),
+        "write CAST(x AS INT); a value that does not fit is an error, not NULL",
+    ),
+    "convert": "write CAST(x AS INT)",
+    **dict.fromkeys(("date_format", "strftime"), "DATE_TRUNC('hour', ts) and EXTRACT(HOUR FROM ts) take times apart"),
+    "datepart": "write EXTRACT(HOUR FROM ts) or HOUR(ts)",
+    **dict.fromkeys(
+        ("convert_tz", "from_utc_timestamp", "to_utc_timestamp"),
+        "OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
+    ),
+    **dict.fromkeys(
+        ("unix_timestamp", "epoch", "epoch_ms", "to_unixtime", "unix_millis", "unix_micros"),
+        "EPOCH_US(ts) is microseconds since 1970",
+    ),
+    "decode": "write CASE WHEN x > 1 THEN y ELSE z END",
+    "left": "write SUBSTRING(x, 1, n)",
+    **dict.fromkeys(("ltrim", "rtrim"), "TRIM(x) takes blanks from both ends"),
+    "concat_ws": "write CONCAT(x, ', ', y)",
+    **dict.fromkeys(("position", "charindex", "instr", "strpos"), "CONTAINS(x, 'part') tells whether it is there"),
+    **dict.fromkeys(
+        ("regexp_like", "regexp_matches", "rlike", "regexp_replace", "regexp_extract"), "LIKE knows % and _"
+    ),
+    **dict.fromkeys(
+        ("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
+        "no aggregate collects values; FIRST, LAST, MIN and MAX give one of them",
+    ),
+    **dict.fromkeys(
+        ("approx_count_distinct", "count_distinct", "uniq"), "write COUNT(DISTINCT x), which is exact"
+    ),
+    **dict.fromkeys(("approx_percentile", "percentile_approx"), "write PERCENTILE(x, 0.95), which is exact"),
+    **dict.fromkeys(("max_by", "min_by", "arg_max", "arg_min"), _BY_EVENT_TIME),
+    **dict.fromkeys(("any_value", "arbitrary"), "write MIN(x) or LAST(x)"),
+    **dict.fromkeys(
+        ("bool_and", "every", "bool_or", "some"), "write MIN(CASE WHEN x > 1 THEN 1 ELSE 0 END) = 1, or MAX for any"
+    ),
+    **dict.fromkeys(
+        ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "time_bucket",
+         "date_bin", "tumble_start", "tumble_end", "tumble_rowtime", "hop_start", "hop_end", "hop_rowtime",
+         "session_start", "session_end", "window_start", "window_end", "window_time"),
+        _PERIODS,
+    ),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "lag", "lead", "ntile"), f"OVER (…) is not supported; {_ONE_EACH}"
+    ),
+    **dict.fromkeys(
+        ("dropduplicates", "drop_duplicates", "dropduplicateswithinwatermark"),
+        "SELECT ISTREAM DISTINCT k FROM a [RANGE 1 HOUR] gives a k when no other is in its window",
+    ),
+    **dict.fromkeys(("read_parquet", "read_csv", "read_json", "parquet_scan", "read_csv_auto"), FILE),
+    **dict.fromkeys(
+        ("explode", "unnest", "flatten", "split"), "a row stays one row: take lists apart before they enter"
+    ),
+    **dict.fromkeys(
+        ("json_value", "json_extract", "get_json_object", "json_query"), "declare the fields as columns of the stream"
+    ),
+}  # fmt: skip
+
+# The first words of clauses, in upper case.
+PHRASES = {
+    "EMIT": _EMIT,
+    "OUTPUT": _EMIT,
+    "QUALIFY": f"OVER (…) is not supported; {_ONE_EACH}",
+    "FETCH": "write ORDER BY … LIMIT 10",
+    "MATCH_RECOGNIZE": _PATTERN,
+    "PATTERN": _PATTERN,
+    "WATERMARK": _LATENESS,
+    "TABLESAMPLE": "a [ROWS 100] is the last rows; explain --analyze and check take a --sample",
+    "SAMPLE": "a [ROWS 100] is the last rows; explain --analyze and check take a --sample",
+    "INTO": "results go to a sink: CREATE SINK name WITH (…) AS SELECT …",
+    "PREWHERE": "write WHERE",
+    "ROLLUP": "write a query for each grouping, with UNION ALL between them",
+    "CUBE": "write a query for each grouping, with UNION ALL between them",
+    "RETAIN": _RANGE,
+}
+
+# After CREATE, in upper case.
+CREATED = {
+    **dict.fromkeys(
+        ("VIEW", "MATERIALIZED", "TEMPORARY", "TEMP"), "put the query in FROM: FROM (SELECT …) [RANGE 1 HOUR] AS d"
+    ),
+    "OR": "leave OR REPLACE out: what a script creates is gone when it ends",
+    "EXTERNAL": "write CREATE TABLE name WITH (path = '…')",
+    "WINDOW": _RANGE,
+    "SCHEMA": "write CREATE STREAM name (k BIGINT, ts TIMESTAMP) WITH (path = '…', time = 'ts')",
+}
+
+# After a stream and # or a dot: Esper's views, Spark's methods.
+AFTER_A_STREAM = {
+    **dict.fromkeys(("time", "time_batch", "ext_timed", "win", "keepall"), _RANGE),
+    **dict.fromkeys(("length", "length_batch", "lastevent"), _ROWS),
+    **dict.fromkeys(("unique", "std", "groupwin"), "the last row of each k is a [PARTITION BY k ROWS 1]"),
+    "withwatermark": _LATENESS,
+    **dict.fromkeys(("filter", "where"), "write SELECT … FROM a WHERE …"),
+    **dict.fromkeys(("groupby", "agg"), "write SELECT k, COUNT(*) FROM a [RANGE 1 HOUR] GROUP BY k"),
+}
+
+# What stands between JOIN … and ON in other languages.
+BEFORE_ON = {
+    "WITHIN": "the window stands after the join: JOIN b ON a.k = b.k WINDOW = 5 MINUTES",
+    "FOR": "there are no versions of a table: CREATE TABLE is read once; JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - "
+           "INTERVAL 1 HOUR AND a.ts gives all rows of b of that hour",
+    "SYSTEM_TIME": "there are no versions of a table: CREATE TABLE is read once; JOIN b ON a.k = b.k AND b.ts BETWEEN "
+                   "a.ts - INTERVAL 1 HOUR AND a.ts gives all rows of b of that hour",
+}  # fmt: skip

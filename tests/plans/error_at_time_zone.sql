@@ -1,0 +1,1 @@
+SELECT at AT TIME ZONE 'UTC' FROM zoned

@@ -1,0 +1,1 @@
+SELECT k FROM a WHERE x = 1 || x = 2

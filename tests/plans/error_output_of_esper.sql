@@ -1,0 +1,1 @@
+SELECT * FROM a output snapshot every 5 seconds

@@ -1,0 +1,1 @@
+SELECT a.k FROM a JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k

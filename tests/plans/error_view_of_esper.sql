@@ -1,0 +1,1 @@
+SELECT k FROM a#time(5 sec)

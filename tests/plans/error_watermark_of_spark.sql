@@ -1,0 +1,1 @@
+SELECT k FROM a.withWatermark('ts', '5 minutes')

@@ -1,0 +1,1 @@
+SELECT a.k FROM a JOIN b WITHIN 5 MINUTES ON a.k = b.k

@@ -1,0 +1,1 @@
+SELECT window_start FROM a

@@ -1,0 +1,119 @@
+"""Words of other languages: those with an exact equivalent are read as that, of the others what would do is told."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tests.plans import golden_catalog
+from watersmeet import Session
+from watersmeet.errors import SqlError
+from watersmeet.plan.functions import FUNCTIONS as KNOWN
+from watersmeet.plan.functions import aggregate_name, scalar_name
+from watersmeet.sql import bind, parse_script
+from watersmeet.sql.foreign import FUNCTIONS, PHRASES
+from watersmeet.sql.syntax import CreateStream
+
+CATALOG = golden_catalog()
+
+
+@pytest.mark.parametrize(
+    ("foreign", "ours"),
+    [
+        ("IFNULL(x, 0)", "COALESCE(x, 0)"),
+        ("NVL(x, 0)", "COALESCE(x, 0)"),
+        ("ISNULL(x, 0)", "COALESCE(x, 0)"),
+        ("ISNULL(x)", "x IS NULL"),
+        ("isnotnull(x)", "x IS NOT NULL"),
+        ("NVL2(x, s, 'none')", "CASE WHEN x IS NULL THEN 'none' ELSE s END"),
+        ("IF(x > 1, s, 'few')", "CASE WHEN x > 1 THEN s ELSE 'few' END"),
+        ("IF(x > 1, s)", "CASE WHEN x > 1 THEN s END"),
+        ("IIF(x > 1, 1, 0)", "CASE WHEN x > 1 THEN 1 ELSE 0 END"),
+        ("LEN(s)", "LENGTH(s)"),
+        ("STRLEN(s)", "LENGTH(s)"),
+        ("DATE_PART('hour', ts)", "EXTRACT(HOUR FROM ts)"),
+        ("x == 1", "x = 1"),
+        ("x != 1", "x <> 1"),
+        ("x::BIGINT", "CAST(x AS BIGINT)"),
+        ("NOT x <=> 1", "x IS DISTINCT FROM 1"),
+    ],
+)
+def test_what_says_exactly_the_same_is_read_as_the_same(foreign: str, ours: str) -> None:
+    plans = [bind(f"SELECT {one} AS c FROM a", CATALOG).root for one in (foreign, ours)]
+    assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "ours"),
+    [
+        ("COUNT_IF(x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)"),
+        ("COUNTIF(x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)"),
+        ("FIRST_VALUE(x)", "FIRST(x)"),
+        ("LAST_VALUE(x)", "LAST(x)"),
+        ("STDEV(x)", "STDDEV(x)"),
+        ("VAR(x)", "VARIANCE(x)"),
+    ],
+)
+def test_so_are_aggregates(foreign: str, ours: str) -> None:
+    plans = [bind(f"SELECT k, {one} AS c FROM a [RANGE 1 HOUR] GROUP BY k", CATALOG).root for one in (foreign, ours)]
+    assert plans[0] == plans[1]
+
+
+def test_null_is_not_distinct_from_null() -> None:
+    session = Session()
+    times = pa.array([0, 1, 2, 3], pa.timestamp("us"))
+    session.stream("a", pa.table({"x": [1, None, 2, None], "y": [1, None, 3, 4], "ts": times}), time="ts")
+    same = session.sql("SELECT x IS NOT DISTINCT FROM y AS same, x IS DISTINCT FROM y AS other FROM a").to_arrow()
+    assert same["same"].to_pylist() == [True, True, False, False]
+    assert same["other"].to_pylist() == [False, False, True, True]
+
+
+def test_an_error_inside_an_equivalent_points_at_what_was_written() -> None:
+    with pytest.raises(SqlError) as caught:
+        bind("SELECT IIF(s, 1, 0) FROM a", CATALOG)
+    assert "WHEN needs a condition" in str(caught.value)
+    assert f"{' ' * 15}^^^^^^^^^^^^" in str(caught.value)
+
+
+def test_no_hint_is_about_a_function_that_there_is() -> None:
+    assert [name for name in FUNCTIONS if name in KNOWN or scalar_name(name) or aggregate_name(name)] == []
+
+
+def test_a_stream_or_column_may_still_have_a_foreign_word_for_a_name() -> None:
+    """Only a text that cannot be read is looked at for them."""
+    for word in (*PHRASES, "STREAM", "WATERMARK", "ROWTIME"):
+        columns = f"{word.lower()} BIGINT, ts TIMESTAMP"
+        (stream,) = parse_script(f"CREATE STREAM b ({columns}) WITH (path = 'b', time = 'ts')")
+        assert isinstance(stream, CreateStream)
+        assert stream.schema is not None
+        assert stream.schema.names[0] == word.lower()
+
+
+# What hints say to write, as whole queries.
+ADVICE = [
+    "SELECT EVENT_TIME() AS t FROM a",
+    "SELECT (EPOCH_US(b.ts) - EPOCH_US(a.ts)) / 1000000 AS s FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS",
+    "SELECT TIMESTAMP '1970-01-01' + x * INTERVAL 1 SECOND AS t FROM a",
+    "SELECT DATE_TRUNC('minute', ts) AS m, COUNT(*) AS n FROM a [RANGE 5 MINUTES] GROUP BY DATE_TRUNC('minute', ts)",
+    "SELECT RSTREAM COUNT(*) AS n FROM a [RANGE 5 MINUTES] EVERY 5 MINUTES",
+    "SELECT ISTREAM DISTINCT k FROM a [RANGE 1 HOUR]",
+    "SELECT k, MIN(CASE WHEN x > 1 THEN 1 ELSE 0 END) = 1 AS all_large FROM a [RANGE 1 HOUR] GROUP BY k",
+    "SELECT a.k FROM a, b WHERE a.k = b.k DWINDOW (a, b) = 5 MINUTES",
+    "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW PATH (a, b, c) = (1 MINUTE, 2 MINUTES)",
+    "SELECT a.k FROM a JOIN b ON a.k = b.k WINDOW = 5 MINUTES",
+    "SELECT a.k FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
+    "SELECT CONCAT(s, ', ', s) AS both FROM a",
+    "SELECT HOUR(at) AS h FROM zoned OPTIONS (timezone = 'America/New_York')",
+]
+
+
+@pytest.mark.parametrize("query", ADVICE)
+def test_what_a_hint_says_to_write_can_be_written(query: str) -> None:
+    bind(query, CATALOG)
+
+
+def test_a_number_becomes_a_time_as_the_hint_says() -> None:
+    session = Session()
+    session.stream("a", pa.table({"x": [90], "ts": pa.array([0], pa.timestamp("us"))}), time="ts")
+    made = session.sql("SELECT TIMESTAMP '1970-01-01' + x * INTERVAL 1 SECOND AS t FROM a").to_arrow()
+    assert str(made["t"][0].as_py()) == "1970-01-01 00:01:30"
