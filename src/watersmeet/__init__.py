@@ -18,6 +18,7 @@ from watersmeet.errors import (
     MidnightWarning,
     OptionError,
     ParseError,
+    RunError,
     SinkError,
     SourceError,
     SqlError,
@@ -31,11 +32,14 @@ from watersmeet.version import VERSION
 if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
+    from watersmeet.hosts.local.async_run import AsyncRun
+    from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
     from watersmeet.session import Query, Session
 
 __version__ = VERSION
 __all__ = [
+    "AsyncRun",
     "BindError",
     "CatalogError",
     "DataError",
@@ -47,6 +51,8 @@ __all__ = [
     "ParseError",
     "Query",
     "Report",
+    "Run",
+    "RunError",
     "Session",
     "SinkError",
     "SourceError",
@@ -70,6 +76,14 @@ def __getattr__(name: str) -> Any:
         from watersmeet import session
 
         return getattr(session, name)
+    if name == "Run":
+        from watersmeet.hosts.local.live_run import Run
+
+        return Run
+    if name == "AsyncRun":
+        from watersmeet.hosts.local.async_run import AsyncRun
+
+        return AsyncRun
     if name == "complete":
         from watersmeet.archive.complete import complete
 
@@ -82,4 +96,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check", "complete"])
+    return sorted({*globals(), *__all__})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import replace as with_fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -14,12 +14,16 @@ import pyarrow.compute as pc
 from watersmeet.errors import CatalogError, OptionError, UnsupportedError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.nodes import Plan, relations_below
 
 if TYPE_CHECKING:
     from watersmeet.advise import Advice
+    from watersmeet.hosts.local.async_run import AsyncRun
+    from watersmeet.hosts.local.fed_query import OnLate
+    from watersmeet.hosts.local.live_run import Run
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
@@ -56,9 +60,10 @@ class Session:
     def stream(
         self,
         name: str,
-        data: Any,
+        data: Any = None,
         *,
         time: str,
+        schema: pa.Schema | Mapping[str, str | pa.DataType] | None = None,
         lateness: str | timedelta | None = None,
         read: str | None = None,
         on_late: str | None = None,
@@ -67,12 +72,14 @@ class Session:
         rounding: str | None = None,
         rate: float | str | None = None,
         distinct: Mapping[str, float] | None = None,
+        replace: bool = False,
     ) -> None:
         """Declare a stream.
 
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
-        frame, or the path of a Parquet, CSV or JSON file (or folder).
+        frame, or the path of a Parquet, CSV or JSON file (or folder). Without it rows are pushed (`Query.start`).
         time: the column that holds the event time, a timestamp.
+        schema: without data, the columns: a pyarrow schema, or SQL types by name, {"k": "BIGINT", "ts": "TIMESTAMP"}.
         lateness: how far out of order rows may arrive, as '2 seconds' or a timedelta; 0 if nothing is said. Rows later
         than that are dropped and counted, and a warning tells.
         read: tables, frames and files are read in the order of their event times, so that none is late;
@@ -84,6 +91,7 @@ class Session:
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
+        replace: take the place of a stream or table of that name; queries made before keep what they have.
         """
         from watersmeet.io.time_column import check_time_column
 
@@ -91,11 +99,11 @@ class Session:
             name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding
         )
         time = _column_named(name, time)
-        schema, source, rows = self.host.opened(data, name, said.get("rounding", "error"))
-        check_time_column(name, time, schema, source, data)
+        columns, source, rows = self._opened(name, data, schema, said.get("rounding", "error"))
+        check_time_column(name, time, columns, source, data)
         stream = Stream(
             name,
-            schema,
+            columns,
             time,
             said.get("lateness", 0),
             source,
@@ -103,14 +111,36 @@ class Session:
             rounding=said.get("rounding", "error"),
         )
         known = _measured(data, stream.time, rows) if rate is None else Statistics(_rate(name, rate), rows)
-        self.catalog.add(replace(stream, statistics=replace(known, distinct=_distinct(name, distinct or {}))))
+        known = Statistics(known.rows_per_second, known.rows, _distinct(name, distinct or {}))
+        self.catalog.add(with_fields(stream, statistics=known), replace=replace)
 
-    def table(self, name: str, data: Any, *, rounding: str | None = None) -> None:
-        """Declare a static table, read once when a query starts. `data` and `rounding` are as for `stream`."""
+    def table(self, name: str, data: Any, *, rounding: str | None = None, replace: bool = False) -> None:
+        """Declare a static table, read once when a query starts. `data`, `rounding` and `replace` are as for
+        `stream`."""
         said = _parsed(name, rounding=rounding)
         schema, source, rows = self.host.opened(data, name, said.get("rounding", "error"))
-        statistics = Statistics(rows=rows)
-        self.catalog.add(Table(name, schema, source, statistics=statistics, rounding=said.get("rounding", "error")))
+        table = Table(name, schema, source, statistics=Statistics(rows=rows), rounding=said.get("rounding", "error"))
+        self.catalog.add(table, replace=replace)
+
+    def drop(self, name: str) -> None:
+        """Forget a stream or table; queries made before keep it."""
+        self.catalog.remove(name)
+
+    def _opened(self, name: str, data: Any, schema: Any, rounding: str) -> tuple[pa.Schema, Any, int | None]:
+        if data is not None and schema is not None:
+            raise CatalogError(
+                f"stream {name!r} is given data and a schema, and the data says its columns itself",
+                hint="leave one of them out: without data, rows are pushed",
+            )
+        if data is not None:
+            return self.host.opened(data, name, rounding)
+        if schema is None:
+            raise CatalogError(
+                f"stream {name!r} has neither data nor a schema",
+                hint=f"write session.stream({name!r}, data, time='ts'), or say its columns to push rows: "
+                "schema={'k': 'BIGINT', 'ts': 'TIMESTAMP'}",
+            )
+        return declared_schema(name, schema), None, None
 
     def sql(self, text: str) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet.
@@ -194,6 +224,47 @@ class Query:
         """Run the query to the end of its inputs and give the whole answer."""
         return pa.Table.from_batches(self.batches(batch_rows=batch_rows), schema=self.schema)
 
+    def start(
+        self,
+        *,
+        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
+        on_late: OnLate | None = None,
+        max_waiting: int = 1_000_000,
+        timeout: float | None = 60.0,
+    ) -> Run:
+        """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
+
+        Its streams are declared without data: `session.stream("b", schema=…, time="ts")`.
+        on_answer: is called with every batch of the answer, in the thread whose push made it certain; without it
+        answers wait until they are taken from the run.
+        on_late: is called with the name of a stream and a batch of its rows that came too late.
+        max_waiting: so many rows of the answer may wait to be taken; then a push waits until some are.
+        timeout: for how many seconds, at most, before it is an error; None to wait as long as it takes.
+        """
+        _check_waiting(max_waiting, timeout)
+        fed = self.host.fed(self.plan)
+        self._metrics = fed.metrics
+        from watersmeet.hosts.local.live_run import Run
+
+        return Run(fed, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout)
+
+    def start_async(
+        self,
+        *,
+        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
+        on_late: OnLate | None = None,
+        max_waiting: int = 1_000_000,
+        timeout: float | None = 60.0,
+    ) -> AsyncRun:
+        """The same for coroutines: `async with query.start_async() as run: await run.push("b", rows)`.
+
+        on_answer: a function or a coroutine function; it is called on the event loop, one batch after another.
+        """
+        from watersmeet.hosts.local.async_run import AsyncRun
+
+        _check_waiting(max_waiting, timeout)
+        return AsyncRun(lambda: self.start(on_late=on_late, max_waiting=max_waiting, timeout=timeout), on_answer)
+
     def dataframe(self) -> Any:
         """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
         from watersmeet.runtime.metrics import Metrics
@@ -240,9 +311,9 @@ class Query:
         session.host = self.host
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
             schema, source, rows = self.host.opened(tables[relation.name], relation.name)
-            session.catalog.add(replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
+            session.catalog.add(with_fields(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
         plan = session.sql(self.plan.sql).plan
-        return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
+        return Query(with_fields(plan, options=plan.options.but(archive=None)), self.host)
 
     def metrics(self) -> dict[str, Any]:
         """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""
@@ -303,6 +374,13 @@ def _check_batch_rows(batch_rows: object) -> None:
         raise OptionError(
             f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
         )
+
+
+def _check_waiting(max_waiting: object, timeout: object) -> None:
+    if not isinstance(max_waiting, int) or max_waiting < 1:
+        raise OptionError(f"max_waiting must be a whole number of rows, 1 or more, not {max_waiting!r}")
+    if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
+        raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}")
 
 
 def _column_named(name: str, time: object) -> str:

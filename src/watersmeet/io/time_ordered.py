@@ -27,7 +27,8 @@ def batches_of(relation: Relation, max_rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be."""
     if relation.source is None:
         raise SourceError(
-            f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
+            f"{relation.name!r} has columns but no data",
+            hint="push rows into it, query.start(), or declare it with data",
         )
     return entered(_read(relation, cast(Source, relation.source), max_rows), relation)
 

@@ -35,6 +35,10 @@ class Host(Protocol):
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
         ...
 
+    def fed(self, plan: Plan) -> Any:
+        """What answers a plan whose rows are pushed (hosts/local/fed_query)."""
+        ...
+
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         """The answer at the end of bounded input."""
         ...

@@ -12,6 +12,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
+    from watersmeet.hosts.local.fed_query import FedQuery
     from watersmeet.runtime.clock import OnLateRows
 
 
@@ -42,6 +43,11 @@ class LocalHost:
         run = LocalRun(plan, batch_rows=batch_rows)
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return archived_batches(run)
+
+    def fed(self, plan: Plan) -> FedQuery:
+        from watersmeet.hosts.local.fed_query import FedQuery
+
+        return FedQuery(plan)
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         from watersmeet.hosts.local.recorded_run import archived_batches
