@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.sources import frame_as_table
-from watersmeet.model.catalog import Stream
+from watersmeet.model.catalog import Relation
 from watersmeet.model.names import columns_hint, nearest
 from watersmeet.model.time import cast_timestamps
 from watersmeet.model.types import is_instant, is_text, sql_type
@@ -24,7 +24,7 @@ _PUSHED = "what was pushed"
 class PushedRows:
     """Takes the rows of one stream in any form. Whatever does not fit is refused before anything of it is used."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Relation) -> None:
         self.stream = stream
         self._names = frozenset(stream.schema.names)
         self._columns = [(field.name, field.type, field.nullable) for field in stream.schema]
@@ -143,7 +143,7 @@ class PushedRows:
             found = self._read_times(name, kind, found)
         if _is_narrower_number(found.type, kind):
             try:
-                return pc.cast(found, kind)
+                return pc.cast(_as_widest(found, kind), kind)
             except pa.ArrowInvalid as error:
                 raise self._misfit(name, kind, error) from None
         part, wanted = pa.RecordBatch.from_arrays([found], [name]), pa.schema([pa.field(name, kind)])
@@ -181,6 +181,12 @@ def _is_narrower_number(found: pa.DataType, kind: pa.DataType) -> bool:
     if pa.types.is_decimal(found):
         return bool(pa.types.is_decimal(kind))
     return bool(pa.types.is_floating(found) and pa.types.is_floating(kind))
+
+
+def _as_widest(found: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow takes integers only into decimals that hold them all, but a decimal into any that holds its values."""
+    both = pa.types.is_integer(found.type) and pa.types.is_decimal(kind)
+    return pc.cast(found, pa.decimal128(38, kind.scale)) if both else found
 
 
 def _times_in(texts: pa.Array) -> pa.Array | None:
