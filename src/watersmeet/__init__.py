@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
+    from watersmeet.runtime.outcome import Outcome
     from watersmeet.session import Query, Session
 
 __version__ = VERSION
@@ -47,6 +48,7 @@ __all__ = [
     "LateRowsWarning",
     "MidnightWarning",
     "OptionError",
+    "Outcome",
     "ParquetStream",
     "ParseError",
     "Query",
@@ -84,6 +86,10 @@ def __getattr__(name: str) -> Any:
         from watersmeet.hosts.local.async_run import AsyncRun
 
         return AsyncRun
+    if name == "Outcome":
+        from watersmeet.runtime.outcome import Outcome
+
+        return Outcome
     if name == "complete":
         from watersmeet.archive.complete import complete
 

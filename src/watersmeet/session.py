@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as with_fields
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import CatalogError, OptionError, UnsupportedError
+from watersmeet.errors import CatalogError, SourceError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.zones import check_zone
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.query import Declared, Explanation, Query, host_for
 
 if TYPE_CHECKING:
-    from watersmeet.advise import Advice
-    from watersmeet.hosts.local.async_run import AsyncRun
-    from watersmeet.hosts.local.fed_query import OnLate
-    from watersmeet.hosts.local.live_run import Run
-    from watersmeet.runtime.clock import OnLateRows
-    from watersmeet.runtime.host import Host
-    from watersmeet.runtime.metrics import Metrics
+    from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.script import Job
+    from watersmeet.sql.parameters import Parameters
+    from watersmeet.sql.syntax import CreateStream, CreateTable
+
+__all__ = ["Declared", "Explanation", "Query", "Session"]
 
 
 class Session:
@@ -55,7 +55,7 @@ class Session:
         """
         self.timezone = check_zone(str(timezone))
         self.catalog = Catalog()
-        self.host = _host(spark, buckets)
+        self.host = host_for(spark, buckets)
 
     def stream(
         self,
@@ -142,245 +142,103 @@ class Session:
             )
         return declared_schema(name, schema), None, None
 
-    def sql(self, text: str) -> Query:
+    def sql(self, text: str, parameters: Parameters | None = None) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet.
 
+        parameters: the values of `:name` or `$name` in the text, as a dict, or of `?`, as a list. They are constants of
+        their own types, whatever stands in them.
+
         `EXPLAIN [ANALYZE] SELECT …` gives an Explanation: it prints as the plan, and its answer is the plan's lines.
-        """
-        from watersmeet.sql import bind_query, parse_question
-        from watersmeet.sql.syntax import Explain
+        `CREATE STREAM | TABLE …` declares, before a query or without one; `CREATE OR REPLACE` takes the place of what
+        has that name. A stream without a source is there to be pushed.
 
-        asked = parse_question(text)
-        if isinstance(asked, Explain):
-            return Explanation(
-                bind_query(asked.query, self.catalog, text, self.timezone), self.host, asked.format, asked.analyze
-            )
-        return Query(bind_query(asked, self.catalog, text, self.timezone), self.host)
-
-    def explain(self, text: str) -> str:
-        """The plan of a query as text."""
-        return self.sql(text).explain()
-
-
-class Query:
-    """A checked query. Each run reads its inputs anew, so inputs that flow once can be run once."""
-
-    def __init__(self, plan: Plan, host: Host | None = None) -> None:
-        self.plan = plan
-        self.host = host or _host(None, None)
-        self._metrics: Metrics | None = None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the answer."""
-        return self.plan.output_schema
-
-    @property
-    def in_arrival_order(self) -> bool:
-        """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
-        return self.host.in_arrival_order
-
-    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
-        """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
-        was considered.
-
-        format: 'text', or 'json' for programs.
-        analyze: run the query in this process until it has read about `sample` rows, and put what was measured beside
-        what was expected.
-        """
-        from watersmeet.explain.explaining import explained
-        from watersmeet.plan.explaining import Explaining
-
-        return explained(self.plan, Explaining(format, analyze, sample), self.host)
-
-    def advise(self, *, sample: int = 50_000, policies: Sequence[str] | None = None, seconds: float = 20.0) -> Advice:
-        """How much memory this join needs for how much of its answer: a value that prints as tables.
-
-        The query runs in this process over about `sample` rows, in several sizes of memory, by each of the `policies`
-        (by default all but `arm`), and takes about `seconds`.
-        """
-        from watersmeet.advise import advise
-
-        return advise(self.host.sampled(self.plan, sample), sample, policies, seconds=seconds)
-
-    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
-        """Run the query and give results as they become certain; in-process this works on endless inputs too.
-
-        on_late_rows: in-process, called with the name of a stream and the numbers of rows that came too late, counted
-        in the order they came, from 0.
-        """
-        from watersmeet.hosts.local.host import LocalHost
-        from watersmeet.runtime.metrics import Metrics
-
-        _check_batch_rows(batch_rows)
-        self._metrics = Metrics()
-        if on_late_rows is None:
-            return self.host.batches(self.plan, batch_rows, self._metrics)
-        if not isinstance(self.host, LocalHost):
-            raise UnsupportedError("on_late_rows is told in-process only", hint="on Spark, late rows are counted")
-        return self.host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
-
-    def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
-        """Run the query to the end of its inputs and give the whole answer."""
-        return pa.Table.from_batches(self.batches(batch_rows=batch_rows), schema=self.schema)
-
-    def start(
-        self,
-        *,
-        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
-        on_late: OnLate | None = None,
-        max_waiting: int = 1_000_000,
-        timeout: float | None = 60.0,
-    ) -> Run:
-        """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
-
-        Its streams are declared without data: `session.stream("b", schema=…, time="ts")`.
-        on_answer: is called with every batch of the answer, in the thread whose push made it certain; without it
-        answers wait until they are taken from the run.
-        on_late: is called with the name of a stream and a batch of its rows that came too late.
-        max_waiting: so many rows of the answer may wait to be taken; then a push waits until some are.
-        timeout: for how many seconds, at most, before it is an error; None to wait as long as it takes.
-        """
-        _check_waiting(max_waiting, timeout)
-        fed = self.host.fed(self.plan)
-        self._metrics = fed.metrics
-        from watersmeet.hosts.local.live_run import Run
-
-        return Run(fed, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout)
-
-    def start_async(
-        self,
-        *,
-        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
-        on_late: OnLate | None = None,
-        max_waiting: int = 1_000_000,
-        timeout: float | None = 60.0,
-    ) -> AsyncRun:
-        """The same for coroutines: `async with query.start_async() as run: await run.push("b", rows)`.
-
-        on_answer: a function or a coroutine function; it is called on the event loop, one batch after another.
-        """
-        from watersmeet.hosts.local.async_run import AsyncRun
-
-        _check_waiting(max_waiting, timeout)
-        return AsyncRun(lambda: self.start(on_late=on_late, max_waiting=max_waiting, timeout=timeout), on_answer)
-
-    def dataframe(self) -> Any:
-        """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
-        from watersmeet.runtime.metrics import Metrics
-
-        self._metrics = Metrics()
-        return self.host.dataframe(self.plan, self._metrics)
-
-    def finish(self, write: Callable[[Any], Any], *, checkpoint: str) -> None:
-        """On Spark: answer what a query that has stopped left waiting for the watermark.
-
-        A streaming query never learns which of its batches is the last, so the newest rows of `ROWS` windows and of
-        answers that change wait for later ones. This starts the query on its checkpoint once more, takes in what is
-        there, answers everything that waits, and returns when that is written. Rows that come afterwards and are not
-        newer than what was answered are late.
-
-        write: makes of the answer's DataFrame the writer that the query was started with, such as
-        `lambda answer: answer.writeStream.format("parquet").option("path", "out")`.
-        checkpoint: its checkpointLocation.
-        """
-        from watersmeet.runtime.metrics import Metrics
-
-        self._metrics = Metrics()
-        self.host.finish(self.plan, self._metrics, write, checkpoint)
-
-    def final(self) -> pa.Table:
-        """The answer at the end of bounded input: of a query whose answer changes, what it is at the last event.
-
-        >>> import datetime as dt
-        >>> at = [dt.datetime(2026, 1, 1, 12, 0, second) for second in (0, 4, 5)]
         >>> session = Session()
-        >>> session.stream("sales", pa.table({"shop": ["a", "b", "b"], "ts": at}), time="ts")
-        >>> session.sql("SELECT shop, COUNT(*) AS n FROM sales [RANGE 3 SECONDS] GROUP BY shop").final().to_pylist()
-        [{'shop': 'b', 'n': 2}]
+        >>> session.stream("s", pa.table({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}), time="ts")
+        >>> list(session.sql("SELECT k FROM s WHERE k > :least", {"least": 1}))
+        [{'k': 2}]
         """
-        from watersmeet.runtime.metrics import Metrics
+        from watersmeet.sql import bind_query, parse_script
+        from watersmeet.sql.parse import single_question
+        from watersmeet.sql.syntax import CreateStream, CreateTable, Explain
 
-        self._metrics = Metrics()
-        return self.host.final(self.plan, self._metrics)
+        statements = parse_script(text, parameters)
+        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable)]
+        asked = single_question(statements, text)
+        catalog = self._with_declared(creating, text)
+        if asked is None:
+            found: Query = Declared([catalog[one.name] for one in creating], self.host)
+        elif isinstance(asked, Explain):
+            plan = bind_query(asked.query, catalog, text, self.timezone)
+            found = Explanation(plan, self.host, asked.format, asked.analyze)
+        else:
+            plan = bind_query(asked, catalog, text, self.timezone)
+            found = Query(plan, self.host, has_values=bool(parameters))
+        self.catalog.become(catalog)
+        return found
 
-    def over(self, tables: Mapping[str, pa.Table]) -> Query:
-        """The same query over other rows: a table for each of its streams and static tables, by name. It archives
-        nothing, as those rows are not the query's own."""
-        session = Session(timezone=self.plan.options.timezone)
-        session.host = self.host
-        for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            schema, source, rows = self.host.opened(tables[relation.name], relation.name)
-            session.catalog.add(with_fields(relation, schema=schema, source=source, statistics=Statistics(rows=rows)))
-        plan = session.sql(self.plan.sql).plan
-        return Query(with_fields(plan, options=plan.options.but(archive=None)), self.host)
+    def run(self, script: str, parameters: Parameters | None = None) -> list[Outcome]:
+        """Run a script: declare what it creates, write what goes into sinks, and give the answers of its other queries.
 
-    def metrics(self) -> dict[str, Any]:
-        """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""
-        from watersmeet.runtime.metrics import Metrics
+        In-process the queries run one after the other; on Spark side by side, over what is there now, and those without
+        a sink print their rows. What it creates stays declared. `parameters` are as for `sql`.
+        """
+        from watersmeet.runtime.script import read_script
 
-        return (self._metrics or Metrics()).as_dict()
-
-
-class Explanation(Query):
-    """`EXPLAIN … SELECT …`: a query whose answer is how that SELECT runs, line by line in the column `plan`.
-
-    >>> session = Session()
-    >>> session.stream("s", pa.table({"k": [1], "ts": pa.array([0], pa.timestamp("us"))}), time="ts")
-    >>> print(session.sql("EXPLAIN SELECT k FROM s WHERE k > 0"))
-    select: s.k
-      read stream s
-        where: s.k > 0
-    """
-
-    def __init__(self, plan: Plan, host: Host, format: str = "text", analyze: bool = False) -> None:
-        super().__init__(plan, host)
-        self._format = format
-        self._analyze = analyze
-
-    def __str__(self) -> str:
-        return self.explain(format=self._format, analyze=self._analyze).rstrip("\n")
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([pa.field("plan", pa.string())])
-
-    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
-        _check_batch_rows(batch_rows)
-        return iter(self._lines().to_batches(max_chunksize=batch_rows))
-
-    def final(self) -> pa.Table:
-        return self._lines()
-
-    def dataframe(self) -> Any:
-        return self.host.framed(self._lines())
-
-    def _lines(self) -> pa.Table:
-        return pa.table([pa.array(str(self).splitlines(), pa.string())], schema=self.schema)
-
-
-def _host(spark: Any, buckets: int | None) -> Host:
-    if spark is None:
-        from watersmeet.hosts.local.host import LocalHost
-
-        return LocalHost()
-    from watersmeet.hosts.spark.host import SparkHost
-
-    return SparkHost(spark, buckets)
-
-
-def _check_batch_rows(batch_rows: object) -> None:
-    if not isinstance(batch_rows, int) or batch_rows < 1:
-        raise OptionError(
-            f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
+        catalog = self.catalog.copy()
+        jobs = read_script(
+            script,
+            catalog,
+            opener=self.host.opener,
+            explain=True,
+            parameters=parameters,
+            timezone=self.timezone,
+            pushed=self.host.takes_pushes,
         )
+        self.catalog.become(catalog)
+        ran = iter(self.host.run_jobs([job for job in jobs if job.told is None]))
+        return [next(ran) if job.told is None else self._told(job) for job in jobs]
 
+    def _told(self, job: Job) -> Outcome:
+        from watersmeet.runtime.outcome import Outcome
 
-def _check_waiting(max_waiting: object, timeout: object) -> None:
-    if not isinstance(max_waiting, int) or max_waiting < 1:
-        raise OptionError(f"max_waiting must be a whole number of rows, 1 or more, not {max_waiting!r}")
-    if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
-        raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}")
+        assert job.told is not None
+        return Outcome(job.name, Explanation(job.plan, self.host, job.told.format, job.told.analyze).to_arrow())
+
+    def run_file(self, path: str | Path, parameters: Parameters | None = None) -> list[Outcome]:
+        """Run the script in a file, see `run`."""
+        try:
+            script = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"the script {str(path)!r} cannot be read: {error}") from None
+        return self.run(script, parameters)
+
+    def explain(self, text: str, parameters: Parameters | None = None) -> str:
+        """The plan of a query as text."""
+        return self.sql(text, parameters).explain()
+
+    def _with_declared(self, statements: Sequence[CreateStream | CreateTable], text: str) -> Catalog:
+        """The catalog with what some statements create, apart from the session's own until all is well."""
+        from watersmeet.runtime.script import declare
+
+        catalog = self.catalog.copy()
+        for statement in statements:
+            declare(statement, catalog, text, opener=self.host.opener, pushed=self.host.takes_pushes)
+        return catalog
+
+    def __repr__(self) -> str:
+        return "\n".join(["<Session>", *(f"  {' '.join(line)}".rstrip() for line in self._declared())])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is declared."""
+        from watersmeet.io.showing import html_table
+
+        return f"<p><b>Session</b></p>{html_table(['', 'name', 'columns'], self._declared())}"
+
+    def _declared(self) -> list[tuple[str, str, str]]:
+        from watersmeet.io.showing import columns_told
+
+        relations = [self.catalog[name] for name in self.catalog.names()]
+        return [(type(one).__name__.lower(), one.name, f"({columns_told(one.schema)})") for one in relations]
 
 
 def _column_named(name: str, time: object) -> str:

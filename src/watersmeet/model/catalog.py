@@ -116,6 +116,18 @@ class Catalog:
                 f"there is no stream or table {name!r} to drop", hint=f"did you mean {meant!r}?" if meant else None
             )
 
+    def __getitem__(self, name: str) -> Relation:
+        return self._relations[name.lower()]
+
+    def copy(self) -> Catalog:
+        same = Catalog()
+        same._relations = dict(self._relations)
+        return same
+
+    def become(self, other: Catalog) -> None:
+        """Hold what another holds."""
+        self._relations = dict(other._relations)
+
     def find(self, name: str) -> Relation | None:
         return self._relations.get(name.lower())
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.script import Job, Opener
 
 
 class Host(Protocol):
@@ -17,6 +21,12 @@ class Host(Protocol):
 
     name: str
     in_arrival_order: bool
+    takes_pushes: bool
+
+    @property
+    def opener(self) -> Opener:
+        """How the input of a CREATE statement is opened."""
+        ...
 
     def opened(self, data: Any, name: str, rounding: str = "error") -> tuple[pa.Schema, Any, int | None]:
         """The columns of some data, what this host reads it from, and its number of rows if that is known. `rounding`
@@ -37,6 +47,10 @@ class Host(Protocol):
 
     def fed(self, plan: Plan) -> Any:
         """What answers a plan whose rows are pushed (hosts/local/fed_query)."""
+        ...
+
+    def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Run the queries of a script, those that explain among them."""
         ...
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:

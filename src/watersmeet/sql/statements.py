@@ -75,12 +75,19 @@ class StatementParser(QueryParser):
     def _create(self) -> Statement:
         start = self._curr
         self._advance()
+        replace = bool(self._match_text_seq("OR", "REPLACE"))
         kind = self._curr.text.upper()
         if kind not in ("STREAM", "TABLE", "SINK"):
             self.fail(f"expected STREAM, TABLE or SINK after CREATE, found {self._found()}")
         self._advance()
         name = self._name(f"a name for the {kind.lower()}")
         if kind == "SINK":
+            if replace:
+                self.fail(
+                    "a sink is not replaced, its file is",
+                    self._from(start),
+                    hint="write mode = 'overwrite' in WITH (…)",
+                )
             return self._create_sink(start, name)
         schema = self._columns() if self._curr.token_type == TokenType.L_PAREN else None
         settings = self._with(kind)
@@ -91,7 +98,7 @@ class StatementParser(QueryParser):
                 hint="put the query in FROM: FROM (SELECT …) [RANGE 1 HOUR] AS d",
             )
         made = CreateStream if kind == "STREAM" else CreateTable
-        return made(name.text, schema, _as_dict(settings), self._from(start), name.span, settings)
+        return made(name.text, schema, _as_dict(settings), self._from(start), name.span, settings, replace)
 
     def _create_sink(self, start: Token, name: Name) -> CreateSink:
         settings = self._with("SINK")

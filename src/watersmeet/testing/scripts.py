@@ -9,7 +9,7 @@ from watersmeet.session import Query
 
 
 def queries_of(script: str | Path) -> dict[str, Query]:
-    """The queries of a SQL file by name: that of their sink, or 'query 1', 'query 2', … for those without one.
+    """The queries of a SQL file by name: that of their sink, or without one their place, as 'query 2'.
 
     script: its path, or its text. Streams and tables that say their columns are not looked for.
     """

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from html import escape
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -219,6 +220,10 @@ class Run:
             waiting = self._ready_rows
             return {**self._fed.report().as_dict(), "waiting_answers": waiting}
 
+    def is_latest_of(self, metrics: object) -> bool:
+        """Whether these are the numbers of this run, which are brought up to date when they are asked for."""
+        return self._fed.metrics is metrics
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the answers."""
@@ -241,6 +246,17 @@ class Run:
     def __repr__(self) -> str:
         state = self._ended or "open"
         return f"<Run over {', '.join(self._fed.streams)}: {state}, {self._ready_rows:,} answers to take>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how far the run is."""
+        from watersmeet.io.showing import html_table
+
+        told = self.metrics()
+        shown = ["rows_in", "results", "waiting_answers", "late_rows", "window_rows", "held_back_by"]
+        cells = [[name, str(told[name])] for name in shown]
+        return f"<p><b>Run</b> over {escape(', '.join(self._fed.streams))}: {self._ended or 'open'}</p>" + html_table(
+            ["", ""], cells
+        )
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 
