@@ -18,6 +18,8 @@ from watersmeet.errors import (
     MidnightWarning,
     OptionError,
     ParseError,
+    RunError,
+    SetupError,
     SinkError,
     SkippedRowsWarning,
     SourceError,
@@ -33,12 +35,16 @@ from watersmeet.version import VERSION
 if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
+    from watersmeet.hosts.local.async_run import AsyncRun
+    from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
     from watersmeet.runtime.notices import notices
+    from watersmeet.runtime.outcome import Outcome
     from watersmeet.session import Query, Session
 
 __version__ = VERSION
 __all__ = [
+    "AsyncRun",
     "BindError",
     "CatalogError",
     "DataError",
@@ -46,11 +52,15 @@ __all__ = [
     "LateRowsWarning",
     "MidnightWarning",
     "OptionError",
+    "Outcome",
     "ParquetStream",
     "ParseError",
     "Query",
     "Report",
+    "Run",
+    "RunError",
     "Session",
+    "SetupError",
     "SinkError",
     "SkippedRowsWarning",
     "SourceError",
@@ -76,6 +86,18 @@ def __getattr__(name: str) -> Any:
         from watersmeet import session
 
         return getattr(session, name)
+    if name == "Run":
+        from watersmeet.hosts.local.live_run import Run
+
+        return Run
+    if name == "AsyncRun":
+        from watersmeet.hosts.local.async_run import AsyncRun
+
+        return AsyncRun
+    if name == "Outcome":
+        from watersmeet.runtime.outcome import Outcome
+
+        return Outcome
     if name == "complete":
         from watersmeet.archive.complete import complete
 
@@ -92,4 +114,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "ParquetStream", "Query", "Report", "Session", "check", "complete", "notices"])
+    return sorted({*globals(), *__all__})

@@ -125,6 +125,10 @@ class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 
 
+class RunError(WatersmeetError):
+    """A run that rows are pushed into cannot take them: it has ended, or its answers wait for somebody to take them."""
+
+
 class SetupError(WatersmeetError):
     """Something that must be installed or set up around the library is missing or too old."""
 

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as with_fields
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import CatalogError, OptionError, UnsupportedError
+from watersmeet.errors import CatalogError, SourceError
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
-from watersmeet.model.types import declared_schema
 from watersmeet.model.zones import check_zone
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.query import Declared, Explanation, Query, host_for
 from watersmeet.runtime.notices import notices_by_default
 
 if TYPE_CHECKING:
-    from watersmeet.advise import Advice
-    from watersmeet.runtime.clock import OnLateRows
-    from watersmeet.runtime.host import Host
-    from watersmeet.runtime.metrics import Metrics
+    from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.script import Job
+    from watersmeet.sql.parameters import Parameters
+    from watersmeet.sql.syntax import CreateStream, CreateTable
+
+__all__ = ["Declared", "Explanation", "Query", "Session"]
 
 
 class Session:
@@ -54,13 +57,13 @@ class Session:
         """
         self.timezone = check_zone(str(timezone))
         self.catalog = Catalog()
-        self.host = _host(spark, buckets)
+        self.host = host_for(spark, buckets)
         notices_by_default()
 
     def stream(
         self,
         name: str,
-        data: Any,
+        data: Any = None,
         *,
         time: str,
         time_unit: str | None = None,
@@ -76,18 +79,19 @@ class Session:
         rounding: str | None = None,
         rate: float | str | None = None,
         distinct: Mapping[str, float] | None = None,
+        replace: bool = False,
     ) -> None:
         """Declare a stream.
 
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
-        frame, or the path of a Parquet, CSV or JSON file (or folder).
+        frame, or the path of a Parquet, CSV or JSON file (or folder). Without it rows are pushed (`Query.start`).
         time: the column that holds the event time: a timestamp, or what the next three say. In queries it is a
         TIMESTAMP.
         time_unit: it is a number since 1970, of 's', 'ms', 'us' or 'ns'; whole, with a fraction, or as text.
         time_format: it is text, as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'; or 'iso', any form of ISO 8601.
         time_zone: the zone of such text without an offset of its own (%z), as 'Europe/Paris'; UTC if nothing is said.
         schema: the columns to take and their types, a pyarrow schema or a mapping such as {"k": "BIGINT"}; without it
-        all columns as the data has them.
+        all columns as the data has them. Without data it is needed.
         on_null: what becomes of rows without an event time: 'error', or 'skip' to leave them out and count them.
         lateness: how far out of order rows may arrive, as '2 seconds' or a timedelta; 0 if nothing is said. Rows later
         than that are dropped and counted, and a warning tells.
@@ -100,6 +104,7 @@ class Session:
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
+        replace: take the place of a stream or table of that name; queries made before keep what they have.
         """
         from watersmeet.io.time_column import check_time_column
 
@@ -110,7 +115,7 @@ class Session:
         time = _column_named(name, time)
         declared = None if schema is None else declared_schema(name, schema)
         reading = _reading(name, time, said, declared)
-        columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared, reading)
+        columns, source, rows = self._opened(name, data, said.get("rounding", "error"), declared, reading)
         if reading is None:
             check_time_column(name, time, columns, source, data)
         else:
@@ -126,7 +131,8 @@ class Session:
             reading=reading,
         )
         known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
-        self.catalog.add(replace(stream, statistics=replace(known, distinct=_distinct(name, distinct or {}))))
+        known = with_fields(known, distinct=_distinct(name, distinct or {}))
+        self.catalog.add(with_fields(stream, statistics=known), replace=replace)
 
     def table(
         self,
@@ -135,212 +141,129 @@ class Session:
         *,
         schema: pa.Schema | Mapping[str, Any] | None = None,
         rounding: str | None = None,
+        replace: bool = False,
     ) -> None:
         """Declare a static table, read once when a query starts. What is given is given as for `stream`."""
         said = _parsed(name, rounding=rounding)
         declared = None if schema is None else declared_schema(name, schema)
         columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared)
-        statistics = Statistics(rows=rows)
-        self.catalog.add(Table(name, columns, source, statistics=statistics, rounding=said.get("rounding", "error")))
+        table = Table(name, columns, source, statistics=Statistics(rows=rows), rounding=said.get("rounding", "error"))
+        self.catalog.add(table, replace=replace)
 
-    def sql(self, text: str) -> Query:
+    def drop(self, name: str) -> None:
+        """Forget a stream or table; queries made before keep it."""
+        self.catalog.remove(name)
+
+    def _opened(
+        self, name: str, data: Any, rounding: str, declared: pa.Schema | None, reading: TimeReading | None
+    ) -> tuple[pa.Schema, Any, int | None]:
+        if data is not None:
+            return self.host.opened(data, name, rounding, declared, reading)
+        if declared is None:
+            raise CatalogError(
+                f"stream {name!r} has neither data nor a schema",
+                hint=f"write session.stream({name!r}, data, time='ts'), or say its columns to push rows: "
+                "schema={'k': 'BIGINT', 'ts': 'TIMESTAMP'}",
+            )
+        return declared, None, None
+
+    def sql(self, text: str, parameters: Parameters | None = None) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet.
 
+        parameters: the values of `:name` or `$name` in the text, as a dict, or of `?`, as a list. They are constants of
+        their own types, whatever stands in them.
+
         `EXPLAIN [ANALYZE] SELECT …` gives an Explanation: it prints as the plan, and its answer is the plan's lines.
-        """
-        # sqlglot is loaded here, not with the session.
-        from watersmeet.sql import bind_query, parse_question
-        from watersmeet.sql.syntax import Explain
+        `CREATE STREAM | TABLE …` declares, before a query or without one; `CREATE OR REPLACE` takes the place of what
+        has that name. A stream without a source is there to be pushed.
 
-        asked = parse_question(text)
-        if isinstance(asked, Explain):
-            return Explanation(
-                bind_query(asked.query, self.catalog, text, self.timezone), self.host, asked.format, asked.analyze
-            )
-        return Query(bind_query(asked, self.catalog, text, self.timezone), self.host)
-
-    def explain(self, text: str) -> str:
-        """The plan of a query as text."""
-        return self.sql(text).explain()
-
-
-class Query:
-    """A checked query. Each run reads its inputs anew, so inputs that flow once can be run once."""
-
-    def __init__(self, plan: Plan, host: Host | None = None) -> None:
-        self.plan = plan
-        self.host = host or _host(None, None)
-        self._metrics: Metrics | None = None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the answer."""
-        return self.plan.output_schema
-
-    @property
-    def in_arrival_order(self) -> bool:
-        """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
-        return self.host.in_arrival_order
-
-    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
-        """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
-        was considered.
-
-        format: 'text', or 'json' for programs.
-        analyze: run the query in this process until it has read about `sample` rows, and put what was measured beside
-        what was expected.
-        """
-        from watersmeet.explain.explaining import explained
-        from watersmeet.plan.explaining import Explaining
-
-        return explained(self.plan, Explaining(format, analyze, sample), self.host)
-
-    def advise(self, *, sample: int = 50_000, policies: Sequence[str] | None = None, seconds: float = 20.0) -> Advice:
-        """How much memory this join needs for how much of its answer: a value that prints as tables.
-
-        The query runs in this process over about `sample` rows, in several sizes of memory, by each of the `policies`
-        (by default all but `arm`), and takes about `seconds`.
-        """
-        from watersmeet.advise import advise
-
-        return advise(self.host.sampled(self.plan, sample), sample, policies, seconds=seconds)
-
-    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
-        """Run the query and give results as they become certain; in-process this works on endless inputs too.
-
-        on_late_rows: in-process, called with the name of a stream and the numbers of rows that came too late, counted
-        in the order they came, from 0.
-        """
-        from watersmeet.hosts.local.host import LocalHost
-        from watersmeet.runtime.metrics import Metrics
-
-        _check_batch_rows(batch_rows)
-        self._metrics = Metrics()
-        if on_late_rows is None:
-            return self.host.batches(self.plan, batch_rows, self._metrics)
-        if not isinstance(self.host, LocalHost):
-            raise UnsupportedError("on_late_rows is told in-process only", hint="on Spark, late rows are counted")
-        return self.host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
-
-    def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
-        """Run the query to the end of its inputs and give the whole answer."""
-        return pa.Table.from_batches(self.batches(batch_rows=batch_rows), schema=self.schema)
-
-    def dataframe(self) -> Any:
-        """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
-        from watersmeet.runtime.metrics import Metrics
-
-        self._metrics = Metrics()
-        return self.host.dataframe(self.plan, self._metrics)
-
-    def finish(self, write: Callable[[Any], Any], *, checkpoint: str) -> None:
-        """On Spark: answer what a query that has stopped left waiting for the watermark.
-
-        A streaming query never learns which of its batches is the last, so the newest rows of `ROWS` windows and of
-        answers that change wait for later ones. This starts the query on its checkpoint once more, takes in what is
-        there, answers everything that waits, and returns when that is written. Rows that come afterwards and are not
-        newer than what was answered are late.
-
-        write: makes of the answer's DataFrame the writer that the query was started with, such as
-        `lambda answer: answer.writeStream.format("parquet").option("path", "out")`.
-        checkpoint: its checkpointLocation.
-        """
-        from watersmeet.runtime.metrics import Metrics
-
-        self._metrics = Metrics()
-        self.host.finish(self.plan, self._metrics, write, checkpoint)
-
-    def final(self) -> pa.Table:
-        """The answer at the end of bounded input: of a query whose answer changes, what it is at the last event.
-
-        >>> import datetime as dt
-        >>> at = [dt.datetime(2026, 1, 1, 12, 0, second) for second in (0, 4, 5)]
         >>> session = Session()
-        >>> session.stream("sales", pa.table({"shop": ["a", "b", "b"], "ts": at}), time="ts")
-        >>> session.sql("SELECT shop, COUNT(*) AS n FROM sales [RANGE 3 SECONDS] GROUP BY shop").final().to_pylist()
-        [{'shop': 'b', 'n': 2}]
+        >>> session.stream("s", pa.table({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}), time="ts")
+        >>> list(session.sql("SELECT k FROM s WHERE k > :least", {"least": 1}))
+        [{'k': 2}]
         """
-        from watersmeet.runtime.metrics import Metrics
+        from watersmeet.sql import bind_query, parse_script
+        from watersmeet.sql.parse import single_question
+        from watersmeet.sql.syntax import CreateStream, CreateTable, Explain
 
-        self._metrics = Metrics()
-        return self.host.final(self.plan, self._metrics)
+        statements = parse_script(text, parameters)
+        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable)]
+        asked = single_question(statements, text)
+        catalog = self._with_declared(creating, text)
+        if asked is None:
+            found: Query = Declared([catalog[one.name] for one in creating], self.host)
+        elif isinstance(asked, Explain):
+            plan = bind_query(asked.query, catalog, text, self.timezone)
+            found = Explanation(plan, self.host, asked.format, asked.analyze)
+        else:
+            plan = bind_query(asked, catalog, text, self.timezone)
+            found = Query(plan, self.host, has_values=bool(parameters))
+        self.catalog.become(catalog)
+        return found
 
-    def over(self, tables: Mapping[str, pa.Table]) -> Query:
-        """The same query over other rows: a table for each of its streams and static tables, by name. It archives
-        nothing, as those rows are not the query's own."""
-        session = Session(timezone=self.plan.options.timezone)
-        # Taken over, not made: it may hold a SparkSession.
-        session.host = self.host
-        for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            given = tables[relation.name]
-            reading = _reading_of_rows(relation, given)
-            schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
-            # What was declared or measured was of the query's own rows; of these only the number is known.
-            fed = replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows))
-            session.catalog.add(replace(fed, reading=reading) if isinstance(fed, Stream) else fed)
-        # Bound again from its text, as the columns of the other rows may have other types.
-        plan = session.sql(self.plan.sql).plan
-        return Query(replace(plan, options=plan.options.but(archive=None)), self.host)
+    def run(self, script: str, parameters: Parameters | None = None) -> list[Outcome]:
+        """Run a script: declare what it creates, write what goes into sinks, and give the answers of its other queries.
 
-    def metrics(self) -> dict[str, Any]:
-        """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""
-        from watersmeet.runtime.metrics import Metrics
+        In-process the queries run one after the other; on Spark side by side, over what is there now, and those without
+        a sink print their rows. What it creates stays declared. `parameters` are as for `sql`.
+        """
+        from watersmeet.runtime.script import read_script
 
-        return (self._metrics or Metrics()).as_dict()
-
-
-class Explanation(Query):
-    """`EXPLAIN … SELECT …`: a query whose answer is how that SELECT runs, line by line in the column `plan`.
-
-    >>> session = Session()
-    >>> session.stream("s", pa.table({"k": [1], "ts": pa.array([0], pa.timestamp("us"))}), time="ts")
-    >>> print(session.sql("EXPLAIN SELECT k FROM s WHERE k > 0"))
-    select: s.k
-      read stream s
-        where: s.k > 0
-    """
-
-    def __init__(self, plan: Plan, host: Host, format: str = "text", analyze: bool = False) -> None:
-        super().__init__(plan, host)
-        self._format = format
-        self._analyze = analyze
-
-    def __str__(self) -> str:
-        return self.explain(format=self._format, analyze=self._analyze).rstrip("\n")
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([pa.field("plan", pa.string())])
-
-    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
-        _check_batch_rows(batch_rows)
-        return iter(self._lines().to_batches(max_chunksize=batch_rows))
-
-    def final(self) -> pa.Table:
-        return self._lines()
-
-    def dataframe(self) -> Any:
-        return self.host.framed(self._lines())
-
-    def _lines(self) -> pa.Table:
-        return pa.table([pa.array(str(self).splitlines(), pa.string())], schema=self.schema)
-
-
-def _host(spark: Any, buckets: int | None) -> Host:
-    if spark is None:
-        from watersmeet.hosts.local.host import LocalHost
-
-        return LocalHost()
-    from watersmeet.hosts.spark.host import SparkHost
-
-    return SparkHost(spark, buckets)
-
-
-def _check_batch_rows(batch_rows: object) -> None:
-    if not isinstance(batch_rows, int) or batch_rows < 1:
-        raise OptionError(
-            f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
+        catalog = self.catalog.copy()
+        jobs = read_script(
+            script,
+            catalog,
+            opener=self.host.opener,
+            explain=True,
+            parameters=parameters,
+            timezone=self.timezone,
+            pushed=self.host.takes_pushes,
         )
+        self.catalog.become(catalog)
+        ran = iter(self.host.run_jobs([job for job in jobs if job.told is None]))
+        return [next(ran) if job.told is None else self._told(job) for job in jobs]
+
+    def _told(self, job: Job) -> Outcome:
+        from watersmeet.runtime.outcome import Outcome
+
+        assert job.told is not None
+        return Outcome(job.name, Explanation(job.plan, self.host, job.told.format, job.told.analyze).to_arrow())
+
+    def run_file(self, path: str | Path, parameters: Parameters | None = None) -> list[Outcome]:
+        """Run the script in a file, see `run`."""
+        try:
+            script = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"the script {str(path)!r} cannot be read: {error}") from None
+        return self.run(script, parameters)
+
+    def explain(self, text: str, parameters: Parameters | None = None) -> str:
+        """The plan of a query as text."""
+        return self.sql(text, parameters).explain()
+
+    def _with_declared(self, statements: Sequence[CreateStream | CreateTable], text: str) -> Catalog:
+        """The catalog with what some statements create, apart from the session's own until all is well."""
+        from watersmeet.runtime.script import declare
+
+        catalog = self.catalog.copy()
+        for statement in statements:
+            declare(statement, catalog, text, opener=self.host.opener, pushed=self.host.takes_pushes)
+        return catalog
+
+    def __repr__(self) -> str:
+        return "\n".join(["<Session>", *(f"  {' '.join(line)}".rstrip() for line in self._declared())])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is declared."""
+        from watersmeet.io.showing import html_table
+
+        return f"<p><b>Session</b></p>{html_table(['', 'name', 'columns'], self._declared())}"
+
+    def _declared(self) -> list[tuple[str, str, str]]:
+        from watersmeet.io.showing import columns_told
+
+        relations = [self.catalog[name] for name in self.catalog.names()]
+        return [(type(one).__name__.lower(), one.name, f"({columns_told(one.schema)})") for one in relations]
 
 
 def _column_named(name: str, time: object) -> str:
@@ -364,13 +287,6 @@ def _reading(name: str, time: str, said: Mapping[str, Any], declared: pa.Schema 
         return None if reading is None else reading.declared_in(declared)
     except ValueError as error:
         raise CatalogError(f"stream {name!r}: {error}") from None
-
-
-def _reading_of_rows(relation: Stream | Table, rows: pa.Table) -> TimeReading | None:
-    """How event times of other rows of a stream are written: as a query sees them, or as the stream's own are."""
-    if not isinstance(relation, Stream) or relation.time not in rows.column_names:
-        return None
-    return None if pa.types.is_timestamp(rows.schema.field(relation.time).type) else relation.reading
 
 
 def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:

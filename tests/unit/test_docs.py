@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,8 @@ from watersmeet.sql.syntax import CreateStream, CreateTable
 ROOT = Path(__file__).parents[2]
 README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
 LAB = ROOT / "docs" / "lab.md"
-COMING_FROM = ROOT / "docs" / "coming_from.md"
-WITH_PYTHON = [README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", LAB]
+COMING_FROM, TESTING = ROOT / "docs" / "coming_from.md", ROOT / "docs" / "testing.md"
+WITH_PYTHON = [README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", TESTING, LAB]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,6 +44,15 @@ def test_the_python_of_a_page_prints_what_it_says(path: Path) -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, str(path), "exec"), names)
         assert printed.getvalue() == (text if following == "text" and printed.getvalue() else "")
+
+
+def test_the_tests_of_the_page_on_testing_pass() -> None:
+    names: dict[str, Any] = {}
+    exec("\n".join(code for language, code in blocks(TESTING) if language == "python"), names)
+    tests = [found for name, found in names.items() if name.startswith("test_")]
+    assert len(tests) == 4
+    for test in tests:
+        test()
 
 
 def test_the_query_of_the_readme_gives_its_rows_and_plan(

@@ -234,10 +234,9 @@ def _of_data(data: object, name: str) -> Source:
         return _of_table(pa.Table.from_batches([data]), name)
     if isinstance(data, pa.RecordBatchReader):
         return OnceSource(name, data.schema, iter(data), bounded=True, description="record batch reader")
-    # By the name of its module, so that neither library has to be installed or loaded.
-    for library, convert in _FRAMES.items():
-        if type(data).__module__.split(".", 1)[0] == library:
-            return _of_table(convert(data, name), name)
+    framed = _of_library(data, name)
+    if framed is not None:
+        return _of_table(framed, name)
     # After the frames, which have it too: as tables they can be read again and in time order.
     if hasattr(data, "__arrow_c_stream__"):
         return source_of(pa.RecordBatchReader.from_stream(data), name)
@@ -272,6 +271,19 @@ def _from_polars(frame: Any, name: str) -> pa.Table:
 
 
 _FRAMES: dict[str, Callable[[Any, str], pa.Table]] = {"pandas": _from_pandas, "polars": _from_polars}
+
+
+def _of_library(data: object, name: str) -> pa.Table | None:
+    convert = _FRAMES.get(type(data).__module__.split(".", 1)[0])
+    return None if convert is None else convert(data, name)
+
+
+def frame_as_table(data: object, name: str) -> pa.Table | None:
+    """The rows of a frame of any library that Arrow knows; None if it is none."""
+    framed = _of_library(data, name)
+    if framed is not None or not hasattr(data, "__arrow_c_stream__"):
+        return framed
+    return pa.RecordBatchReader.from_stream(data).read_all()
 
 
 def _first_line(error: Exception) -> str:

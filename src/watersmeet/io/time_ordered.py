@@ -29,7 +29,8 @@ def batches_of(relation: Relation, max_rows: int, on_skipped: OnSkipped | None =
     hears of rows without an event time, where a stream skips them."""
     if relation.source is None:
         raise SourceError(
-            f"{relation.name!r} has columns but no data", hint="declare it with a source, or give it data"
+            f"{relation.name!r} has columns but no data",
+            hint="push rows into it, query.start(), or declare it with data",
         )
     return entered(_read(relation, cast(Source, relation.source), max_rows, on_skipped), relation)
 

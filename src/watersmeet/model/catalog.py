@@ -126,6 +126,25 @@ class Catalog:
             raise CatalogError(f"{relation.name!r} is declared twice", hint="give the second one another name")
         self._relations[key] = relation
 
+    def remove(self, name: str) -> None:
+        if self._relations.pop(str(name).lower(), None) is None:
+            meant = self.suggestion(str(name))
+            raise CatalogError(
+                f"there is no stream or table {name!r} to drop", hint=f"did you mean {meant!r}?" if meant else None
+            )
+
+    def __getitem__(self, name: str) -> Relation:
+        return self._relations[name.lower()]
+
+    def copy(self) -> Catalog:
+        same = Catalog()
+        same._relations = dict(self._relations)
+        return same
+
+    def become(self, other: Catalog) -> None:
+        """Hold what another holds."""
+        self._relations = dict(other._relations)
+
     def find(self, name: str) -> Relation | None:
         return self._relations.get(name.lower())
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pyarrow as pa
-
-from watersmeet.errors import CatalogError
 
 # Of several names for a type the first is the one that messages use.
 _PLAIN: dict[str, pa.DataType] = {
@@ -51,33 +49,6 @@ def arrow_type(sql: str) -> pa.DataType | None:
     if name == "DOUBLE PRECISION":
         return pa.float64()
     return _PLAIN.get(name)
-
-
-def declared_schema(name: str, given: object) -> pa.Schema:
-    """The columns that a user says in Python: a pyarrow schema, or types by the names of columns.
-
-    >>> declared_schema("s", {"k": "BIGINT", "price": "decimal(10, 2)", "ts": pa.timestamp("us")}).names
-    ['k', 'price', 'ts']
-    """
-    if isinstance(given, pa.Schema):
-        return given
-    if not isinstance(given, Mapping) or not given:
-        raise CatalogError(
-            f"the schema of {name!r} is {given!r}, not columns with their types",
-            hint="give a pyarrow schema, or a mapping such as {'k': 'BIGINT', 'ts': 'TIMESTAMP'}",
-        )
-    return pa.schema([pa.field(str(column), _declared_type(name, str(column), kind)) for column, kind in given.items()])
-
-
-def _declared_type(name: str, column: str, kind: object) -> pa.DataType:
-    found = kind if isinstance(kind, pa.DataType) else arrow_type(kind) if isinstance(kind, str) else None
-    if found is None:
-        raise CatalogError(
-            f"the schema of {name!r}: {kind!r} is not a type that column {column!r} can have",
-            hint="types are BIGINT, INT, DOUBLE, DECIMAL(10, 2), STRING, BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ, "
-            "BINARY, or those of pyarrow",
-        )
-    return found
 
 
 def sql_type(data_type: pa.DataType) -> str:

@@ -31,6 +31,8 @@ class StreamClock:
         self.wall = wall or SystemClock()
         # The largest time that moved the watermark, and the smallest and largest of all rows in time.
         self.newest_us = BEGINNING_US
+        # Before this time nothing comes, whoever feeds the stream said.
+        self.promised_us = BEGINNING_US
         self.oldest_us = FOREVER_US
         self.last_us = BEGINNING_US
         self.rows_in = 0
@@ -50,7 +52,9 @@ class StreamClock:
     def watermark_us(self) -> int:
         if self.ended:
             return FOREVER_US
-        return BEGINNING_US if self.newest_us == BEGINNING_US else self.newest_us - self.stream.lateness_us
+        if self.newest_us == BEGINNING_US:
+            return self.promised_us
+        return max(self.newest_us - self.stream.lateness_us, self.promised_us)
 
     @property
     def counts(self) -> bool:
@@ -70,12 +74,24 @@ class StreamClock:
         idle_us = self.stream.arrival.idle_us
         return None if idle_us is None or not self.counts else self.active_at_s + idle_us / SECOND_US
 
+    def promise(self, until_us: int) -> None:
+        """Nothing before this time will come. It is a sign of life, as a row is."""
+        self.promised_us = max(self.promised_us, until_us)
+        self.idle, self.active_at_s = False, self.wall.now_s()
+
+    def timed(self, batch: pa.RecordBatch) -> Rows:
+        """The rows of a batch with their event times, which are checked; nothing has changed if they are refused."""
+        return timed_rows(self.stream, batch, self.rows_in)
+
     def admit(self, batch: pa.RecordBatch, floor_us: int = BEGINNING_US, others_us: int = FOREVER_US) -> Rows:
-        """The rows of a batch that are in time. `floor_us` is what the watermark of the query is at least, `others_us`
+        """The rows of a batch that are in time; see `let_in`."""
+        return self.let_in(self.timed(batch), floor_us, others_us)
+
+    def let_in(self, rows: Rows, floor_us: int = BEGINNING_US, others_us: int = FOREVER_US) -> Rows:
+        """Those of some rows that are in time. `floor_us` is what the watermark of the query is at least, `others_us`
         that of the other streams."""
         before = self.rows_in
-        self.rows_in += batch.num_rows
-        rows = timed_rows(self.stream, batch, before)
+        self.rows_in += len(rows)
         if len(rows) == 0:
             return rows
         # Rows that are late end a silence, too.
@@ -87,7 +103,8 @@ class StreamClock:
         newest = np.maximum(np.maximum.accumulate(self._moving(rows.times)), self.newest_us)
         newest_before = np.concatenate([[self.newest_us], newest[:-1]])
         self.newest_us = int(newest[-1])
-        watermarks = np.maximum(np.minimum(newest_before - self.stream.lateness_us, others_us), floor_us)
+        own = np.maximum(newest_before - self.stream.lateness_us, self.promised_us)
+        watermarks = np.maximum(np.minimum(own, others_us), floor_us)
         in_time = rows.times >= watermarks
         if not bool(in_time.all()):
             self._leave_out(rows.times, np.flatnonzero(~in_time), newest_before, watermarks, before)
@@ -98,7 +115,7 @@ class StreamClock:
 
     def _goes_on(self, times: Times, floor_us: int) -> bool:
         """Whether rows come in order and after all before them, as they mostly do: then none is late."""
-        if self.stream.arrival.max_future_us is not None or times[0] < max(self.newest_us, floor_us):
+        if self.stream.arrival.max_future_us is not None or times[0] < max(self.newest_us, floor_us, self.promised_us):
             return False
         return is_sorted(times)
 
@@ -118,7 +135,7 @@ class StreamClock:
     def _leave_out(
         self, times: Times, late: npt.NDArray[np.int64], newest: Times, watermarks: Times, before: int
     ) -> None:
-        self.late.add(times[late], newest[late], watermarks[late], self.wall.today_us())
+        self.late.add(times[late], newest[late], watermarks[late], self.wall.today_us(), self.promised_us)
         if self.on_late_rows is not None:
             self.on_late_rows(self.stream.name, before + late)
         if self.stream.arrival.on_late == "error":
@@ -143,12 +160,22 @@ class QueryClock:
 
     def admit(self, name: str, batch: pa.RecordBatch) -> Rows:
         """The rows of a batch that are not below the watermark, which they move row by row."""
+        return self.let_in(name, self.clocks[name].timed(batch))
+
+    def let_in(self, name: str, rows: Rows) -> Rows:
+        """The same for rows whose times were checked."""
         others = (clock.watermark_us for other, clock in self.clocks.items() if other != name and clock.counts)
-        rows = self.clocks[name].admit(batch, self.watermark_us, min(others, default=FOREVER_US))
-        if batch.num_rows:
+        if len(rows):
             self._silent_since = None
+        rows = self.clocks[name].let_in(rows, self.watermark_us, min(others, default=FOREVER_US))
         self._move()
         return rows
+
+    def promise(self, name: str, until_us: int) -> None:
+        """Of this stream nothing before this time will come."""
+        self.clocks[name].promise(until_us)
+        self._silent_since = None
+        self._move()
 
     def end(self, name: str) -> None:
         self.clocks[name].end()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.script import Job, Opener
 
 
 class Host(Protocol):
@@ -18,6 +22,12 @@ class Host(Protocol):
 
     name: str
     in_arrival_order: bool
+    takes_pushes: bool
+
+    @property
+    def opener(self) -> Opener:
+        """How the input of a CREATE statement is opened."""
+        ...
 
     def opened(
         self,
@@ -42,6 +52,14 @@ class Host(Protocol):
 
     def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
+        ...
+
+    def fed(self, plan: Plan) -> Any:
+        """What answers a plan whose rows are pushed (hosts/local/fed_query)."""
+        ...
+
+    def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Run the queries of a script, those that explain among them."""
         ...
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:

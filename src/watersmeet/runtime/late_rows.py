@@ -26,21 +26,29 @@ class LateRows:
         self.behind_us = 0
         self.newest_us = BEGINNING_US
         self.after_silence_us = 0
+        # Up to which time no row was to come, if rows came all the same.
+        self.promised_us = BEGINNING_US
         self.far_ahead = False
 
-    def add(self, times: Times, newest: Times, watermarks: Times, today_us: int) -> None:
+    def add(
+        self, times: Times, newest: Times, watermarks: Times, today_us: int, promised_us: int = BEGINNING_US
+    ) -> None:
         """Rows that came too late, with the newest of their stream and the watermark before each."""
         self.count += int(times.size)
         behind = newest - times
         # The others are not late by their own stream: time had gone on without it.
         own = behind > self.stream.lateness_us
+        promised = ~own & (times < promised_us)
+        if bool(promised.any()):
+            self.promised_us = promised_us
         if bool(own.any()):
             worst = int(behind[own].max())
             self.behind_us = max(self.behind_us, worst)
             self.newest_us = max(self.newest_us, int(newest[own].max()))
             self.far_ahead = self.far_ahead or self.newest_us > today_us + FAR_AHEAD_US
-        if not bool(own.all()):
-            self.after_silence_us = max(self.after_silence_us, int((watermarks - times)[~own].max()))
+        other = ~own & ~promised
+        if bool(other.any()):
+            self.after_silence_us = max(self.after_silence_us, int((watermarks - times)[other].max()))
 
     def told(self) -> str:
         """What happened, in a sentence."""
@@ -51,6 +59,8 @@ class LateRows:
             how.append(
                 f"up to {interval_up(self.behind_us)} behind its newest row, of {format_instant(self.newest_us)}"
             )
+        if self.promised_us != BEGINNING_US:
+            how.append(f"although it was said that none comes before {format_instant(self.promised_us)} any more")
         if self.after_silence_us:
             how.append(f"after a silence, up to {interval_up(self.after_silence_us)} behind the other streams")
         return f"{rows} {self.stream.name!r} {came} left out of the answer: {'; '.join(how)}"
@@ -67,6 +77,8 @@ class LateRows:
             ways.append(f"set lateness='{interval_up(self.behind_us)}' or more")
             if _is_at_hand(self.stream) and not self.stream.arrival.in_time_order:
                 ways.append("or leave out read='arrival', so that the rows are read in time order")
+        if self.promised_us != BEGINNING_US:
+            ways.append("call advance() with a time that all later rows keep to")
         if self.after_silence_us:
             ways.append("set a longer idle, or none, to wait for a stream that is silent")
         return ", ".join(ways)

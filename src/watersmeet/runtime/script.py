@@ -20,6 +20,8 @@ from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, parse_script
+from watersmeet.sql.parameters import Parameters
+from watersmeet.sql.scope import UTC
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, QuerySyntax
 
 T = TypeVar("T")
@@ -52,32 +54,42 @@ def read_script(
     open_sources: bool = True,
     opener: Opener = open_in_process,
     explain: bool = False,
+    parameters: Parameters | None = None,
+    timezone: str = UTC,
+    pushed: bool = False,
 ) -> list[Job]:
     """Declare what a script creates in the catalog and give its queries as jobs, in order.
 
     Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN. `opener` is
     how the host opens the others. With `explain` its EXPLAIN statements are among the jobs; else they are only checked.
+    `parameters` are the values of the places in its text, `timezone` is the zone of queries that say none, and with
+    `pushed` a stream may be without a source.
     """
     known = Catalog() if catalog is None else catalog
     jobs: list[Job] = []
     told: list[Job] = []
-    statements = parse_script(text)
+    statements = parse_script(text, parameters)
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
     for statement in statements:
         match statement:
             case CreateStream() | CreateTable():
-                declare(statement, known, text, open_sources=open_sources, opener=opener)
+                declare(statement, known, text, open_sources=open_sources, opener=opener, pushed=pushed)
             case CreateSink():
                 _check_new(statement, jobs, text)
                 check_sink_options(statement, text, on_spark=opener is not open_in_process)
-                jobs.append(Job(statement.name, bind_query(statement.query, known, text), statement.options))
+                jobs.append(Job(statement.name, bind_query(statement.query, known, text, timezone), statement.options))
             case QuerySyntax():
                 number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart
-                jobs.append(Job(f"query {number}", bind_query(statement, known, text), CONSOLE))
+                jobs.append(Job(f"query {number}", bind_query(statement, known, text, timezone), CONSOLE))
             case Explain(query=query, analyze=analyze, format=form):
                 told.append(
-                    Job(f"plan {len(told) + 1}", bind_query(query, known, text), CONSOLE, Explaining(form, analyze))
+                    Job(
+                        f"plan {len(told) + 1}",
+                        bind_query(query, known, text, timezone),
+                        CONSOLE,
+                        Explaining(form, analyze),
+                    )
                 )
                 jobs += told[-1:] if explain else []
     if not jobs:
@@ -102,17 +114,23 @@ def declare(
     *,
     open_sources: bool = True,
     opener: Opener = open_in_process,
+    pushed: bool = False,
 ) -> None:
-    """Add the stream or table of a CREATE statement to the catalog."""
+    """Add the stream or table of a CREATE statement to the catalog. `pushed`: a stream may be without a source."""
     check_source_options(statement, text, on_spark=opener is not open_in_process)
-    needed = open_sources or statement.schema is None
+    needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     reading = _reading(statement, said, text)
     try:
         opened = opener(statement) if needed else (statement.schema, None, None)
-        catalog.add(_relation(statement, opened, said, reading, text))
+        catalog.add(_relation(statement, opened, said, reading, text), replace=statement.replace)
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def _is_pushed(statement: CreateStream | CreateTable) -> bool:
+    sourced = any(_option(statement, name) for name in ("source", "path"))
+    return isinstance(statement, CreateStream) and not sourced
 
 
 def _reading(statement: CreateStream | CreateTable, said: Mapping[str, Any], text: str) -> TimeReading | None:

@@ -6,9 +6,17 @@
 
 from watersmeet.hosts.spark.checkpoint import check_checkpoint
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.launch import ensure_settings, start_spark
 from watersmeet.hosts.spark.packed import ParquetStream
 from watersmeet.hosts.spark.state import read_state
 from watersmeet.hosts.spark.tables import ParquetTable
 
-__all__ = ["ParquetStream", "ParquetTable", "check_checkpoint", "friendly", "read_state", "start_spark"]
+__all__ = [
+    "ParquetStream",
+    "ParquetTable",
+    "check_checkpoint",
+    "ensure_settings",
+    "friendly",
+    "read_state",
+    "start_spark",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import Token, TokenType, exp, parser, tokens
@@ -12,8 +12,9 @@ from sqlglot.errors import ParseError as SqlglotParseError
 from watersmeet.errors import ParseError, SqlError, UnsupportedError
 from watersmeet.model.time import FOREVER_US, UNITS_US, parse_interval, scale_to_us, unit_us
 from watersmeet.model.types import arrow_type
+from watersmeet.plan.expressions import Literal
 from watersmeet.sql import slips
-from watersmeet.sql.syntax import Constraint, ConstraintKind, Duration, Name, Span, WindowCondition, locate
+from watersmeet.sql.syntax import Constant, Constraint, ConstraintKind, Duration, Name, Span, WindowCondition, locate
 
 # Never a name unless quoted, as an alias needs no AS: FROM a WHERE … would call it where.
 RESERVED = frozenset((
@@ -58,6 +59,8 @@ class ExpressionParser(parser.Parser):
         name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
     }
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER}
+
+    constants: Sequence[Literal] = ()  # what the PLACEHOLDER words stand for, by their column (see parameters.py)
 
     # -- errors ---------------------------------------------------------------------------------------------
 
@@ -184,6 +187,11 @@ class ExpressionParser(parser.Parser):
             node = Duration(us=self._interval())
             locate(node, self._from(start))
             return node
+        if self._curr.token_type == TokenType.PLACEHOLDER:
+            self._advance()
+            constant = Constant(literal=self.constants[self._prev.col])
+            locate(constant, self._span(self._prev))
+            return constant
         return self._located(super()._parse_type, parse_interval, fallback_to_identifier)
 
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:

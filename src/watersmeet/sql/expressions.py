@@ -26,7 +26,7 @@ from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.scope import Scope, event_time_type
-from watersmeet.sql.syntax import Duration, Name, WindowCondition, span_of
+from watersmeet.sql.syntax import Constant, Duration, Name, WindowCondition, span_of
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
@@ -55,6 +55,9 @@ class ExpressionBinder:
                 return self.bind(node.this)
             case Duration():
                 return literals.interval(node.args["us"])
+            case Constant():
+                literal: Literal = node.args["literal"]
+                return Literal(literal.value, zoned_type(literal.type, self.scope.zone))
             case exp.Literal():
                 return literals.number(node.this) if not node.is_string else Literal(node.this, pa.string())
             case exp.Boolean():

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from watersmeet.errors import ParseError
 from watersmeet.sql.dialect import TextError, Watersmeet
+from watersmeet.sql.parameters import Parameters, with_values
 from watersmeet.sql.statements import StatementParser
-from watersmeet.sql.syntax import Explain, QuerySyntax, Span, Statement, span_of
+from watersmeet.sql.syntax import CreateSink, Explain, QuerySyntax, Span, Statement, span_of
 
-__all__ = ["parse_query", "parse_question", "parse_script", "span_of"]
+__all__ = ["parse_query", "parse_question", "parse_script", "single_question", "span_of"]
 
 
-def parse_script(text: str) -> list[Statement]:
-    """The statements of a script, separated by semicolons; spans are offsets into `text`."""
-    tokens = _tokens(text)
+def parse_script(text: str, parameters: Parameters | None = None) -> list[Statement]:
+    """The statements of a script, separated by semicolons; spans are offsets into `text`. `parameters` are the values
+    of its `:name`, `$name` and `?`."""
+    tokens, constants = with_values(_tokens(text), text, parameters)
     parser = StatementParser(dialect=Watersmeet)
+    parser.constants = constants
     try:
         # sqlglot cuts the tokens at semicolons and calls this for each part; what it leaves over goes to raise_error.
         parsed = parser._parse(StatementParser._statement, tokens, text)  # type: ignore[arg-type]
@@ -37,9 +42,9 @@ def parse_query(text: str) -> QuerySyntax:
     return query
 
 
-def parse_question(text: str) -> QuerySyntax | Explain:
+def parse_question(text: str, parameters: Parameters | None = None) -> QuerySyntax | Explain:
     """The one query a text consists of, or what it says to EXPLAIN."""
-    statements = parse_script(text)
+    statements = parse_script(text, parameters)
     if not statements:
         raise ParseError("the text is empty; write a query such as SELECT * FROM a", sql=text, span=(0, 1))
     if len(statements) > 1:
@@ -58,6 +63,29 @@ def parse_question(text: str) -> QuerySyntax | Explain:
             hint="run CREATE statements from a script",
         )
     return query
+
+
+def single_question(statements: Sequence[Statement], text: str) -> QuerySyntax | Explain | None:
+    """The one query among statements that else only declare; None if there is none."""
+    if not statements:
+        raise ParseError("the text is empty; write a query such as SELECT * FROM a", sql=text, span=(0, 1))
+    sink = next((one for one in statements if isinstance(one, CreateSink)), None)
+    if sink is not None:
+        raise ParseError(
+            "expected a query, found CREATE SINK, which is there to be run",
+            sql=text,
+            span=sink.span,
+            hint="session.run(text) or session.run_file(path) runs a script and writes into its sinks",
+        )
+    asked = [one for one in statements if isinstance(one, QuerySyntax | Explain)]
+    if len(asked) > 1:
+        raise ParseError(
+            "expected one query, found several statements",
+            sql=text,
+            span=asked[1].span,
+            hint="give them one at a time; session.run(text) or `watersmeet run FILE.sql` runs a script",
+        )
+    return asked[0] if asked else None
 
 
 def _tokens(text: str) -> list[Token]:

@@ -78,6 +78,7 @@ class StatementParser(QueryParser):
     def _create(self) -> Statement:
         start = self._curr
         self._advance()
+        replace = bool(self._match_text_seq("OR", "REPLACE"))
         kind = self._curr.text.upper()
         if kind not in ("STREAM", "TABLE", "SINK"):
             hint = CREATED.get(kind)
@@ -87,6 +88,12 @@ class StatementParser(QueryParser):
             self.fail("IF NOT EXISTS is not part of the language", hint="leave it out: what a script creates is new")
         name = self._name(f"a name for the {kind.lower()}")
         if kind == "SINK":
+            if replace:
+                self.fail(
+                    "a sink is not replaced, its file is",
+                    self._from(start),
+                    hint="write mode = 'overwrite' in WITH (…)",
+                )
             return self._create_sink(start, name)
         schema = self._columns() if self._curr.token_type == TokenType.L_PAREN else None
         settings = self._with(kind)
@@ -97,7 +104,7 @@ class StatementParser(QueryParser):
                 hint="put the query in FROM: FROM (SELECT …) [RANGE 1 HOUR] AS d",
             )
         made = CreateStream if kind == "STREAM" else CreateTable
-        return made(name.text, schema, _as_dict(settings), self._from(start), name.span, settings)
+        return made(name.text, schema, _as_dict(settings), self._from(start), name.span, settings, replace)
 
     def _create_sink(self, start: Token, name: Name) -> CreateSink:
         settings = self._with("SINK")

@@ -143,6 +143,7 @@ class CreateStream:
     span: Span
     name_span: Span
     settings: tuple[Setting, ...] = field(default=(), repr=False)
+    replace: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ class CreateTable:
     span: Span
     name_span: Span
     settings: tuple[Setting, ...] = field(default=(), repr=False)
+    replace: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,12 @@ class Duration(exp.Expression, exp.Condition):
     """An interval in microseconds, inside an expression."""
 
     arg_types: ClassVar[dict[str, bool]] = {"us": True}
+
+
+class Constant(exp.Expression, exp.Condition):
+    """A value that was given for a place in the text, inside an expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"literal": True}
 
 
 class WindowCondition(exp.Expression, exp.Condition):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,8 +12,11 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
+    from watersmeet.hosts.local.fed_query import FedQuery
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
+    from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.script import Job, Opener
 
 
 class LocalHost:
@@ -21,6 +24,13 @@ class LocalHost:
 
     name = "local"
     in_arrival_order = True
+    takes_pushes = True
+
+    @property
+    def opener(self) -> Opener:
+        from watersmeet.runtime.script import open_in_process
+
+        return open_in_process
 
     def opened(
         self,
@@ -51,6 +61,36 @@ class LocalHost:
         run = LocalRun(plan, batch_rows=batch_rows)
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return archived_batches(run)
+
+    def fed(self, plan: Plan) -> FedQuery:
+        from watersmeet.hosts.local.fed_query import FedQuery
+
+        return FedQuery(plan)
+
+    def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """One after the other, each whole or not at all."""
+        return [self._run_job(job) for job in jobs]
+
+    def _run_job(self, job: Job) -> Outcome:
+        from watersmeet.hosts.local.recorded_run import archived_batches
+        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.io.sinks import sink_from_options
+        from watersmeet.runtime.outcome import Outcome
+        from watersmeet.runtime.script import CONSOLE
+
+        run = LocalRun(job.plan)
+        if job.sink == CONSOLE:
+            answer = pa.Table.from_batches(archived_batches(run), schema=job.plan.output_schema)
+            return Outcome(job.name, answer, run.metrics.as_dict())
+        sink = sink_from_options(job.name, job.sink, job.plan.output_schema)
+        try:
+            for batch in archived_batches(run):
+                sink.write(batch)
+            sink.close()
+        except BaseException:
+            sink.abort()
+            raise
+        return Outcome(job.name, None, run.metrics.as_dict())
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         from watersmeet.hosts.local.recorded_run import archived_batches

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -12,13 +13,24 @@ from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Records
-from watersmeet.plan.nodes import relations_below
+from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.metrics import Metrics
 
 WAITING_BYTES = 8 << 20
 
 
+class Recorded(Protocol):
+    """What is asked of a run that may archive."""
+
+    plan: Plan
+    operator: Operator
+    metrics: Metrics
+    on_step: Callable[[], None] | None
+    on_table: Callable[[Table, pa.RecordBatch], None] | None
+
+
 @contextmanager
-def archiving(run: LocalRun) -> Iterator[None]:
+def archiving(run: Recorded) -> Iterator[None]:
     """Inside the block the run may be run; what it archives counts if the block ends well, and is gone if not."""
     shedding = run.plan.shedding
     if shedding is None or shedding.archive is None:
@@ -46,7 +58,7 @@ def archived_batches(run: LocalRun) -> Iterator[pa.RecordBatch]:
 class _Writing:
     """Takes records from the join before they need much memory."""
 
-    def __init__(self, run: LocalRun, folder: OpenRun) -> None:
+    def __init__(self, run: Recorded, folder: OpenRun) -> None:
         self.metrics, self.folder = run.metrics, folder
         self.operator: Operator = run.operator
         self.schemas = {one.name: one.schema for one in relations_below(run.plan.root) if isinstance(one, Table)}

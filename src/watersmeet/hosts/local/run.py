@@ -18,7 +18,8 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
-from watersmeet.runtime.metrics import Metrics, counted
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.telling import bring_up_to_date
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
 LOGGER = logging.getLogger("watersmeet")
@@ -198,20 +199,6 @@ class LocalRun:
     def _report(self) -> None:
         """Bring the metrics up to date and show them."""
         self._reported = perf_counter()
-        metrics = self.metrics
-        metrics.rows_in = sum(feed.clock.rows_in + feed.clock.skipped_rows for feed in self._feeds.all)
-        metrics.skipped_rows = sum(feed.clock.skipped_rows for feed in self._feeds.all)
-        metrics.skipped_by_stream = {
-            feed.name: feed.clock.skipped_rows for feed in self._feeds.all if feed.clock.skipped_rows
-        }
-        metrics.late_rows = sum(feed.clock.late_rows for feed in self._feeds.all)
-        metrics.late_by_stream = {feed.name: feed.clock.late_rows for feed in self._feeds.all}
-        metrics.future_rows = {feed.name: feed.clock.future_rows for feed in self._feeds.all if feed.clock.future_rows}
-        metrics.held_back_by, metrics.still_for_s = self._clock.held_back_by, self._clock.still_for_s
-        metrics.set(counted(self.operator.counters))
-        if self.operator.delays is not None:
-            metrics.delays = dict(self.operator.delays)
-        metrics.window_rows, metrics.state_bytes = self.operator.window_rows, self.operator.state_bytes
-        metrics.watermark_us = self._clock.watermark_us
+        bring_up_to_date(self.metrics, self._clock, self.operator)
         if self.on_progress is not None:
-            self.on_progress(metrics)
+            self.on_progress(self.metrics)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,10 @@ from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.final import by_instant, check_final, final_answer
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.outcome import Outcome
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.script import Job, Opener
 
 _serial = count(1)
 
@@ -44,11 +49,18 @@ class SparkHost:
 
     name = "spark"
     in_arrival_order = False
+    takes_pushes = False
 
     def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
         check_workers(spark, by_job=False)
         self.spark = spark
         self.buckets = buckets or default_buckets(spark)
+
+    @property
+    def opener(self) -> Opener:
+        from watersmeet.hosts.spark.sources import open_on_spark
+
+        return partial(open_on_spark, self.spark)
 
     def opened(
         self,
@@ -151,6 +163,19 @@ class SparkHost:
             # Buckets answer in any order. "-" before "+" at one instant; "+" sorts before "-", hence descending.
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
         return [conform(batch, plan.output_schema) for batch in table.to_batches()]
+
+    def fed(self, plan: Plan) -> Any:
+        raise UnsupportedError(
+            "rows are pushed into queries of this process only; Spark reads its rows from sources",
+            hint="make the session without Spark: Session(); or write the rows to files or a topic that Spark reads",
+        )
+
+    def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Side by side over what is there now; rows without a sink are printed."""
+        from watersmeet.hosts.spark.run import Choices, SparkRun
+
+        run = SparkRun(self.spark, jobs, Choices(available_now=True, buckets=self.buckets))
+        return [Outcome(one.job.name, None, one.metrics.as_dict()) for one in run.run()] if run.jobs else []
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         check_final(plan)

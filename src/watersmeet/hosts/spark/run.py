@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,11 +97,13 @@ class Running:
 class SparkRun:
     """The jobs of a script on a Spark session."""
 
-    def __init__(self, spark: SparkSession, text: str, choices: Choices | None = None) -> None:
-        """Read and check the script; nothing runs yet."""
+    def __init__(self, spark: SparkSession, script: str | Sequence[Job], choices: Choices | None = None) -> None:
+        """Read and check the script, unless that was done; nothing runs yet."""
         self.spark = spark
         self.choices = choices or Choices()
-        jobs = read_script(text, opener=lambda statement: open_on_spark(spark, statement), explain=True)
+        jobs = script
+        if isinstance(jobs, str):
+            jobs = read_script(jobs, opener=lambda statement: open_on_spark(spark, statement), explain=True)
         self.jobs = [job for job in jobs if job.told is None]
         self.explained = [job for job in jobs if job.told is not None]
         self.buckets = self.choices.buckets or default_buckets(spark)

@@ -1,0 +1,221 @@
+"""A query that is handed its rows: what happens at each push, without threads and without waiting."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from difflib import get_close_matches
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.errors import CatalogError, RunError, SourceError
+from watersmeet.hosts.local.pushed_rows import PushedRows
+from watersmeet.hosts.local.recorded_run import archiving
+from watersmeet.hosts.local.run import BATCH_ROWS
+from watersmeet.io.event_times import without_nulls
+from watersmeet.io.time_ordered import batches_of
+from watersmeet.model.catalog import Table
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.contract import Rows
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.build import LoadTable, build_query
+from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.late_rows import LateReports, Tell, warn
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.present import PresentAnswer
+from watersmeet.runtime.telling import bring_up_to_date
+from watersmeet.runtime.wall_clock import SystemClock, WallClock
+
+LOGGER = logging.getLogger("watersmeet")
+# Takes the name of a stream and those of its rows that came too late.
+OnLate = Callable[[str, pa.RecordBatch], None]
+Batches = list[pa.RecordBatch]
+
+
+class FedQuery:
+    """One execution of a plan whose streams are pushed. One call at a time; every call gives the answers it made
+    certain."""
+
+    def __init__(self, plan: Plan, *, wall: WallClock | None = None, tell: Tell = warn) -> None:
+        self.plan = plan
+        self.metrics = Metrics()
+        self.wall = wall or SystemClock()
+        self.on_late: OnLate | None = None
+        # What `archiving` asks for.
+        self.on_step: Callable[[], None] | None = None
+        self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        built = build_query(plan)
+        self.operator = built.operator
+        streams = {stream.name: stream for stream in built.streams.values()}
+        _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
+        self.clock = QueryClock(streams.values(), self.wall)
+        self._incoming = {name: PushedRows(stream) for name, stream in streams.items()}
+        self._aliases = {name: [a for a, one in built.streams.items() if one.name == name] for name in streams}
+        self._names = {name.lower(): name for name in streams}
+        self._watermark_us = BEGINNING_US
+        self._late_reports = LateReports(self._told)
+        self._tell = tell
+        self._present = PresentAnswer(plan) if plan.kind == "changes" else None
+        self._archiving = ExitStack()
+        self._archiving.enter_context(archiving(self))
+        for clock in self.clock.clocks.values():
+            clock.on_late_rows = self._came_late
+        try:
+            self._load(built.tables)
+        except BaseException as error:
+            self.abort(error)
+            raise
+
+    def _load(self, tables: Sequence[tuple[Table, LoadTable]]) -> None:
+        for table, load in tables:
+            for batch in batches_of(table, BATCH_ROWS):
+                load(batch)
+                if self.on_table is not None:
+                    self.on_table(table, batch)
+
+    @property
+    def streams(self) -> list[str]:
+        return list(self._names.values())
+
+    def named(self, stream: object) -> str:
+        """The stream of a name in any case."""
+        name = self._names.get(stream.lower()) if isinstance(stream, str) else None
+        if name is None:
+            near = get_close_matches(str(stream).lower(), self._names, n=1)
+            raise CatalogError(
+                f"this query has no stream {stream!r}",
+                hint=f"did you mean {self._names[near[0]]!r}?" if near else f"it reads {', '.join(self.streams)}",
+            )
+        return name
+
+    def rows_of(self, name: str, given: object) -> list[Rows]:
+        """What was given as rows of a stream, checked, in pieces that are pushed one by one. Nothing has changed yet,
+        so what is refused here leaves no trace."""
+        clock, most = self.clock.clocks[name], self.operator.piece_rows or BATCH_ROWS
+        if clock.ended:
+            raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
+        batches = self._incoming[name].batches(given)
+        if clock.stream.arrival.skips_nulls:
+            batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
+        rows = [clock.timed(batch) for batch in batches if batch.num_rows]
+        if all(len(piece) <= most for piece in rows):
+            return rows
+        return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
+
+    def push(self, name: str, rows: Rows) -> Batches:
+        self._pushed, self._pushed_from = rows, self.clock.clocks[name].rows_in
+        in_time = self.clock.let_in(name, rows)
+        clock = self.clock.clocks[name]
+        if clock.late.count or clock.future_rows or clock.skipped_rows:
+            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=False)
+        found: Batches = []
+        if len(in_time):
+            for alias in self._aliases[name]:
+                found += self.operator.push(alias, in_time)
+        return self._after(found)
+
+    def promise(self, name: str, until_us: int) -> Batches:
+        """No row of this stream before this time will come."""
+        self.clock.promise(name, until_us)
+        return self._after([])
+
+    def end(self, names: Sequence[str]) -> Batches:
+        """No row of these streams will come any more."""
+        reached_us = max(self.last_event_us, self.clock.watermark_us)
+        for name in names:
+            self.clock.end(name)
+        found = list(self.operator.advance(self._watermarks()))
+        self._watermark_us = self.clock.watermark_us
+        if self._present is not None and not self.clock.running:
+            self._present.end(found, reached_us)
+            self._step()
+            return found
+        return self._kept(found)
+
+    def tick(self) -> Batches:
+        """Look at the clock on the wall: whether time goes on without rows."""
+        return self._after([]) if self.clock.tick() else []
+
+    def due_in_s(self) -> float | None:
+        """When `tick` will have something to do if no row comes; None if never."""
+        waits = [self.clock.silent_in_s]
+        if self.clock.all_silent:
+            if self.operator.wake_us is not None:
+                waits.append(self.clock.reached_in_s(self.operator.wake_us))
+            elif self.operator.lag_us:
+                waits.append(1.0)  # it joins at moments of its own
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def finish(self) -> Batches:
+        """Everything that waits is answered."""
+        found = self.end([clock.stream.name for clock in self.clock.running])
+        for clock in self.clock.clocks.values():
+            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=True)
+        self.report()
+        self.close()
+        return found
+
+    def close(self) -> None:
+        """What was archived counts."""
+        self._archiving.close()
+
+    def abort(self, error: BaseException) -> None:
+        """What was archived is gone."""
+        self._archiving.__exit__(type(error), error, error.__traceback__)
+
+    def answer(self) -> pa.Table | None:
+        return None if self._present is None else self._present.table()
+
+    @property
+    def last_event_us(self) -> int:
+        return max((clock.last_us for clock in self.clock.clocks.values()), default=BEGINNING_US)
+
+    def report(self) -> Metrics:
+        bring_up_to_date(self.metrics, self.clock, self.operator)
+        return self.metrics
+
+    def _after(self, found: Batches) -> Batches:
+        """Tell the operators how far time has come, if it has."""
+        if self.clock.watermark_us != self._watermark_us:
+            self._watermark_us = self.clock.watermark_us
+            found += self.operator.advance(self._watermarks())
+        return self._kept(found)
+
+    def _kept(self, found: Batches) -> Batches:
+        if self._present is not None:
+            for batch in found:
+                self._present.add(batch)
+        self._step()
+        return found
+
+    def _step(self) -> None:
+        if self.on_step is not None:
+            self.on_step()
+
+    def _watermarks(self) -> dict[str, int]:
+        until_us = self.clock.watermark_us
+        return {
+            alias: FOREVER_US if self.clock.clocks[name].ended else until_us
+            for name, aliases in self._aliases.items()
+            for alias in aliases
+        }
+
+    def _came_late(self, name: str, numbers: npt.NDArray[np.int64]) -> None:
+        if self.on_late is not None:
+            self.on_late(name, self._pushed.data.take(pa.array(numbers - self._pushed_from)))
+
+    def _told(self, what: Warning) -> None:
+        LOGGER.info("%s", what)
+        self._tell(what)
+
+
+def _check_pushable(with_data: Iterable[str]) -> None:
+    for name in with_data:
+        raise SourceError(
+            f"stream {name!r} has data of its own, so it cannot be pushed",
+            hint=f"declare it by its columns alone: session.stream({name!r}, schema=…, time=…), "
+            "or run the query with to_arrow() or batches()",
+        )

@@ -1,0 +1,349 @@
+"""A run that an application feeds: rows are pushed by any thread, answers are taken by any other."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from html import escape
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.hosts.local.fed_query import FedQuery, OnLate
+from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.silence_watch import watch_silence
+from watersmeet.operators.contract import Rows
+
+OnAnswer = Callable[[pa.RecordBatch], Any]
+MAX_WAITING = 1_000_000
+TIMEOUT_S = 60.0
+
+
+class Run:
+    """A query that rows are pushed into. `query.start()` makes one.
+
+    Rows are joined in the thread that pushes them, one push at a time, so a push returns when its answers are there.
+    All methods may be called from any thread. Leaving a `with` block finishes the run; leaving it by an error closes
+    it and answers nothing more.
+
+    >>> import datetime as dt
+    >>> import watersmeet as wm
+    >>> session = wm.Session()
+    >>> session.stream("orders", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    >>> session.stream("paid", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    >>> query = session.sql("SELECT o.id FROM orders o, paid p WHERE o.id = p.id WINDOW = 1 HOUR")
+    >>> noon = dt.datetime(2026, 1, 1, 12)
+    >>> with query.start() as run:
+    ...     run.push("orders", [{"id": 1, "ts": noon}, {"id": 2, "ts": noon}])
+    ...     run.push("paid", {"id": [2], "ts": [noon + dt.timedelta(minutes=5)]})
+    ...     run.take().to_pylist()
+    [{'id': 2}]
+    """
+
+    def __init__(
+        self,
+        fed: FedQuery,
+        *,
+        on_answer: OnAnswer | None = None,
+        on_late: OnLate | None = None,
+        max_waiting: int = MAX_WAITING,
+        timeout: float | None = TIMEOUT_S,
+        watched: bool = True,
+    ) -> None:
+        """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`."""
+        self._fed = fed
+        self._on_answer, self._on_late = on_answer, on_late
+        self._max_waiting, self._timeout = max_waiting, timeout
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)  # answers came or went, or the run ended
+        self._ready: deque[pa.RecordBatch] = deque()
+        self._ready_rows = 0
+        self._ended: str | None = None
+        self._error: BaseException | None = None
+        self._blocked: list[str] = []  # the streams whose rows wait for room: they are not silent
+        self.on_ready: Callable[[], None] | None = None  # is called whenever there may be something to take
+        # What goes to the user's own functions, in order; they are called without the lock, one at a time.
+        self._outgoing: deque[Callable[[], Any]] = deque()
+        self._delivery = threading.Lock()
+        self._deliverer: int | None = None
+        if on_late is not None:
+            outgoing = self._outgoing
+            fed.on_late = lambda name, rows: outgoing.append(partial(on_late, name, rows))
+        if watched and fed.clock.watches_silence:
+            watch_silence(self)
+
+    # ---- rows and time go in ----------------------------------------------------------------------------------------
+
+    def push(self, stream: str, rows: Any, *, timeout: float | None = None) -> None:
+        """Take new rows of a stream, in the order in which they came.
+
+        rows: a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts (one per row; a name that is
+        left out is NULL), a dict of columns, or a dict of values, which is one row. Rows that do not fit the stream
+        are refused as a whole, and the run goes on without them.
+        timeout: how many seconds to wait, at most, while `max_waiting` answers wait to be taken; by default what
+        `start` was told.
+        """
+        name = self._fed.named(stream)
+        with self._lock:
+            self._check_open()
+            pieces = self._fed.rows_of(name, rows)
+            for number, piece in enumerate(pieces):
+                if self._ready_rows >= self._max_waiting:
+                    self._wait_for_room(name, pieces, number, timeout)
+                self._do(self._fed.push, name, piece)
+        self._deliver()
+
+    def advance(self, stream: str, time: Any) -> None:
+        """No row of this stream before this time will come any more: answers need not wait for it.
+
+        time: a datetime (UTC if it has no zone), or a text such as '2026-01-31 12:00:00'. Rows before it that come
+        all the same may be late, whatever the stream's lateness.
+        """
+        name, until_us = self._fed.named(stream), instant_us(time)
+        with self._lock:
+            self._check_open()
+            self._do(self._fed.promise, name, until_us)
+        self._deliver()
+
+    def end(self, stream: str) -> None:
+        """No row of this stream will come any more at all; the others go on."""
+        name = self._fed.named(stream)
+        with self._lock:
+            self._check_open()
+            if self._fed.clock.clocks[name].ended:
+                return
+            self._do(self._fed.end, [name])
+        self._deliver()
+
+    def finish(self) -> None:
+        """No row will come any more: everything that waits is answered. What was not taken yet can still be."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._ended is None:
+                self._do(self._fed.finish)
+                self._end("finished")
+        self._deliver()
+
+    def close(self) -> None:
+        """End the run where it is, without answering what waits for time to go on."""
+        with self._lock:
+            if self._ended is None:
+                self._fed.report()
+                self._fed.close()
+                self._end("closed")
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error, which is raised where somebody pushes or waits."""
+        with self._lock:
+            self._fail(error)
+
+    def due_in_s(self) -> float | None:
+        """In how many seconds the clock on the wall is to be looked at if no row comes; None if it need not be."""
+        with self._lock:
+            return None if self._ended is not None else self._fed.due_in_s()
+
+    def tick(self) -> None:
+        """Look at the clock on the wall, by which streams fall silent. A run with `idle` streams does so by itself."""
+        with self._lock:
+            if self._ended is not None:
+                return
+            now_s = self._fed.wall.now_s()
+            for name in self._blocked:
+                self._fed.clock.clocks[name].active_at_s = now_s
+            self._do(self._fed.tick)
+        self._deliver()
+
+    # ---- answers come out -------------------------------------------------------------------------------------------
+
+    def take(self, *, timeout: float = 0.0) -> pa.Table:
+        """The answers that are ready and were not taken yet; none is an empty table.
+
+        timeout: wait for so many seconds, at most, until there are some.
+        """
+        self._check_takable("take()")
+        with self._lock:
+            if timeout > 0:
+                self._changed.wait_for(lambda: self._ready or self._ended, timeout)
+            if not self._ready and self._error is not None:
+                raise self._error
+            found, self._ready = self._ready, deque()
+            self._ready_rows = 0
+            self._changed.notify_all()
+        return pa.Table.from_batches(found, schema=self._fed.plan.output_schema)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The answers as they come, until the run is finished or closed. Waits for them, so somebody else pushes."""
+        self._check_takable("iteration")
+        while True:
+            batch = self.next_batch()
+            if batch is None:
+                return
+            yield batch
+
+    def next_batch(self, *, wait: bool = True) -> pa.RecordBatch | None:
+        """The next answers; None at the end, or without `wait` if there are none now. Raises what ended the run."""
+        with self._lock:
+            if wait:
+                self._changed.wait_for(lambda: self._ready or self._ended)
+            if self._ready:
+                batch = self._ready.popleft()
+                self._ready_rows -= batch.num_rows
+                self._changed.notify_all()
+                return batch
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def answer(self) -> pa.Table:
+        """What an answer that changes is now: at the watermark, or after `finish` at the last event."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            present = self._fed.answer()
+        if present is None:
+            raise UnsupportedError(
+                "this query gives rows that stay, so it has no present answer",
+                hint="take() gives the rows that are ready; answers change with GROUP BY, DISTINCT, set operations and "
+                "ORDER BY … LIMIT",
+            )
+        return present
+
+    def metrics(self) -> dict[str, Any]:
+        """The numbers of this run so far; late rows by stream are under `late_by_stream`."""
+        with self._lock:
+            waiting = self._ready_rows
+            return {**self._fed.report().as_dict(), "waiting_answers": waiting}
+
+    def is_latest_of(self, metrics: object) -> bool:
+        """Whether these are the numbers of this run, which are brought up to date when they are asked for."""
+        return self._fed.metrics is metrics
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the answers."""
+        return self._fed.plan.output_schema
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may still be pushed."""
+        return self._ended is None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is None and self._ended is None:
+            self.finish()
+        else:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = self._ended or "open"
+        return f"<Run over {', '.join(self._fed.streams)}: {state}, {self._ready_rows:,} answers to take>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how far the run is."""
+        from watersmeet.io.showing import html_table
+
+        told = self.metrics()
+        shown = ["rows_in", "results", "waiting_answers", "late_rows", "window_rows", "held_back_by"]
+        cells = [[name, str(told[name])] for name in shown]
+        return f"<p><b>Run</b> over {escape(', '.join(self._fed.streams))}: {self._ended or 'open'}</p>" + html_table(
+            ["", ""], cells
+        )
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _do(self, step: Callable[..., list[pa.RecordBatch]], *arguments: Any) -> None:
+        """One step of the query. An error inside it leaves the operators half way, so the run ends with it."""
+        try:
+            found = step(*arguments)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        if not found:
+            return
+        if self._on_answer is not None:
+            on_answer = self._on_answer
+            self._outgoing.extend(partial(on_answer, batch) for batch in found)
+            return
+        self._ready.extend(found)
+        self._ready_rows += sum(batch.num_rows for batch in found)
+        self._changed.notify_all()
+        if self.on_ready is not None:
+            self.on_ready()
+
+    def _deliver(self) -> None:
+        """Call the user's functions. What they push is answered after the call they are in."""
+        if not self._outgoing or self._deliverer == threading.get_ident():
+            return
+        with self._delivery:
+            self._deliverer = threading.get_ident()
+            try:
+                while self._outgoing:
+                    self._outgoing.popleft()()
+            except BaseException as error:
+                with self._lock:
+                    self._fail(error)
+                raise
+            finally:
+                self._deliverer = None
+
+    def _wait_for_room(self, name: str, pieces: list[Rows], number: int, timeout: float | None) -> None:
+        timeout = self._timeout if timeout is None else timeout
+        self._blocked.append(name)
+        try:
+            until_s = None if timeout is None else monotonic() + timeout
+            while self._ready_rows >= self._max_waiting and self._ended is None:
+                left_s = None if until_s is None else until_s - monotonic()
+                if left_s is not None and left_s <= 0:
+                    raise self._full(name, pieces, number, timeout)
+                self._changed.wait(left_s)
+        finally:
+            self._blocked.remove(name)
+        self._check_open()
+
+    def _full(self, name: str, pieces: list[Rows], number: int, timeout: float | None) -> RunError:
+        total, before = sum(map(len, pieces)), sum(map(len, pieces[:number]))
+        taken = f"the first {before:,} of {total:,}" if before else "none"
+        return RunError(
+            f"{self._ready_rows:,} rows of the answer wait to be taken, which is as many as may wait, and nobody made "
+            f"room for {timeout:g} s; of the rows pushed to {name!r} {taken} went in",
+            hint="take() them, iterate over the run in another thread, start(on_answer=…), or start(max_waiting=…)",
+        )
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._ended is not None:
+            raise RunError(
+                f"the run is {self._ended}, so no more rows can be pushed", hint="query.start() begins another"
+            )
+
+    def _check_takable(self, how: str) -> None:
+        if self._on_answer is not None:
+            raise RunError(
+                f"the answers of this run go to on_answer, so there is nothing for {how}",
+                hint="start() without on_answer keeps them to be taken",
+            )
+
+    def _fail(self, error: BaseException) -> None:
+        if self._ended is not None:
+            return
+        if not isinstance(error, Exception):
+            error = RunError(f"the run was interrupted ({type(error).__name__}) in the middle of a step")
+        self._error = error
+        self._fed.abort(error)
+        self._end("ended by an error")
+
+    def _end(self, how: str) -> None:
+        self._ended = how
+        self._changed.notify_all()
+        if self.on_ready is not None:
+            self.on_ready()

@@ -1,0 +1,226 @@
+"""What an application pushes, whatever it has it in, as batches with the columns of their stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import DataError, SourceError
+from watersmeet.io.conform import check_columns, enter
+from watersmeet.io.read_times import Place, read_batch, read_times
+from watersmeet.io.sources import frame_as_table
+from watersmeet.model.catalog import Relation, Stream
+from watersmeet.model.names import columns_hint, nearest
+from watersmeet.model.time import cast_timestamps
+from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.types import is_instant, is_text, sql_type
+
+KINDS = "a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts, or a dict of columns"
+_PUSHED = "what was pushed"
+
+
+class PushedRows:
+    """Takes the rows of one stream in any form. Whatever does not fit is refused before anything of it is used."""
+
+    def __init__(self, stream: Relation) -> None:
+        self.stream = stream
+        self._reading = stream.reading if isinstance(stream, Stream) else None
+        self._names = frozenset(stream.schema.names)
+        self._columns = [(field.name, field.type, field.nullable) for field in stream.schema]
+        self._fitting: pa.Schema | None = None  # the last schema that was looked at
+
+    def batches(self, rows: Any) -> list[pa.RecordBatch]:
+        """The rows in the order they have, none of the batches empty."""
+        if isinstance(rows, pa.RecordBatch):
+            return self._entered([rows])
+        if isinstance(rows, pa.Table):
+            return self._entered(rows.to_batches())
+        if isinstance(rows, Mapping):
+            return self._of_mapping(rows)
+        if isinstance(rows, list | tuple):
+            return self._of_list(rows)
+        table = frame_as_table(rows, self.stream.name)
+        if table is None:
+            raise self._unknown(type(rows).__name__)
+        return self._entered(table.to_batches())
+
+    def _entered(self, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        if self._reading is not None:
+            batches = self._with_times(batches, self._reading)
+        for batch in batches:
+            if batch.schema is not self._fitting:
+                self._check(batch.schema)
+        return [enter(batch, self.stream.schema, self.stream) for batch in batches if batch.num_rows]
+
+    def _with_times(self, batches: Sequence[pa.RecordBatch], reading: TimeReading) -> list[pa.RecordBatch]:
+        """Event times that are written as the stream says; timestamps may be pushed all the same."""
+        made, before = [], 0
+        for batch in batches:
+            made.append(batch if _has_timestamps(batch, reading) else read_batch(batch, reading, Place(before)))
+            before += batch.num_rows
+        return made
+
+    def _check(self, schema: pa.Schema) -> None:
+        if not schema.equals(self.stream.schema):
+            check_columns(schema, self.stream.schema, self.stream.name, _PUSHED)
+        self._fitting = schema
+
+    def _of_mapping(self, rows: Mapping[Any, Any]) -> list[pa.RecordBatch]:
+        """Columns by name; or, if every value is a single one, one row."""
+        self._check_names(rows)
+        many = [name for name, value in rows.items() if _is_many(value)]
+        if not many:
+            return self._of_values({name: [rows.get(name)] for name in self.stream.schema.names}, 1)
+        if len(many) < len(rows):
+            single = next(name for name in rows if name not in many)
+            raise DataError(
+                f"stream {self.stream.name!r} was pushed a dict in which {many[0]!r} is a column and {single!r} "
+                "a value",
+                hint="give a list for every column, or a single value for every one",
+            )
+        missing = [name for name in self.stream.schema.names if name not in rows]
+        if missing:
+            raise SourceError(
+                f"stream {self.stream.name!r} has a column {missing[0]!r}, but {_PUSHED} has none",
+                hint=columns_hint([str(name) for name in rows]),
+            )
+        lengths = {name: len(rows[name]) for name in rows}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name} {count:,}" for name, count in lengths.items())
+            raise DataError(f"the columns pushed to stream {self.stream.name!r} differ in length: {told}")
+        return self._of_values(rows, next(iter(lengths.values())))
+
+    def _of_list(self, rows: Sequence[Any]) -> list[pa.RecordBatch]:
+        if not rows:
+            return []
+        if isinstance(rows[0], pa.RecordBatch | pa.Table):
+            return [batch for one in rows for batch in self.batches(one)]
+        if not all(isinstance(row, Mapping) for row in rows):
+            odd = next(row for row in rows if not isinstance(row, Mapping))
+            raise self._unknown(f"{type(rows).__name__} of {type(odd).__name__}")
+        for row in rows:
+            if not row.keys() <= self._names:
+                self._check_names(row)
+        return self._of_values({name: [row.get(name) for row in rows] for name, _, _ in self._columns}, len(rows))
+
+    def _check_names(self, row: Mapping[Any, Any]) -> None:
+        """A misspelt name must not become a NULL."""
+        unknown = [name for name in row if name not in self._names]
+        if not unknown:
+            return
+        meant = nearest(str(unknown[0]), self._names)
+        raise SourceError(
+            f"stream {self.stream.name!r} has no column {unknown[0]!r}, which was pushed",
+            hint=f"did you mean {meant!r}?" if meant else columns_hint(self.stream.schema.names),
+        )
+
+    def _of_values(self, columns: Mapping[str, Any], rows: int) -> list[pa.RecordBatch]:
+        if rows == 0:
+            return []
+        arrays = [self._column(name, kind, nullable, columns[name]) for name, kind, nullable in self._columns]
+        return [pa.RecordBatch.from_arrays(arrays, schema=self.stream.schema)]
+
+    def _column(self, name: str, kind: pa.DataType, nullable: bool, values: Any) -> pa.Array:
+        try:
+            # By what they are, not by what they are to be: Arrow would cut 1.5 to 1 and take 5 for a time.
+            array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            array = self._nested(name, kind, values, error)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        reading = self._reading
+        if reading is not None and name == reading.column and not pa.types.is_timestamp(array.type):
+            array = read_times(array, reading, Place())
+        if array.type != kind:
+            array = self._fitted(name, kind, array)
+        if not nullable and array.null_count:
+            raise DataError(
+                f"column {name!r} of stream {self.stream.name!r} is declared NOT NULL, "
+                f"but {array.null_count} of the rows pushed have NULL there"
+            )
+        return array
+
+    def _nested(self, name: str, kind: pa.DataType, values: Any, error: Exception) -> pa.Array:
+        """What Arrow cannot tell the type of, such as maps, it may still make of what is declared."""
+        if not pa.types.is_nested(kind):
+            raise self._misfit(name, kind, error) from None
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as misfit:
+            raise self._misfit(name, kind, misfit) from None
+
+    def _fitted(self, name: str, kind: pa.DataType, found: pa.Array) -> pa.Array:
+        """Python has one kind of integer and one of float, and JSON writes times as text."""
+        if is_text(found.type) and is_instant(kind):
+            found = self._read_times(name, kind, found)
+        if _is_narrower_number(found.type, kind):
+            try:
+                return pc.cast(_as_widest(found, kind), kind)
+            except pa.ArrowInvalid as error:
+                raise self._misfit(name, kind, error) from None
+        part, wanted = pa.RecordBatch.from_arrays([found], [name]), pa.schema([pa.field(name, kind)])
+        check_columns(part.schema, wanted, self.stream.name, _PUSHED)
+        return enter(part, wanted, self.stream).column(0)
+
+    def _read_times(self, name: str, kind: pa.DataType, texts: pa.Array) -> pa.Array:
+        read = _times_in(texts) if pa.types.is_timestamp(kind) else _cast_or_none(texts, kind)
+        if read is None:
+            example = "2026-01-31 12:00:00" if pa.types.is_timestamp(kind) else "2026-01-31"
+            written = next((text for text in texts.to_pylist() if text is not None), None)
+            raise self._misfit(name, kind, f"text such as {written!r} is not written as {example!r}")
+        return read
+
+    def _misfit(self, name: str, kind: pa.DataType, error: Exception | str) -> DataError:
+        return DataError(
+            f"column {name!r} of stream {self.stream.name!r} is declared {sql_type(kind)}, "
+            f"and what was pushed does not fit: {str(error).splitlines()[0].rstrip('.')}"
+        )
+
+    def _unknown(self, what: str) -> SourceError:
+        return SourceError(f"stream {self.stream.name!r} cannot be pushed a {what}", hint=f"give {KINDS}")
+
+
+def _has_timestamps(batch: pa.RecordBatch, reading: TimeReading) -> bool:
+    index = batch.schema.get_field_index(reading.column)
+    return index >= 0 and bool(pa.types.is_timestamp(batch.schema.field(index).type))
+
+
+def _is_many(value: object) -> bool:
+    return isinstance(value, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray | range) or (
+        isinstance(value, Iterable) and hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
+    )
+
+
+def _is_narrower_number(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether it is for the values to tell if a number fits."""
+    if pa.types.is_integer(found):
+        return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+    if pa.types.is_decimal(found):
+        return bool(pa.types.is_decimal(kind))
+    return bool(pa.types.is_floating(found) and pa.types.is_floating(kind))
+
+
+def _as_widest(found: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow takes integers only into decimals that hold them all, but a decimal into any that holds its values."""
+    both = pa.types.is_integer(found.type) and pa.types.is_decimal(kind)
+    return pc.cast(found, pa.decimal128(38, kind.scale)) if both else found
+
+
+def _times_in(texts: pa.Array) -> pa.Array | None:
+    """ISO texts as times, with or without a zone; without one they are UTC."""
+    plain = _cast_or_none(texts, pa.timestamp("ns"))
+    if plain is not None:
+        return plain
+    zoned = _cast_or_none(texts, pa.timestamp("ns", tz="UTC"))
+    return None if zoned is None else cast_timestamps(zoned, pa.timestamp("ns"))
+
+
+def _cast_or_none(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return pc.cast(texts, kind)
+    except pa.ArrowInvalid:
+        return None

@@ -1,0 +1,55 @@
+"""What an answer that changes is now: its changes so far, added up."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.plan.nodes import AT, OP, Plan
+from watersmeet.runtime.final import final_answer, in_order
+
+# Changes are added up when there are twice as many as rows in the answer, and not before there are some.
+FEWEST_ROWS = 1 << 14
+
+
+class PresentAnswer:
+    """Keeps the rows of the answer, and the changes since those were last added up, so memory stays near the size of
+    the answer."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._rows = plan.schema.empty_table()
+        self._changes: list[pa.RecordBatch] = []
+        self._changed_rows = 0
+
+    def add(self, changes: pa.RecordBatch) -> None:
+        self._changes.append(changes)
+        self._changed_rows += changes.num_rows
+        if self._changed_rows > max(2 * self._rows.num_rows, FEWEST_ROWS):
+            self._add_up(FOREVER_US)
+
+    def end(self, changes: list[pa.RecordBatch], last_us: int) -> None:
+        """The last changes, of which those after an instant only tell that nothing more came."""
+        self._add_up(FOREVER_US)
+        self._changes = changes
+        self._add_up(last_us)
+
+    def table(self) -> pa.Table:
+        self._add_up(FOREVER_US)
+        return in_order(self._rows, self.plan)
+
+    def _add_up(self, until_us: int) -> None:
+        if self._changes:
+            schema = self.plan.output_schema
+            before = pa.table(
+                [
+                    pa.repeat(pa.scalar("+"), self._rows.num_rows),
+                    pa.repeat(pa.scalar(BEGINNING_US, schema.field(AT).type), self._rows.num_rows),
+                    *self._rows.columns,
+                ],
+                schema=schema,
+            )
+            assert schema.names[:2] == [OP, AT]
+            log = pa.concat_tables([before, pa.Table.from_batches(self._changes, schema)])
+            self._rows = final_answer(log, self.plan, until_us)
+        self._changes, self._changed_rows = [], 0

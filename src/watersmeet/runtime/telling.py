@@ -1,0 +1,23 @@
+"""What a run in this process tells of itself: its clocks and its operators, as metrics."""
+
+from __future__ import annotations
+
+from watersmeet.operators.contract import Operator
+from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.metrics import Metrics, counted
+
+
+def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) -> None:
+    clocks = clock.clocks
+    metrics.rows_in = sum(one.rows_in + one.skipped_rows for one in clocks.values())
+    metrics.skipped_rows = sum(one.skipped_rows for one in clocks.values())
+    metrics.skipped_by_stream = {name: one.skipped_rows for name, one in clocks.items() if one.skipped_rows}
+    metrics.late_rows = sum(one.late_rows for one in clocks.values())
+    metrics.late_by_stream = {name: one.late_rows for name, one in clocks.items()}
+    metrics.future_rows = {name: one.future_rows for name, one in clocks.items() if one.future_rows}
+    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s
+    metrics.set(counted(operator.counters))
+    if operator.delays is not None:
+        metrics.delays = dict(operator.delays)
+    metrics.window_rows, metrics.state_bytes = operator.window_rows, operator.state_bytes
+    metrics.watermark_us = clock.watermark_us
