@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import CatalogError, OptionError, UnsupportedError
+from watersmeet.importing import undisturbed
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_rate
@@ -118,8 +119,9 @@ class Session:
         `EXPLAIN [ANALYZE] SELECT …` gives an Explanation: it prints as the plan, and its answer is the plan's lines.
         """
         # sqlglot is loaded here, not with the session.
-        from watersmeet.sql import bind_query, parse_question
-        from watersmeet.sql.syntax import Explain
+        with undisturbed():
+            from watersmeet.sql import bind_query, parse_question
+            from watersmeet.sql.syntax import Explain
 
         asked = parse_question(text)
         if isinstance(asked, Explain):

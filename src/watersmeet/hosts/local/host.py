@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.importing import undisturbed
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
@@ -36,8 +37,9 @@ class LocalHost:
     def batches(
         self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
     ) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.local.recorded_run import archived_batches
-        from watersmeet.hosts.local.run import LocalRun
+        with undisturbed():
+            from watersmeet.hosts.local.recorded_run import archived_batches
+            from watersmeet.hosts.local.run import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
         run.metrics, run.on_late_rows = metrics, on_late_rows

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from watersmeet.archive.folder import Archive, OpenRun
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Records
 from watersmeet.plan.nodes import relations_below
+
+if TYPE_CHECKING:
+    from watersmeet.archive.folder import OpenRun
 
 WAITING_BYTES = 8 << 20
 
@@ -24,6 +27,9 @@ def archiving(run: LocalRun) -> Iterator[None]:
     if shedding is None or shedding.archive is None:
         yield
         return
+    # Few runs have an archive.
+    from watersmeet.archive.folder import Archive
+
     assert run.operator.bounded is not None
     run.operator.bounded.start_recording()
     folder = Archive.for_writing(shedding.archive, run.plan).begin()
