@@ -30,6 +30,7 @@ from watersmeet.errors import (
     WatersmeetError,
     WindowError,
 )
+from watersmeet.importing import undisturbed
 from watersmeet.version import VERSION
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(checking, name)
     if name in ("Query", "Session"):
-        from watersmeet import session
+        with undisturbed():
+            from watersmeet import session
 
         return getattr(session, name)
     if name == "Run":

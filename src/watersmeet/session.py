@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import CatalogError, SourceError
+from watersmeet.importing import undisturbed
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.declared import declared_schema
@@ -182,9 +183,11 @@ class Session:
         >>> list(session.sql("SELECT k FROM s WHERE k > :least", {"least": 1}))
         [{'k': 2}]
         """
-        from watersmeet.sql import bind_query, parse_script
-        from watersmeet.sql.parse import single_question
-        from watersmeet.sql.syntax import CreateStream, CreateTable, Explain
+        # sqlglot is loaded here, not with the session.
+        with undisturbed():
+            from watersmeet.sql import bind_query, parse_script
+            from watersmeet.sql.parse import single_question
+            from watersmeet.sql.syntax import CreateStream, CreateTable, Explain
 
         statements = parse_script(text, parameters)
         creating = [one for one in statements if isinstance(one, CreateStream | CreateTable)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.importing import undisturbed
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
@@ -55,8 +56,9 @@ class LocalHost:
         self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
     ) -> Iterator[pa.RecordBatch]:
         # Loaded when a query runs, so that making a session does not wait for Numba.
-        from watersmeet.hosts.local.recorded_run import archived_batches
-        from watersmeet.hosts.local.run import LocalRun
+        with undisturbed():
+            from watersmeet.hosts.local.recorded_run import archived_batches
+            from watersmeet.hosts.local.run import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
         run.metrics, run.on_late_rows = metrics, on_late_rows

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from watersmeet.archive.folder import Archive, OpenRun
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Records
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from watersmeet.archive.folder import OpenRun
 
 WAITING_BYTES = 8 << 20
 
@@ -36,6 +38,9 @@ def archiving(run: Recorded) -> Iterator[None]:
     if shedding is None or shedding.archive is None:
         yield
         return
+    # Few runs have an archive.
+    from watersmeet.archive.folder import Archive
+
     assert run.operator.bounded is not None
     run.operator.bounded.start_recording()
     folder = Archive.for_writing(shedding.archive, run.plan).begin()

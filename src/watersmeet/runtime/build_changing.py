@@ -1,0 +1,129 @@
+"""The part of a physical plan whose answer changes, as operators: for every kind of node, what it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from watersmeet.operators.continuous.distinct import DistinctOperator
+from watersmeet.operators.continuous.from_many import FromMany
+from watersmeet.operators.continuous.from_one import FromOne
+from watersmeet.operators.continuous.group_by import GroupByOperator
+from watersmeet.operators.continuous.negative_join import NegativeJoin
+from watersmeet.operators.continuous.net import Net
+from watersmeet.operators.continuous.network import Fifo, Network
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
+from watersmeet.operators.continuous.set_operation import SetOperator
+from watersmeet.operators.continuous.snapshots import Snapshots
+from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, LivesSource, StreamSource, ViewSource
+from watersmeet.operators.continuous.top_k import TopKOperator
+from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.waiting import Waiting
+from watersmeet.physical.nodes import (
+    AnswerNode,
+    ChangesSourceNode,
+    ContinuousNode,
+    DistinctNode,
+    FromManyNode,
+    FromOneNode,
+    GroupByNode,
+    JoinSourceNode,
+    LeafNode,
+    NegativeJoinNode,
+    NetNode,
+    NetworkNode,
+    Noticing,
+    QueueNode,
+    SetOperationNode,
+    SnapshotsNode,
+    SourceNode,
+    StreamSourceNode,
+    TopKNode,
+    ViewSourceNode,
+    leaves_below,
+)
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.build import Builder
+
+TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
+
+
+class AnswerBuilder:
+    """Turns nodes into operators, and collects where rows enter and what is run in turns."""
+
+    def __init__(self, rows: Builder) -> None:
+        self._rows = rows
+        self._leaves: dict[str, Leaf] = {}
+        self._queues: list[Fifo] = []
+
+    def operator(self, node: ContinuousNode) -> Operator:
+        root = self._node(node.child)
+        return Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins)
+
+    def _node(self, node: AnswerNode) -> Node:
+        match node:
+            case FromOneNode(read=read, predicates=predicates, columns=columns, negative=negative):
+                trigger = TRIGGERS[node.noticing]()
+                return FromOne(self._source(node.source), read, predicates, columns, trigger, negative=negative)
+            case NegativeJoinNode():
+                return NegativeJoin(*self._joined(node), ranged=node.ranged, held=dict(node.held))
+            case FromManyNode():
+                return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
+            case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
+                return GroupByOperator(self._node(node.child), keys, aggregates, having, columns, fifo=fifo)
+            case DistinctNode():
+                return DistinctOperator(self._node(node.child))
+            case SetOperationNode(left=left, right=right):
+                return SetOperator(node.kind, self._node(left), self._node(right), all=node.all)
+            case TopKNode():
+                return TopKOperator(self._node(node.child), node.keys, node.limit)
+            case NetNode():
+                return Net(self._node(node.child))
+            case SnapshotsNode():
+                child = self._node(node.child)
+                waiting = [self._leaves[leaf.name].waiting for leaf in leaves_below(node)]
+                return Snapshots(child, node.every_us, waiting, node.order)
+            case QueueNode():
+                return self._queue(node)
+            case NetworkNode():
+                return Network(self._queue(node.child), self._queues)
+
+    def _queue(self, node: QueueNode) -> Fifo:
+        queue = Fifo(self._node(node.child), node.quantum)
+        self._queues.append(queue)  # after those below it
+        return queue
+
+    def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
+        sources = {source.alias: self._source(source) for source in node.sources}
+        schema = pa.schema([pa.field(name, e.type) for name, e in node.columns])
+        return self._rows.window_join(node.joining), sources, schema, TRIGGERS[node.noticing]()
+
+    def _source(self, node: SourceNode) -> LivesSource:
+        match node:
+            case StreamSourceNode(leaf=leaf):
+                source = StreamSource(node.window, node.boundary)
+                self._leaves[leaf.name] = _entered(leaf, source.waiting, source)
+                return source
+            case ViewSourceNode():
+                return ViewSource(self._node(node.child))
+            case ChangesSourceNode(kind=kind, time=time):
+                return ChangesSource(self._node(node.child), kind, time, node.window, node.boundary)
+            case JoinSourceNode():
+                return self._join_source(node)
+
+    def _join_source(self, node: JoinSourceNode) -> JoinSource:
+        streams = dict(zip(node.aliases, node.leaves, strict=True))
+        source = JoinSource(self._rows.operator(node.inner), list(streams), node.time, node.window, node.boundary)
+        for alias, leaf in streams.items():
+            self._leaves[leaf.name] = _entered(leaf, source.streams[alias], source)
+        return source
+
+
+def _entered(leaf: LeafNode, waiting: Waiting, source: Expiring) -> Leaf:
+    return Leaf(waiting, source, leaf.reach_us, leaf.window)
