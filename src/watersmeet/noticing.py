@@ -59,6 +59,16 @@ def is_heard() -> bool:
 
 
 @contextmanager
+def unheard() -> Iterator[None]:
+    """While something else that changes in place, such as a bar, has the terminal."""
+    before = listen(None)
+    try:
+        yield
+    finally:
+        listen(before)
+
+
+@contextmanager
 def phase(what: str, *, first_time: bool = False, about_s: float | None = None) -> Iterator[Phase]:
     """Say what is going on inside the block, in a few lowercase words.
 

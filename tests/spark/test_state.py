@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import SECOND, STREAMS, arrive, rows_of, run
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.state import FORMAT, SUMMARY, read_state
+from watersmeet.hosts.spark.state import FORMAT, SUMMARY, read_state, read_state_files
+from watersmeet.hosts.spark.state_files import NotReadableError
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 
@@ -59,7 +60,32 @@ def test_the_last_state_is_the_default_and_reads_well(spark: SparkSession, check
     text = state.describe(rows=1)
     assert "2 buckets" in text
     assert "version 2, complete until 1970-01-01 00:1" in text
-    assert "input 1" in text
+    assert "\n  b  " in text
+    assert "\nb: k, ts\n" in text
+    assert "input" not in text
+
+
+@pytest.mark.parametrize("batch", [0, None])
+def test_its_files_say_the_same_without_spark(spark: SparkSession, checkpoint: Path, batch: int | None) -> None:
+    if any((checkpoint / "state").glob("*/[0-9]*/[0-9]*_*")):  # format 2, which only Spark reads
+        with pytest.raises(NotReadableError, match="no snapshot that can be read"):
+            read_state_files(str(checkpoint), batch)
+        return
+    read = read_state_files(str(checkpoint), batch)
+    assert read == read_state(spark, str(checkpoint), batch)
+    assert read.summary()["rows"].to_pylist()
+
+
+def test_what_its_files_cannot_tell_is_said(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotReadableError, match="batch 99 is not among those that are kept, 0 to"):
+        read_state_files(str(checkpoint), 99)
+    with pytest.raises(NotReadableError, match="not lie on this machine"):
+        read_state_files("s3a://bucket/ck")
+    damaged = shutil.copytree(checkpoint, tmp_path / "ck")
+    for file in (damaged / "state").glob("*/[0-9]*/*.zip"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(NotReadableError):
+        read_state_files(str(damaged))
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:

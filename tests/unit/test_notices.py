@@ -144,6 +144,15 @@ def test_a_session_shows_them_unless_somebody_decided_otherwise(monkeypatch: pyt
     assert noticing.is_heard()
 
 
+def test_a_quiet_command_stays_quiet_whatever_sessions_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    from watersmeet.cli.voice import speak
+
+    monkeypatch.setattr(notices, "_decided", False)
+    speak(quiet=True)
+    notices.notices_by_default()
+    assert not noticing.is_heard()
+
+
 SLOW = """
 import sys, time
 from watersmeet.cli import commands

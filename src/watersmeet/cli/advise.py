@@ -12,6 +12,7 @@ from watersmeet.advise.plot import check_plot, draw_advice
 from watersmeet.advise.report import Advice
 from watersmeet.advise.text import advice_text
 from watersmeet.advise.trials import OnStep, advise
+from watersmeet.noticing import unheard
 from watersmeet.runtime.script import Job, read_script
 
 
@@ -64,6 +65,7 @@ def _bar(name: str, *, quiet: bool) -> Iterator[OnStep]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    hidden = quiet or not console.is_terminal
+    with unheard(), Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(f"trying {name}, runs", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -9,6 +9,7 @@ from typing import TextIO
 
 from watersmeet.checking.checker import Progress, check
 from watersmeet.checking.report import show
+from watersmeet.noticing import unheard
 from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
@@ -41,6 +42,6 @@ def _bar(name: str) -> Iterator[Progress | None]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with unheard(), Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"checking {name}, instants", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -22,6 +22,7 @@ from watersmeet.noticing import phase
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
     from watersmeet.hosts.local.run import LocalRun
+    from watersmeet.hosts.spark.state import State
     from watersmeet.runtime.interrupt import Interrupts
     from watersmeet.runtime.script import Job
 
@@ -428,12 +429,28 @@ def state(
 ) -> None:
     """Show what a query on Spark remembers, from its checkpoint."""
     _need_spark()
-    from watersmeet.hosts.spark.launch import start_spark
-    from watersmeet.hosts.spark.state import read_state
-
-    spark = start_spark(master)
     try:
-        typer.echo(read_state(spark, checkpoint, batch).describe(rows))
+        typer.echo(_state_of(checkpoint, batch, master).describe(rows))
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+
+
+def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
+    with phase("reading the state"):
+        from watersmeet.hosts.spark.state import read_state, read_state_files
+        from watersmeet.hosts.spark.state_files import NotReadableError
+
+        try:
+            return read_state_files(checkpoint, batch)
+        except NotReadableError as why:
+            voice().remark(f"Spark must read this state: {why}")
+    with phase("starting Spark"):
+        from watersmeet.hosts.spark.launch import start_spark
+
+        spark = start_spark(master)
+    try:
+        with phase("reading the state"):
+            return read_state(spark, checkpoint, batch)
     finally:
         spark.stop()
 

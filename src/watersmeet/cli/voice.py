@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
-from watersmeet import noticing
 from watersmeet.errors import WatersmeetError
 from watersmeet.noticing import Phase
-from watersmeet.runtime.notices import Notices, is_off
+from watersmeet.runtime.notices import Notices, decide, is_off
 
 if TYPE_CHECKING:
     from watersmeet.runtime.metrics import Metrics
@@ -187,10 +186,10 @@ def speak(*, as_json: bool = False, quiet: bool = False) -> Voice:
     global _voice
     if not as_json:
         _voice = Sentences(quiet=quiet)
-        noticing.listen(None if quiet or is_off() else Notices(redirect=True))
+        decide(None if quiet or is_off() else Notices(redirect=True))
         return _voice
     lines = JsonLines(sys.stderr)
-    noticing.listen(lines)
+    decide(lines)
     log = logging.getLogger("watersmeet")
     log.handlers, log.propagate = [lines], False
     _voice = lines

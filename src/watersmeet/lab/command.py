@@ -13,6 +13,7 @@ from watersmeet.lab.experiment import SCALES
 from watersmeet.lab.progress import Bars
 from watersmeet.lab.runner import ExperimentOutcome, LabChoices, run_all
 from watersmeet.model.wording import fitted
+from watersmeet.noticing import unheard
 
 Say = Callable[[str], None]
 
@@ -34,7 +35,7 @@ def run_experiments(
     """Run what the names stand for; say a verdict each, and at the end how many there are of each kind."""
     chosen = registry.select(names)
     outcomes: list[ExperimentOutcome] = []
-    with Bars(err, len(chosen), quiet=quiet) as bars:
+    with unheard(), Bars(err, len(chosen), quiet=quiet) as bars:
         for outcome in run_all(chosen, choices, bars.begin):
             outcomes.append(outcome)
             bars.end()

@@ -89,9 +89,14 @@ def notices(on: bool = True) -> None:
     >>> import watersmeet as wm
     >>> wm.notices(False)
     """
+    decide(Notices() if on else None)
+
+
+def decide(listener: noticing.Listener | None) -> None:
+    """Who hears of phases from now on, whatever sessions would do by default."""
     global _decided
     _decided = True
-    noticing.listen(Notices() if on else None)
+    noticing.listen(listener)
 
 
 def notices_by_default() -> None:

@@ -6,10 +6,16 @@
 
 from watersmeet.hosts.spark.checkpoint import check_checkpoint
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.launch import ensure_settings, start_spark
+from watersmeet.hosts.spark.launch import ensure_settings
+from watersmeet.hosts.spark.launch import start_spark as _start_spark
 from watersmeet.hosts.spark.packed import ParquetStream
 from watersmeet.hosts.spark.state import read_state
 from watersmeet.hosts.spark.tables import ParquetTable
+from watersmeet.noticing import phase
+from watersmeet.runtime.notices import notices_by_default
+
+notices_by_default()  # Spark starts before there is a session
+start_spark = phase("starting Spark")(_start_spark)
 
 __all__ = [
     "ParquetStream",

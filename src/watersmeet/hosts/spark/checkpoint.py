@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,26 +21,26 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
-from watersmeet.hosts.spark.paths import has_scheme
+from watersmeet.hosts.spark.paths import NOTE, has_scheme
 from watersmeet.hosts.spark.state import read_guard
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
-NOTE = "watersmeet.json"
 METADATA = "metadata"  # of Spark's own, there once a query has started
 
 
 @dataclass(frozen=True)
 class Owner:
     """A query as its checkpoint knows it: `states` has the fingerprint of every stage that keeps some; the rest is for
-    people."""
+    people. `streams` are the names of what each stage reads, by the numbers that its state knows them by."""
 
     sql: str
     buckets: int
     inputs: dict[str, str]
     states: list[str]
     version: str = ""
+    streams: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, buckets: int) -> Owner:
@@ -48,7 +48,9 @@ class Owner:
             one.name: ", ".join(f"{field.name} {field.type}" for field in one.schema)
             for one in relations_below(plan.root)
         }
-        return cls(plan.sql.strip(), buckets, inputs, list(_states(plan, buckets)), VERSION)
+        jobs = list(_jobs(plan, buckets))
+        streams = {job.fingerprint: [_called(one) for one in job.streams] for job in jobs}
+        return cls(plan.sql.strip(), buckets, inputs, [job.fingerprint for job in jobs], VERSION, streams)
 
     @property
     def of_another_format(self) -> str | None:
@@ -114,7 +116,8 @@ class Checkpoint:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
         a file that cannot be written does not end it."""
         try:
-            if _owner_in(self._read(NOTE)) is None:
+            held = _owner_in(self._read(NOTE))
+            if held is None or not held.streams:  # earlier versions did not note their names
                 self._write(json.dumps(asdict(owner)))
         except Exception as error:
             logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
@@ -151,17 +154,23 @@ class Checkpoint:
             line.write.mode("overwrite").text(f"{self.folder}/{NOTE}")
 
 
-def _states(plan: Plan, buckets: int) -> Iterator[str]:
-    """The fingerprints of the stages of a query, as its DataFrame is made of them."""
+def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:
+    """The stages of a query that keep a state, as its DataFrame is made of them."""
     staged = in_stages(plan)
     if staged is not None:
         for join in staged.joins.values():
-            yield from _states(join, buckets)
-        yield from _states(staged.plan, buckets)
+            yield from _jobs(join, buckets)
+        yield from _jobs(staged.plan, buckets)
         return
     job = SparkJob.of(with_archive_path(plan), {}, buckets)
     if not is_stateless(job):
-        yield job.fingerprint
+        yield job
+
+
+def _called(one: Input) -> str:
+    """An input as people know it."""
+    name = one.relation.name
+    return name if one.alias == name else f"{one.alias} ({name})"
 
 
 def _owner_in(text: str | None) -> Owner | None:

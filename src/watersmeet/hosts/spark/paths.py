@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+NOTE = "watersmeet.json"  # in a checkpoint: whose it is
+
 
 def has_scheme(path: str) -> bool:
     """Whether only Spark knows how to read a path, such as s3a://bucket/folder or file:/folder.
