@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.runners import Bag, Source, bag_of, by_reference
 from watersmeet import Session
+from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import start_spark
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.model.time import parse_interval, times_of
@@ -37,6 +38,8 @@ def worker_environment() -> None:
     found = [str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, found)))
     os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = SHORT_LIVED
+    # A test leaves nothing behind that goes on working.
+    os.environ[class_archive.VARIABLE] = "off"
     # Every query starts a Python process, which would compile the library's sources again each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

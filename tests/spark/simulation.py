@@ -5,6 +5,7 @@ Everything is deterministic, so a crash can be put at every single call to the s
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -23,6 +24,7 @@ from watersmeet.hosts.spark.output import PREFIX, PackedOutput
 from watersmeet.hosts.spark.pack import end_packets, packer, pulse_packets
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.processor import BucketProcessor
+from watersmeet.hosts.spark.stage import BucketStage
 from watersmeet.hosts.spark.unpack import unpacker
 from watersmeet.model.time import parse_interval
 
@@ -101,8 +103,8 @@ class Map:
 class Admitting(BucketProcessor):
     """Notes which rows are in time."""
 
-    def init(self, handle: Any) -> None:
-        super().init(handle)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.admitted: dict[str, list[pa.RecordBatch]] = {}
 
     def _arrived(self, stream: int, *others: Any) -> Any:
@@ -208,15 +210,16 @@ class Simulation:
         self, state: Durable, packets: pd.DataFrame | None
     ) -> tuple[list[pd.DataFrame], dict[str, list[pa.RecordBatch]]]:
         handle = Handle(state, self._called)
-        processor = Admitting(self.job, PackedOutput(self.job.plan.output_schema))
-        processor.init(handle)  # type: ignore[arg-type]
+        stage = BucketStage(self.job, PackedOutput(self.job.plan.output_schema))
+        stage.init(handle)  # type: ignore[arg-type]
+        processor = Admitting(*pickle.loads(stage.shipped), stage.meta, stage.segments)
         # Spark's own watermark decides nothing, so it may stand still.
         times = SimpleNamespace(getCurrentWatermarkInMs=int, getCurrentProcessingTimeInMs=lambda: self.now_ms)
         frames: list[pd.DataFrame] = []
         for key, group in packets.groupby("bucket") if packets is not None else ():
             handle.key = (key,)
-            frames += processor.handleInputRows((key,), iter([group]), times)  # type: ignore[arg-type]
-        processor.close()
+            frames += processor.turn((key,), iter([group]), times)  # type: ignore[arg-type]
+        stage.close()
         return frames, processor.admitted
 
     def _called(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.harness import ROOT, SHORT_LIVED
+from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import (
     CHANGELOG,
     PARTITIONS,
@@ -123,7 +124,7 @@ def environment(home: Path) -> dict[str, str]:
     return {
         "PATH": str(programs), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""),
-        "SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED, class_archive.VARIABLE: "off",
     }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.output import PackedOutput
 from watersmeet.hosts.spark.pack import GUARD
-from watersmeet.hosts.spark.processor import BucketProcessor
+from watersmeet.hosts.spark.stage import BucketStage
 from watersmeet.model.arrival import Arrival
 
 few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
@@ -248,7 +248,7 @@ def test_the_processor_runs_in_sparks_own_tester():
     tester_module = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="Spark has it from 4.2 on")
     sources, pieces = six_batches("a common key")
     run = Simulation(QUERIES["a common key"], sources, 2)
-    processor: StatefulProcessor = BucketProcessor(run.job, PackedOutput(run.job.plan.schema))
+    processor: StatefulProcessor = BucketStage(run.job, PackedOutput(run.job.plan.schema))
     tester = tester_module.TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62)
     for i in range(len(pieces["a"])):
         arrived = {name: parts[i] for name, parts in pieces.items() if i < len(parts)}

@@ -20,18 +20,18 @@ from watersmeet.errors import CatalogError
 from watersmeet.hosts.spark.archive import with_archive
 from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.end_source import end_source
-from watersmeet.hosts.spark.ending import Ending
+from watersmeet.hosts.spark.ending import END, REACHED, Ending
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.join_job import JoinJob
-from watersmeet.hosts.spark.output import END, REACHED, output_of
+from watersmeet.hosts.spark.output import output_of
 from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
 from watersmeet.hosts.spark.packed_source import PACKED
 from watersmeet.hosts.spark.packets import to_packet
-from watersmeet.hosts.spark.processor import BucketProcessor
 from watersmeet.hosts.spark.pulse import pulse_source
 from watersmeet.hosts.spark.skipping import counting_skipped
+from watersmeet.hosts.spark.stage import BucketStage
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
@@ -97,7 +97,7 @@ def dataframe(
         return grouped.applyInArrow(bucket_answer(job, run), out)
     output = output_of(job, marks_end=is_first)
     joined = grouped.transformWithStateInPandas(
-        BucketProcessor(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
+        BucketStage(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
     return output.rows(joined, observed)
 

@@ -13,6 +13,9 @@ from uuid import uuid4
 
 # Stands for the number of an input where a packet holds no rows, beside those of clocks.py and needs.py.
 ENDED = -2
+# Columns of a first stage, in rows without results: the run in which a bucket has ended, and the time before which it
+# will give nothing any more.
+END, REACHED = "__end", "__reached"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,7 +143,7 @@ def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
     text = _SHIM.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     unusable: list[str] = []
-    for cache, chosen_by in _cache_folders(environ):
+    for cache, chosen_by in cache_folders(environ):
         try:
             home = _written(cache, chosen_by, name, text)
         except (OSError, UnsafeFolderError) as error:
@@ -159,8 +159,8 @@ def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
     )
 
 
-def _cache_folders(environ: MutableMapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Where the script may be kept, and what chooses that."""
+def cache_folders(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Where a user's files may be kept that need not last, and what chooses that."""
     chosen = environ.get("XDG_CACHE_HOME")
     if chosen:
         yield Path(chosen) / "watersmeet", "XDG_CACHE_HOME"

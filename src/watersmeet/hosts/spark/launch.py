@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import pyspark
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import SetupError
+from watersmeet.hosts.spark import class_archive, daemon
+from watersmeet.hosts.spark.class_archive import ClassArchive, is_wanted
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.java import use_java
 from watersmeet.hosts.spark.noise import quiet_stderr
@@ -23,6 +28,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 PARTITIONS = "spark.sql.shuffle.partitions"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -51,9 +57,19 @@ START: Mapping[str, str] = {
     # Where many queries start on few cores, workers are slow to say who they are.
     "spark.python.authenticate.socketTimeout": "120s",
     # Read when the JVM starts, before any session could set it. In quotes, as the path may have spaces.
-    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
+    JAVA_OPTIONS: f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Where workers surely find our modules, these are loaded before workers are forked.
+PRELOADING: Mapping[str, str] = {
+    "spark.python.daemon.module": daemon.MODULE,
+    # Spark has a daemon for each environment, and this puts a variable into that of some stages only.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+}
+
+# What start_spark is at: it looks for a Java, starts it, starts Spark in it, and has a session.
+Phase = Literal["java", "jvm", "spark", "ready"]
+OnPhase = Callable[[Phase], None]
 
 
 def start_spark(
@@ -61,21 +77,64 @@ def start_spark(
     conf: Mapping[str, str] | None = None,
     remote: str | None = None,
     app_name: str = "watersmeet",
+    on_phase: OnPhase | None = None,
 ) -> SparkSession:
     """A Spark session: a JVM of our own, or with `remote` (sc://host:port) a Spark Connect server.
 
     `conf` wins over the settings made here. If this process has a session already, that one is given, with the
-    settings that a running session takes.
+    settings that a running session takes. `on_phase` is called with what is being done, as it begins: "java", "jvm",
+    "spark", and "ready" at the end; of a session that is there already, or elsewhere, "ready" alone.
     """
     chosen = dict(conf or {})
+    tell = on_phase or (lambda phase: None)
     if remote is not None:
-        return _connected(remote, chosen, app_name)
-    if SparkContext._active_spark_context is None:
-        _launch(_start_conf(master, chosen, app_name))
-    spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
-    if PARTITIONS not in chosen:
-        spark.conf.set(PARTITIONS, str(cores(spark)))
+        spark = _connected(remote, chosen, app_name)
+        tell("ready")
+        return spark
+    ours = SparkContext._active_spark_context is None
+    with _importing_meanwhile() if ours else nullcontext():
+        if ours:
+            _launch(_start_conf(master, chosen, app_name), tell)
+        spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+        if PARTITIONS not in chosen:
+            spark.conf.set(PARTITIONS, str(cores(spark)))
+        if ours and spark.conf.get("spark.python.daemon.module", None) == daemon.MODULE:
+            _start_workers(spark)
+    tell("ready")
     return spark
+
+
+@contextmanager
+def _importing_meanwhile() -> Iterator[None]:
+    """While Java starts this process waits, so it imports what the first query will need."""
+    thread = threading.Thread(target=_import, name="imports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        # Two threads that import at once may see modules that are half there; so nobody else does meanwhile.
+        thread.join()
+
+
+def _import() -> None:
+    with suppress(ImportError):  # whoever needs it will say what is missing
+        for name in ("watersmeet.hosts.spark.host", "watersmeet.hosts.spark.run", "watersmeet.session"):
+            import_module(name)
+
+
+def _start_workers(spark: SparkSession) -> None:
+    """Have Spark start the daemon of its Python workers, which loads what they need while the first query is planned. A
+    small job does, and whatever becomes of it is nobody's concern."""
+
+    def ask() -> None:
+        with suppress(Exception):
+            spark.range(0, 1, 1, 1).mapInArrow(_as_they_are, "id long").collect()
+
+    threading.Thread(target=ask, name="workers", daemon=True).start()
+
+
+def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
 
 
 def ensure_settings(spark: SparkSession) -> list[str]:
@@ -116,26 +175,36 @@ def _set(spark: SparkSession, name: str, value: str) -> list[str]:
 
 def _start_conf(master: str, chosen: Mapping[str, str], app_name: str) -> SparkConf:
     ours = {**SESSION, **START, "spark.driver.memory": f"{driver_memory_mb()}m"}
-    if is_local(master):
+    if is_local(chosen.get("spark.master", master)):
         ours |= LOCAL
+        ours |= PRELOADING if _workers_run_this_python(chosen) else {}
     conf = SparkConf(loadDefaults=False)
     for name, value in {**ours, **chosen}.items():
         conf.set(name, value)
     return conf.setMaster(chosen.get("spark.master", master)).setAppName(chosen.get("spark.app.name", app_name))
 
 
-def _launch(conf: SparkConf) -> None:
+def _workers_run_this_python(chosen: Mapping[str, str]) -> bool:
+    """Another may not have this package, and its daemon would not even start."""
+    told = [chosen.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON")]
+    return all(program in (None, "", sys.executable) for program in told)
+
+
+def _launch(conf: SparkConf, tell: OnPhase) -> None:
     """Start the JVM apart from the terminal's Ctrl-C, its stderr without the usual noise, and its context."""
     # A JVM stays after its context was stopped; then only a context is missing.
     if SparkContext._gateway is None:
+        tell("java")
         java = use_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         if is_local(conf.get("spark.master") or ""):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _let_workers_import_us()
+        _use_class_archive(conf)
         # SparkContext would launch the JVM by itself, but takes no arguments for the process.
         start_gateway: Any = java_gateway.launch_gateway
+        tell("jvm")
         with quiet_stderr() as stderr:
             try:
                 gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": True})
@@ -145,7 +214,22 @@ def _launch(conf: SparkConf) -> None:
                     hint="what it printed stands above; another Java can be named in JAVA_HOME",
                 ) from None
         SparkContext._ensure_initialized(gateway=gateway)
+    tell("spark")
     SparkContext(conf=conf)
+
+
+def _use_class_archive(conf: SparkConf) -> None:
+    """Have Java load Spark's classes from an archive, or have one made for the next time; a user's own options for Java
+    are left alone."""
+    if conf.get(JAVA_OPTIONS) != START[JAVA_OPTIONS] or not is_wanted(conf.get(class_archive.SETTING)):
+        return
+    archive = ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(pyspark.__file__).with_name("jars"))
+    if archive is None:
+        return
+    found = archive.java_options()
+    conf.set(JAVA_OPTIONS, " ".join([START[JAVA_OPTIONS], *found]))
+    if not found:
+        archive.make_after_this_process()
 
 
 def _why_not(error: Exception) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from watersmeet.hosts.spark.account import NUMBERS
+from watersmeet.hosts.spark.ending import END, REACHED
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
@@ -24,9 +25,6 @@ from watersmeet.io.conform import conform
 
 TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
-# Columns of a first stage, in rows without results: the run in which a bucket has ended, and the time before which it
-# will give nothing any more.
-END, REACHED = "__end", "__reached"
 
 
 class Output(Protocol):

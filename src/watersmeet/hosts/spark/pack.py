@@ -12,10 +12,9 @@ from pyspark import TaskContext
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.clocks import PULSE, SEEN, Seen
-from watersmeet.hosts.spark.ending import ENDED, end_to_bytes
+from watersmeet.hosts.spark.ending import END, ENDED, REACHED, end_to_bytes
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.needs import NEEDS, to_bytes
-from watersmeet.hosts.spark.output import END, REACHED
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.placing import Placing
 from watersmeet.io.conform import enter

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
@@ -37,41 +36,27 @@ from watersmeet.operators.saving import Saved
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-# All that is read in every batch, in one value: each call to the state is a round trip to the JVM.
-META = "version long, nonce long, manifest binary"
-SEGMENT_KEY = "input int, number long"
-SEGMENT = "rows binary"
 OUTPUT_BYTES = 32 << 20
 
 
-class BucketProcessor(StatefulProcessor):
-    """Runs a SparkJob for the buckets of one partition. The key GUARD keeps the query's fingerprint instead."""
+class BucketProcessor:
+    """Runs a SparkJob for the buckets of one partition, on the state of its stage (stage.py). The key GUARD keeps the
+    query's fingerprint instead."""
 
-    def __init__(self, job: SparkJob, output: Output) -> None:
+    def __init__(self, job: SparkJob, output: Output, meta: Any, segments: Any) -> None:
         self.job = job
         self.output = output
+        self.meta = meta
+        self.segments = segments
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self.handle = handle
-        self.meta = handle.getValueState("meta", META)
-        self.segments = handle.getMapState("segments", SEGMENT_KEY, SEGMENT)
-
-    def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: TimerValues,
-    ) -> Iterator[pd.DataFrame]:
+    def turn(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues) -> Iterator[pd.DataFrame]:
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
             self._guard()
-            yield self.output.report({"rows_in": int(packets["rows_in"].sum())}, _watermark_us(timerValues))
+            yield self.output.report({"rows_in": int(packets["rows_in"].sum())}, _watermark_us(timer_values))
             return
-        now_ms = int(timerValues.getCurrentProcessingTimeInMs())
-        yield from self._turn(int(key[0]), packets, _watermark_us(timerValues), now_ms)
-
-    def close(self) -> None:
-        pass
+        now_ms = int(timer_values.getCurrentProcessingTimeInMs())
+        yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_ms)
 
     def _guard(self) -> None:
         """Refuse a checkpoint of another query."""

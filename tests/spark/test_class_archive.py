@@ -1,0 +1,123 @@
+"""The class archive is private, bounded, made by one process at a time, and never needed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from watersmeet.hosts.spark import class_archive
+from watersmeet.hosts.spark.class_archive import MOST_ARCHIVES, VARIABLE, ClassArchive, is_wanted
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    home = tmp_path / "java"
+    home.mkdir()
+    (home / "release").write_text('JAVA_VERSION="17.0.1"')
+    return home
+
+
+@pytest.fixture
+def jars(tmp_path: Path) -> Path:
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    (folder / "spark-core.jar").write_bytes(b"classes")
+    return folder
+
+
+def archive(java: Path, jars: Path, cache: Path) -> ClassArchive:
+    found = ClassArchive.of(java, jars, {"XDG_CACHE_HOME": str(cache)})
+    assert found is not None
+    return found
+
+
+def train(draft: Path) -> None:
+    draft.write_bytes(b"an archive")
+
+
+def test_an_archive_is_used_once_it_is_made(
+    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = archive(java, jars, tmp_path / "my cache")
+    assert one.java_options() == []
+    monkeypatch.setattr(class_archive, "_train", train)
+    assert one.make()
+    assert one.java_options()[0] == f'"-XX:SharedArchiveFile={one.path}"'
+    assert one.path.stat().st_mode & 0o077 == 0
+    assert list(one.folder.iterdir()) == [one.path]
+    assert not one.make()  # it is there
+
+
+def test_another_java_or_spark_has_an_archive_of_its_own(java: Path, jars: Path, tmp_path: Path) -> None:
+    first = archive(java, jars, tmp_path).name
+    assert archive(java, jars, tmp_path).name == first
+    (java / "release").write_text('JAVA_VERSION="21.0.1"')
+    second = archive(java, jars, tmp_path).name
+    (jars / "spark-core.jar").write_bytes(b"other classes")
+    assert len({first, second, archive(java, jars, tmp_path).name}) == 3
+
+
+def test_of_two_processes_one_makes_it_and_a_failure_is_not_repeated(
+    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = archive(java, jars, tmp_path), archive(java, jars, tmp_path)
+    tried: list[bool] = []
+
+    def meanwhile(draft: Path) -> None:
+        tried.append(other.make())
+        raise RuntimeError("no Spark here")
+
+    monkeypatch.setattr(class_archive, "_train", meanwhile)
+    with pytest.raises(RuntimeError):
+        one.make()
+    assert tried == [False]
+    started: list[object] = []
+    monkeypatch.setattr(class_archive.subprocess, "Popen", lambda *given, **named: started.append(given))
+    one._start_making()
+    assert started == []
+    long_ago = time.time() - class_archive.AGAIN_SECONDS - 1
+    os.utime(one._trying, (long_ago, long_ago))
+    one._start_making()
+    assert len(started) == 1
+
+
+def test_few_archives_are_kept(java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "_train", train)
+    for number in range(MOST_ARCHIVES + 2):
+        (java / "release").write_text(f'JAVA_VERSION="{17 + number}"')
+        newest = archive(java, jars, tmp_path)
+        assert newest.make()
+        os.utime(newest.path, (number, number))
+    kept = {path.name for path in newest.folder.glob("*.jsa")}
+    assert newest.name in kept
+    assert len(kept) == MOST_ARCHIVES
+
+
+def test_what_is_too_large_is_not_kept(java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "_train", train)
+    monkeypatch.setattr(class_archive, "MOST_BYTES", 3)
+    one = archive(java, jars, tmp_path)
+    assert not one.make()
+    assert list(one.folder.glob("*.jsa")) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users have no numbers here")
+def test_a_file_that_others_may_write_is_not_used(
+    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "_train", train)
+    one = archive(java, jars, tmp_path)
+    one.make()
+    one.path.chmod(0o666)
+    assert one.java_options() == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "setting", "wanted"),
+    [({}, None, True), ({VARIABLE: "off"}, None, False), ({}, "false", False), ({VARIABLE: "on"}, "true", True)],
+)
+def test_it_can_be_turned_off(environ: dict[str, str], setting: str | None, wanted: bool) -> None:
+    assert is_wanted(setting, environ) is wanted
