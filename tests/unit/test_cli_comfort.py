@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -117,6 +118,13 @@ def test_json_tells_errors_and_warnings_too(data: Path, capsys: pytest.CaptureFi
     assert told[-1]["metrics"]["late_by_stream"] == {"b": 1}
 
 
+def test_a_command_leaves_the_log_as_it_was(data: Path) -> None:
+    log = logging.getLogger("watersmeet")
+    before = (list(log.handlers), log.propagate)
+    assert run(f"{STREAMS}{JOIN};", "--json") == 0
+    assert (list(log.handlers), log.propagate) == before
+
+
 def test_json_does_not_go_with_quiet(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(f"{STREAMS}{JOIN};", "--json", "--quiet") == 2
     assert "--json does not go with --quiet" in events_of(capsys.readouterr().err)[-1]["text"]
@@ -220,3 +228,56 @@ def test_what_a_run_tells_fits_80_columns(
     told = capsys.readouterr().err
     assert_fits(told)
     assert "query 1 done: 100 rows in" in told
+
+
+# ---- on Spark, without Spark ----------------------------------------------------------------------------------------
+
+
+class OneBatch:
+    """A run on Spark that ends after one batch."""
+
+    def __init__(self, spark: object, text: str, choices: object) -> None:
+        from watersmeet.runtime.script import read_script
+
+        self.jobs, self.explained = read_script(text), list[object]()
+
+    def request_stop(self) -> None:
+        raise AssertionError("nobody asks for it")
+
+    def run(self, tell: Any) -> list[Any]:
+        from watersmeet.hosts.spark.progress import Batch
+        from watersmeet.hosts.spark.run import Running
+
+        batch = Batch(0, 1.5, {"rows_in": 100, "results": 7, "watermark_us": 3_723_000_000})
+        (job,) = self.jobs
+        running = Running(job, None, "ck")  # type: ignore[arg-type]
+        running.tally.total.add(batch.told)
+        running.tally.last = batch
+        tell(running, batch)
+        return [running]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_run_on_spark_tells_every_batch(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    pytest.importorskip("pyspark")
+    from watersmeet.cli import run_on_spark
+    from watersmeet.cli.voice import speak
+    from watersmeet.hosts.spark.run import Choices
+
+    monkeypatch.setattr(run_on_spark, "SparkRun", OneBatch)
+    speak(as_json=as_json)
+    try:
+        assert not run_on_spark.run_command(None, f"{STREAMS}{JOIN};", Choices(available_now=True))  # type: ignore[arg-type]
+    finally:
+        speak()
+    told = capsys.readouterr().err
+    if not as_json:
+        assert "no lateness is said for a, so it is 0" in " ".join(told.split())
+        assert "query 1 done: 100 rows in, 7 results" in told
+        return
+    progress, done = [one for one in map(json.loads, told.splitlines()) if one["event"] in ("progress", "done")]
+    assert progress["batch"] == {"number": 0, "seconds": 1.5, "rows_in": 100, "results": 7}
+    assert progress["metrics"]["watermark_us"] == 3_723_000_000
+    assert (done["query"], done["metrics"]["results"]) == ("query 1", 7)

@@ -509,3 +509,5 @@ def main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to be written goes nowhere
         raise SystemExit(PIPE_CLOSED) from None
+    finally:
+        speak()

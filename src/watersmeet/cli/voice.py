@@ -184,13 +184,17 @@ def voice() -> Voice:
 def speak(*, as_json: bool = False, quiet: bool = False) -> Voice:
     """Choose it, at the start of a command."""
     global _voice
+    log = logging.getLogger("watersmeet")
+    # Whoever calls a command inside a program of their own gets their log back with the next one, or at its end.
+    log.handlers = [one for one in log.handlers if not isinstance(one, JsonLines)]
+    log.propagate = True
     if not as_json:
         _voice = Sentences(quiet=quiet)
         decide(None if quiet or is_off() else Notices(redirect=True))
         return _voice
     lines = JsonLines(sys.stderr)
     decide(lines)
-    log = logging.getLogger("watersmeet")
-    log.handlers, log.propagate = [lines], False
+    log.addHandler(lines)
+    log.propagate = False
     _voice = lines
     return lines
