@@ -69,8 +69,11 @@ def unheard() -> Iterator[None]:
 
 
 @contextmanager
-def phase(what: str, *, first_time: bool = False, about_s: float | None = None) -> Iterator[Phase]:
-    """Say what is going on inside the block, in a few lowercase words.
+def phase(
+    what: str, *, first_time: bool = False, about_s: float | None = None, since_s: float | None = None
+) -> Iterator[Phase]:
+    """Say what is going on inside the block, in a few lowercase words. `since_s`: when it began, on the monotonic
+    clock, if that was before.
 
     >>> class Told:
     ...     def begin(self, phase: Phase) -> None:
@@ -84,7 +87,8 @@ def phase(what: str, *, first_time: bool = False, about_s: float | None = None) 
     done
     >>> _ = listen(before)
     """
-    one, told = Phase(what, first_time, about_s), _listener
+    started = time.monotonic() if since_s is None else since_s
+    one, told = Phase(what, first_time, about_s, started), _listener
     if told is not None:
         told.begin(one)
     try:

@@ -5,6 +5,5 @@ those that came with the package (`shipped.py`); only what neither has is compil
 """
 
 from watersmeet.compiling.kernel import kernel
-from watersmeet.compiling.telling import Compiling, listen
 
-__all__ = ["Compiling", "kernel", "listen"]
+__all__ = ["kernel"]

@@ -2,141 +2,77 @@
 
 from __future__ import annotations
 
-import sys
+import atexit
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TextIO
+from contextlib import ExitStack
+from typing import Any
 
 from numba.core import event
 
-# What is over sooner is not worth a word.
-FIRST_WORD_S = 0.5
-CLOCK_S = 1.0
+from watersmeet.noticing import phase
+
+ABOUT_S = 20.0
+# One kernel follows another; to whoever waits they are one thing, which ends when none has followed for so long.
+LINGER_S = 0.5
 
 
-@dataclass(frozen=True)
-class Compiling:
-    """How the compiling of kernels goes in this process.
-
-    kernels: how many are done; seconds: how long it took until now; ended: whether none is being compiled any more;
-    because: why those that came with the package do not serve, if there were any.
-    """
-
-    kernels: int
-    seconds: float
-    ended: bool
-    because: str | None = None
-
-
-Listener = Callable[[Compiling], None]
-
-
-def listen(listener: Listener | None) -> Listener | None:
-    """Be told when kernels are compiled: after half a second, then every second, and in the end. None: nobody is told.
-
-    By default a line is shown on a terminal. Returns who listened until now. It is called in a thread of its own, and
-    in the end in that of the query.
-
-    >>> before = listen(lambda now: print(f"{now.kernels} kernels in {now.seconds:.0f} s"))
-    >>> _ = listen(before)
-    """
-    before = _watch.listener
-    _watch.listener = listener
-    return before
-
-
-class Watch:
+class Watch(event.Listener):  # type: ignore[misc]  # its types count as Any
     """Knows from Numba when the compiling of a kernel begins and ends. Numba compiles one at a time; one that is called
     by another is compiled within it."""
 
     def __init__(self) -> None:
-        self.listener: Listener | None = show_on_terminal
-        self.because: str | None = None
-        self._listens = False
+        self._lock = threading.Lock()
         self._depth = 0
-        self._kernels = 0
-        self._seconds = 0.0
-        self._began = 0.0
-        self._done = threading.Event()
-        self._told = False
+        self._began_s = self._spent_s = 0.0
+        self._shown: ExitStack | None = None
+        self._closing: threading.Timer | None = None
+        self._because: str | None = None
+        self._listens = False
 
-    def begin(self) -> None:
-        """From now on there is something to tell."""
+    def listen(self, because: str | None) -> None:
+        """From now on there is something to tell. `because`: why kernels that came along do not serve, if any did."""
+        self._because = because
         if not self._listens:
             self._listens = True
-            event.register("numba:compile", _Events(self))
-
-    def started(self) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self._began = time.perf_counter()
-            self._done = threading.Event()
-            threading.Thread(target=self._tick, args=(self._done,), name="watersmeet-compiling", daemon=True).start()
-
-    def ended(self) -> None:
-        self._depth -= 1
-        self._kernels += 1
-        if self._depth == 0:
-            self._done.set()
-            self._seconds += time.perf_counter() - self._began
-            if self._told:
-                self._tell(Compiling(self._kernels, self._seconds, True, self.because))
-
-    def _tick(self, done: threading.Event) -> None:
-        wait = max(0.0, FIRST_WORD_S - self._seconds)
-        while not done.wait(wait):
-            self._told = True
-            seconds = self._seconds + time.perf_counter() - self._began
-            self._tell(Compiling(self._kernels, seconds, False, self.because))
-            wait = CLOCK_S
-
-    def _tell(self, now: Compiling) -> None:
-        if self.listener is not None:
-            self.listener(now)
-
-
-class _Events(event.Listener):  # type: ignore[misc]  # its types count as Any
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+            event.register("numba:compile", self)
+            atexit.register(self._close)
 
     def on_start(self, event: Any) -> None:
-        self._watch.started()
+        with self._lock:
+            self._depth += 1
+            if self._depth > 1:
+                return
+            self._began_s = time.monotonic()
+            if self._closing is not None:
+                self._closing.cancel()
+                self._closing = None
+            if self._shown is None:
+                words = f"compiling kernels, as {self._because}" if self._because else "compiling kernels"
+                since_s = self._began_s - self._spent_s  # the clock goes on where it stood
+                self._shown = ExitStack()
+                self._shown.enter_context(phase(words, first_time=True, about_s=ABOUT_S, since_s=since_s))
 
     def on_end(self, event: Any) -> None:
-        self._watch.ended()
+        with self._lock:
+            self._depth -= 1
+            if self._depth:
+                return
+            self._spent_s += time.monotonic() - self._began_s
+            self._closing = threading.Timer(LINGER_S, self._close)
+            self._closing.daemon = True
+            self._closing.start()
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._shown is not None and not self._depth:
+                self._shown.close()
+                self._shown = self._closing = None
 
 
-class TerminalLine:
-    """One line that stays, and below it a clock that goes when the compiling is over. Nothing if nobody looks."""
-
-    def __init__(self) -> None:
-        self._said = False
-        self._lock = threading.Lock()
-
-    def __call__(self, now: Compiling) -> None:
-        with self._lock, suppress(ValueError, OSError):  # a terminal may be closed meanwhile
-            self._show(now, sys.stderr)
-
-    def _show(self, now: Compiling, screen: TextIO | None) -> None:
-        if screen is not None and screen.isatty():
-            if not self._said:
-                self._said = True
-                screen.write("compiling kernels, first time only, about 20 s\n")
-                if now.because:
-                    screen.write(f"({now.because})\n")
-            clock = "" if now.ended else f"{now.seconds:.0f} s, {now.kernels} compiled"
-            screen.write(f"\r\x1b[K{clock}")
-            screen.flush()
-
-
-show_on_terminal = TerminalLine()
 _watch = Watch()
 
 
 def compiling(because: str | None) -> None:
     """A kernel was not found anywhere, so Numba will compile it."""
-    _watch.because = because
-    _watch.begin()
+    _watch.listen(because)
