@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -75,16 +77,27 @@ def _removed_on_failure(temporary: Path) -> Iterator[None]:
 @contextmanager
 def locked(archive: Path) -> Iterator[None]:
     """Only one completion at a time; the lock is gone with whoever held it, however that ended."""
-    import fcntl
-
     with writable(archive):
         file = (archive / ".lock").open("w")
     with file:
         try:
-            # The lock of an open file, which the system gives back when its process ends.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            _lock(file.fileno())
+        except (BlockingIOError, PermissionError):
             raise SinkError(
                 f"the archive {archive} is being completed already", hint="wait until that is over"
             ) from None
         yield
+
+
+def _lock(file: int) -> None:
+    """Lock an open file, without waiting. The system gives the lock back when the process ends."""
+    with suppress(ImportError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    with suppress(ImportError):  # Windows
+        msvcrt: Any = import_module("msvcrt")
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        return
+    raise SinkError("an archive cannot be completed here: this system is not known to have what locks files")

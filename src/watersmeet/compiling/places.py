@@ -90,6 +90,8 @@ def keep(name: str, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             folder.remove(unfinished)
+        if (folder.path / name).exists():  # Windows replaces no file that another process has open
+            return
         _say_once(f"compiled kernels cannot be kept, so every process compiles them anew: {error}")
 
 
