@@ -77,4 +77,6 @@ def test_all_stages_fork_from_the_daemon_that_has_loaded(spark: SparkSession) ->
 
     rows = spark.range(0, 2, 1, 2).mapInArrow(of_worker, "p long, l boolean").collect()
     assert {row.l for row in rows} == {True}
-    assert len({row.p for row in rows}) == 1
+    # The job that has the daemon started (launch.py) is of plain rows.
+    plain = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("os").getppid()).collect()
+    assert {row.p for row in rows} == set(plain)

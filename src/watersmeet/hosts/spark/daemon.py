@@ -9,30 +9,31 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import redirect_stdout
+from importlib import import_module
 
 MODULE = "watersmeet.hosts.spark.daemon"
-# Spark has daemons for other work too, such as planning what a source reads, which need nothing of this.
 WORKERS = "pyspark.worker"
 
 
 def main() -> None:
     # Spark reads the port from stdout, so nothing else may be printed there.
-    if sys.argv[1:2] == [WORKERS]:
-        with redirect_stdout(sys.stderr):
-            preload()
+    with redirect_stdout(sys.stderr):
+        preload(sys.argv[1] if len(sys.argv) > 1 else WORKERS)
     from pyspark.daemon import manager
 
     manager()
 
 
-def preload() -> None:
-    """Load it all; workers that do not find it loaded do so by themselves."""
+def preload(module: str = WORKERS) -> None:
+    """Load what workers of a module of Spark's need; those that do not find it loaded do so by themselves."""
     try:
-        import pyspark.worker  # noqa: F401
+        import_module(module)
+        if module == WORKERS:
+            from watersmeet.hosts.spark.rehearsal import rehearse
 
-        from watersmeet.hosts.spark.rehearsal import rehearse
-
-        rehearse()
+            rehearse()
+        else:  # they plan what sources read, and ours is one
+            import_module("watersmeet.hosts.spark.packed_source")
     except Exception as error:
         print(f"watersmeet: workers start without what they need ({type(error).__name__}: {error})", file=sys.stderr)
     gc.collect()

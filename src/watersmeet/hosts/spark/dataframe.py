@@ -24,6 +24,7 @@ from watersmeet.hosts.spark.ending import END, REACHED, Ending
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.join_job import JoinJob
+from watersmeet.hosts.spark.launch import wait_for_workers
 from watersmeet.hosts.spark.output import output_of
 from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
@@ -99,7 +100,9 @@ def dataframe(
     joined = grouped.transformWithStateInPandas(
         BucketStage(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
-    return output.rows(joined, observed)
+    answer = output.rows(joined, observed)
+    wait_for_workers()
+    return answer
 
 
 def in_stages(plan: Plan) -> Staged | None:

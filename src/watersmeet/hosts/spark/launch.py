@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
@@ -67,6 +67,8 @@ PRELOADING: Mapping[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
+LONGEST_WAIT_S = 60.0
+
 # What start_spark is at: it looks for a Java, starts it, starts Spark in it, and has a session.
 Phase = Literal["java", "jvm", "spark", "ready"]
 OnPhase = Callable[[Phase], None]
@@ -98,8 +100,6 @@ def start_spark(
         spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
         if PARTITIONS not in chosen:
             spark.conf.set(PARTITIONS, str(cores(spark)))
-        if ours and spark.conf.get("spark.python.daemon.module", None) == daemon.MODULE:
-            _start_workers(spark)
     tell("ready")
     return spark
 
@@ -122,19 +122,31 @@ def _import() -> None:
             import_module(name)
 
 
-def _start_workers(spark: SparkSession) -> None:
+def _start_workers(context: SparkContext) -> None:
     """Have Spark start the daemon of its Python workers, which loads what they need while the first query is planned. A
     small job does, and whatever becomes of it is nobody's concern."""
+    global _starting
 
     def ask() -> None:
         with suppress(Exception):
-            spark.range(0, 1, 1, 1).mapInArrow(_as_they_are, "id long").collect()
+            context.parallelize([0], 1).mapPartitions(_as_they_are).count()
 
-    threading.Thread(target=ask, name="workers", daemon=True).start()
+    _starting = threading.Thread(target=ask, name="workers", daemon=True)
+    _starting.start()
 
 
-def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
-    yield from batches
+_starting: threading.Thread | None = None
+
+
+def wait_for_workers() -> None:
+    """Until the workers have what they need, if they are just getting it. A query needs them in its first batch; before
+    that Spark gives a Python on the driver 10 s to start, which that one should have the processor for."""
+    if _starting is not None:
+        _starting.join(LONGEST_WAIT_S)
+
+
+def _as_they_are(rows: Iterable[int]) -> Iterable[int]:
+    return rows
 
 
 def ensure_settings(spark: SparkSession) -> list[str]:
@@ -215,7 +227,9 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
                 ) from None
         SparkContext._ensure_initialized(gateway=gateway)
     tell("spark")
-    SparkContext(conf=conf)
+    context = SparkContext(conf=conf)
+    if conf.get("spark.python.daemon.module") == daemon.MODULE:
+        _start_workers(context)
 
 
 def _use_class_archive(conf: SparkConf) -> None:
