@@ -21,16 +21,18 @@ Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 INT64 = np.iinfo(np.int64)
+_INT64 = pa.int64()
 # Doubles near 1 lie 2**-52 apart, and a rounding is off by half of that at most; only a few of them are at stake.
 FLOAT_SLACK = 8 * 2.0**-52
 
 
 def codes_of(expression: Expression, columns: Callable[[Column], pa.Array], length: int) -> tuple[Codes, Mask | None]:
     """The codes of an expression over a batch, and where it is not NULL (None: nowhere NULL)."""
-    for special in (_shifted_integers, _widened_floats):
-        made = special(expression, columns, length)
-        if made is not None:
-            return made
+    if isinstance(expression, Call):
+        for special in (_shifted_integers, _widened_floats):
+            made = special(expression, columns, length)
+            if made is not None:
+                return made
     values = evaluate(expression, columns, length)
     valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
     return (encode(values) if is_exact(values.type) else hash_values(values)), valid
@@ -82,7 +84,7 @@ def encode(values: pa.Array) -> Codes:
         raw = _buffer(values, np.dtype(np.uint64))
         return (raw ^ np.uint64(1 << 63)).view(np.int64)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        return _filled(values.cast(pa.int64()))
+        return _filled(values if kind == _INT64 else values.cast(_INT64))
     width = kind.bit_width
     return _buffer(values, np.dtype(np.int64 if width == 64 else np.int32)).astype(np.int64, copy=False)
 

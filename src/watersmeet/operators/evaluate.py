@@ -27,6 +27,10 @@ _LENIENT: dict[str, Function] = comparisons.FUNCTIONS
 
 def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:
     """The value of an expression for every row, in exactly the expression's type."""
+    if isinstance(expression, Column):  # as most are, and batches may be small
+        column = columns(expression)
+        if isinstance(column, pa.Array) and column.type == expression.type:
+            return column
     return _array(expression, EvaluatedRows(columns, length, event_times))
 
 
@@ -38,7 +42,8 @@ def evaluate_predicate(
 
 
 def _mask(condition: pa.Array) -> npt.NDArray[np.bool_]:
-    kept: npt.NDArray[np.bool_] = pc.fill_null(condition, False).to_numpy(zero_copy_only=False)
+    known = pc.fill_null(condition, False) if condition.null_count else condition
+    kept: npt.NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
     return kept
 
 

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
-from watersmeet.operators.contract import Counters, Operator, Rows
+from watersmeet.operators.contract import Counters, Operator, Positions, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.few_rows import taken
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.time_order import Counting
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.expressions import Column, Expression, columns_of
 
 
 class Select(Operator):
@@ -25,19 +26,29 @@ class Select(Operator):
         self.columns = list(columns)
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
         self.counters = Counters()
+        read = [*self.predicates, *(expression for _, expression in self.columns)]
+        self._reads = {column.name for expression in read for column in columns_of(expression)}
 
     window_rows = 0
     state_bytes = 0
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        data, times = rows.data, pa.array(rows.times, pa.timestamp("us"))
         for predicate in self.predicates:
-            kept = pa.array(evaluate_predicate(predicate, _lookup(data), data.num_rows, _always(times)))
-            data, times = data.filter(kept), times.filter(kept)
-        if data.num_rows:
-            self.counters.results += data.num_rows
-            arrays = [evaluate(e, _lookup(data), data.num_rows, _always(times)) for _, e in self.columns]
+            kept = evaluate_predicate(predicate, _lookup(rows.data), len(rows), _times(rows))
+            if not kept.all():
+                rows = self._narrowed(rows, np.flatnonzero(kept))
+        if len(rows):
+            self.counters.results += len(rows)
+            arrays = [evaluate(e, _lookup(rows.data), len(rows), _times(rows)) for _, e in self.columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _narrowed(self, rows: Rows, positions: Positions) -> Rows:
+        """Some of the rows, with the columns that are read here."""
+        read = [name for name in rows.data.schema.names if name in self._reads]
+        arrays = [taken(rows.data.column(name), positions) for name in read]
+        if not arrays:
+            return rows.take(positions)
+        return Rows(pa.RecordBatch.from_arrays(arrays, read), rows.times.take(positions))
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         """Nothing is ever kept."""
@@ -49,8 +60,8 @@ class Select(Operator):
         yield from ()
 
 
-def _always(times: pa.Array) -> Callable[[], pa.Array]:
-    return lambda: times
+def _times(rows: Rows) -> Callable[[], pa.Array]:
+    return lambda: pa.array(rows.times, pa.timestamp("us"))
 
 
 def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:

@@ -23,6 +23,10 @@ class Column:
     name: str
     type: pa.DataType
 
+    def __hash__(self) -> int:
+        """Columns are looked up for every batch; a type takes long to hash, and tells hardly any two apart."""
+        return hash((self.stream, self.name))
+
 
 @dataclass(frozen=True)
 class Literal:

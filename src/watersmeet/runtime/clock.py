@@ -164,10 +164,13 @@ class QueryClock:
 
     def let_in(self, name: str, rows: Rows) -> Rows:
         """The same for rows whose times were checked."""
-        others = (clock.watermark_us for other, clock in self.clocks.items() if other != name and clock.counts)
+        others_us = FOREVER_US
+        for other, clock in self.clocks.items():
+            if other != name and clock.counts:
+                others_us = min(others_us, clock.watermark_us)
         if len(rows):
             self._silent_since = None
-        rows = self.clocks[name].let_in(rows, self.watermark_us, min(others, default=FOREVER_US))
+        rows = self.clocks[name].let_in(rows, self.watermark_us, others_us)
         self._move()
         return rows
 
@@ -244,7 +247,7 @@ class QueryClock:
         if not running:
             self._rise_to(FOREVER_US)
             return
-        marks = [clock.watermark_us for clock in running if clock.counts]
+        marks = [clock.watermark_us for clock in running if not clock.idle]
         if not marks and self.watermark_us == BEGINNING_US:  # all fell silent at once
             marks = [clock.watermark_us for clock in running if clock.watermark_us > BEGINNING_US]
         if marks:

@@ -54,6 +54,8 @@ class FedQuery:
         self.clock = QueryClock(streams.values(), self.wall)
         self._incoming = {name: PushedRows(stream) for name, stream in streams.items()}
         self._aliases = {name: [a for a, one in built.streams.items() if one.name == name] for name in streams}
+        self._all_aliases = list(built.streams)
+        self._ended: list[str] = []
         self._names = {name.lower(): name for name in streams}
         self._watermark_us = BEGINNING_US
         self._late_reports = LateReports(self._told)
@@ -127,6 +129,7 @@ class FedQuery:
         reached_us = max(self.last_event_us, self.clock.watermark_us)
         for name in names:
             self.clock.end(name)
+            self._ended.append(name)
         found = list(self.operator.advance(self._watermarks()))
         self._watermark_us = self.clock.watermark_us
         if self._present is not None and not self.clock.running:
@@ -196,12 +199,10 @@ class FedQuery:
             self.on_step()
 
     def _watermarks(self) -> dict[str, int]:
-        until_us = self.clock.watermark_us
-        return {
-            alias: FOREVER_US if self.clock.clocks[name].ended else until_us
-            for name, aliases in self._aliases.items()
-            for alias in aliases
-        }
+        marks = dict.fromkeys(self._all_aliases, self.clock.watermark_us)
+        for name in self._ended:
+            marks.update(dict.fromkeys(self._aliases[name], FOREVER_US))
+        return marks
 
     def _came_late(self, name: str, numbers: npt.NDArray[np.int64]) -> None:
         if self.on_late is not None:

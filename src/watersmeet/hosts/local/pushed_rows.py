@@ -31,7 +31,6 @@ class PushedRows:
         self._reading = stream.reading if isinstance(stream, Stream) else None
         self._names = frozenset(stream.schema.names)
         self._columns = [(field.name, field.type, field.nullable) for field in stream.schema]
-        self._fitting: pa.Schema | None = None  # the last schema that was looked at
 
     def batches(self, rows: Any) -> list[pa.RecordBatch]:
         """The rows in the order they have, none of the batches empty."""
@@ -51,10 +50,17 @@ class PushedRows:
     def _entered(self, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
         if self._reading is not None:
             batches = self._with_times(batches, self._reading)
-        for batch in batches:
-            if batch.schema is not self._fitting:
-                self._check(batch.schema)
-        return [enter(batch, self.stream.schema, self.stream) for batch in batches if batch.num_rows]
+        return [self._enter(batch) for batch in batches if batch.num_rows or not self._fits(batch.schema)]
+
+    def _enter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch if self._fits(batch.schema) else enter(batch, self.stream.schema, self.stream)
+
+    def _fits(self, schema: pa.Schema) -> bool:
+        """Whether rows of such columns are as a query sees them; those that cannot be made so are refused."""
+        if schema.equals(self.stream.schema):
+            return True
+        check_columns(schema, self.stream.schema, self.stream.name, _PUSHED)
+        return False
 
     def _with_times(self, batches: Sequence[pa.RecordBatch], reading: TimeReading) -> list[pa.RecordBatch]:
         """Event times that are written as the stream says; timestamps may be pushed all the same."""
@@ -63,11 +69,6 @@ class PushedRows:
             made.append(batch if _has_timestamps(batch, reading) else read_batch(batch, reading, Place(before)))
             before += batch.num_rows
         return made
-
-    def _check(self, schema: pa.Schema) -> None:
-        if not schema.equals(self.stream.schema):
-            check_columns(schema, self.stream.schema, self.stream.name, _PUSHED)
-        self._fitting = schema
 
     def _of_mapping(self, rows: Mapping[Any, Any]) -> list[pa.RecordBatch]:
         """Columns by name; or, if every value is a single one, one row."""

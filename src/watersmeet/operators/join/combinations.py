@@ -11,6 +11,7 @@ import pyarrow as pa
 from watersmeet.model.time import Times
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.few_rows import taken, words_as
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression, columns_of
@@ -73,7 +74,8 @@ class Combinations:
         )
 
     def select(self, columns: Sequence[tuple[str, Expression]], schema: pa.Schema) -> pa.RecordBatch:
-        arrays = [evaluate(e, self.column, len(self), self.event_times) for _, e in columns]
+        rows = len(self)
+        arrays = [evaluate(e, self.column, rows, self.event_times) for _, e in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def column(self, column: Column) -> pa.Array:
@@ -85,14 +87,14 @@ class Combinations:
     def _gather(self, column: Column) -> pa.Array:
         alias, numbers = column.stream, self.numbers_of[column.stream]
         if self.origin is not None and alias == self.visits[0]:
-            return self.origin.data.column(column.name).take(pa.array(numbers))
+            return taken(self.origin.data.column(column.name), numbers)
         store = self.stores[alias]
+        payload = store.payload.get(column.name)
+        if payload is not None:
+            return payload.gather(numbers)
         if column.name == self.inputs[alias].time:
-            return pa.array(store.times[numbers]).view(column.type)
-        code = self.code_positions[alias].get(Code(alias, column))
-        if code is not None and held_as_code(column):
-            return pa.array(store.codes[code][numbers]).view(column.type)
-        return store.payload[column.name].gather(numbers)
+            return words_as(store.times.take(numbers), column.type)
+        return words_as(store.codes[self.code_positions[alias][Code(alias, column)]].take(numbers), column.type)
 
     def event_times(self) -> pa.Array:
         """The newest member's time of each combination; static tables have none."""
@@ -101,7 +103,7 @@ class Combinations:
             newest = self._times(timed[0]) if timed else np.zeros(len(self), np.int64)
             for alias in timed[1:]:
                 newest = np.maximum(newest, self._times(alias))
-            self._event_times = pa.array(newest).view(pa.timestamp("us"))
+            self._event_times = words_as(newest, pa.timestamp("us"))
         return self._event_times
 
     def _times(self, alias: str) -> Times:

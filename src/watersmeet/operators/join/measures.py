@@ -16,6 +16,7 @@ from watersmeet.physical.strategy import Code
 USUAL_HORIZON_US = 60_000_000
 SAMPLE_ROWS = 2048
 SAMPLED_AT_ONCE = 512
+LOOKED_AT_TOGETHER = 64
 NOTED_AT_ONCE = 4096  # rows of a batch, at equal distances, are enough to tell how many values there are
 
 
@@ -53,19 +54,45 @@ class InputMeasures:
         self.sampled = 0
         self.rows, self.seconds = 0.0, 0.0
         self.newest_us = BEGINNING_US
+        # Rows that were not looked at yet: who saves this and goes on elsewhere does without these few.
+        self._waiting: list[tuple[Times, list[Codes]]] = []
+        self._waiting_rows = 0
 
     def saw(self, times: Times, codes: Mapping[Code, Codes]) -> None:
+        """A handful of rows waits for more: looking at rows costs by the batch."""
         if not times.size:
             return
         self.rows_seen += times.size
+        if times.size >= LOOKED_AT_TOGETHER:
+            self._look_at_waiting()
+            self._look_at(times, codes)
+            return
+        self._waiting.append((times, [codes[code] for code in self.values]))
+        self._waiting_rows += times.size
+        if self._waiting_rows >= LOOKED_AT_TOGETHER:
+            self._look_at_waiting()
+
+    def _look_at_waiting(self) -> None:
+        if not self._waiting:
+            return
+        times = np.concatenate([times for times, _ in self._waiting])
+        columns = zip(*(own for _, own in self._waiting), strict=True)
+        codes = {code: np.concatenate(parts) for code, parts in zip(self.values, columns, strict=False)}
+        self._waiting, self._waiting_rows = [], 0
+        self._look_at(times, codes)
+
+    def _look_at(self, times: Times, codes: Mapping[Code, Codes]) -> None:
         newest_us = int(times.max())
         self._tell_rate(times, newest_us)
-        # The distance is rounded up, so that no more are drawn.
-        drawn = np.arange(0, times.size, -(-times.size // NOTED_AT_ONCE))
-        noted = {code: codes[code][drawn] for code in self.values}
+        if times.size <= NOTED_AT_ONCE:
+            noted, count = codes, times.size
+        else:
+            # The distance is rounded up, so that no more are drawn.
+            drawn = np.arange(0, times.size, -(-times.size // NOTED_AT_ONCE))
+            noted, count = {code: codes[code][drawn] for code in self.values}, drawn.size
         for code, values in self.values.items():
             values.note(noted[code], newest_us)
-        self._sample(noted, drawn.size)
+        self._sample(noted, count)
 
     def _tell_rate(self, times: Times, newest_us: int) -> None:
         """Rows and the time they took, both fading with the time that passes."""
@@ -80,6 +107,12 @@ class InputMeasures:
 
     def _sample(self, noted: Mapping[Code, Codes], count: int) -> None:
         """Rows at equal distances, over the oldest of the sample."""
+        at = self.sampled % SAMPLE_ROWS
+        if count <= SAMPLED_AT_ONCE and at + count <= SAMPLE_ROWS:
+            for code, kept in self.sample.items():
+                kept[at : at + count] = noted[code]
+            self.sampled += count
+            return
         drawn = np.arange(0, count, -(-count // SAMPLED_AT_ONCE))
         places = (self.sampled + np.arange(drawn.size)) % SAMPLE_ROWS
         for code, kept in self.sample.items():
@@ -88,6 +121,7 @@ class InputMeasures:
 
     def statistics(self, rows_kept: int) -> InputStatistics:
         """Of what is kept, rows that ran ahead of the other streams do not count: they will be met later."""
+        self._look_at_waiting()
         rate = self.rows / self.seconds if self.seconds > 0 else 0.0
         drawn = min(self.sampled, SAMPLE_ROWS)
         samples = {code: kept[:drawn] for code, kept in self.sample.items()}

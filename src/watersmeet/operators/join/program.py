@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,19 @@ NO_LIMIT = 2 * FOREVER_US
 ORDERS = {"lt": kernel.LESS, "le": kernel.AT_MOST, "gt": kernel.MORE, "ge": kernel.AT_LEAST}
 ACCESSES = {"hash": kernel.HASH, "sorted": kernel.SORTED, "scan": kernel.SCAN}
 FIRST_LIST_ROOM = 256
+
+
+class _Addresses(NamedTuple):
+    """Where the tables of a program lie."""
+
+    steps: int
+    equals: int
+    unequals: int
+    ranges: int
+    tests: int
+    runs: int
+    limits: int
+    state: int
 
 
 class Program:
@@ -59,6 +74,15 @@ class Program:
         self.lists = np.empty((len(route.steps), FIRST_LIST_ROOM), np.int64)
         self._out = np.empty((len(self.visits), 0), np.int64)
         self._keep_alive: list[Table] = []
+        self._state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
+        # The stores in the order of visits, each with the key of the hash index that is used, if one is.
+        self._looks_at = [(step.stream, self._hash_key(step)) for step in route.steps]
+        self._aimed_at: list[Callable[[], Any]] | None = None  # the arrays whose addresses are written down
+        # Which entries of the tables are addresses of new rows: the table, its row and column, and the code.
+        self._from_new_rows: list[tuple[Table, int, int, Code]] = []
+
+    def _hash_key(self, step: Step) -> tuple[int, ...]:
+        return tuple(self.positions[step.stream][code] for code in step.key) if step.access == "hash" else ()
 
     def _describe(self, d: int, step: Step) -> None:
         row = self.steps[d]
@@ -85,60 +109,65 @@ class Program:
         last one was asked for, the stores may not change.
         """
         self._aim(stores, probing)
-        unmoved = Unmoved([self, *(stores[step.stream] for step in self.route.steps)])
-        state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
+        unmoved: Unmoved | None = None
+        state = self._state
+        state.fill(0)
         state[kernel.SCALARS, kernel.AT_DEPTH] = -1
         if self._out.shape[1] != capacity:
             self._out = np.empty((len(self.visits), capacity), np.int64)
         out = self._out
         while True:
-            count = self._star(times, state, out) if self.is_star else self._walk(times, deaths, state, out)
+            count = self._star(times, out) if self.is_star else self._walk(times, deaths, out)
             if count == star_kernel.LISTS_FULL:
                 # Nothing is copied, as each call makes its lists anew.
                 room = max(FIRST_LIST_ROOM, 4 * self.lists.shape[1])
                 self.lists = np.empty((self.lists.shape[0], room), np.int64)
                 continue
+            # The count does not tell: a star also stops when its lists are full.
+            ended = state[kernel.SCALARS, kernel.AT_ROW] >= times.size
             if count:
+                if unmoved is None:
+                    unmoved = Unmoved([self, *(stores[step.stream] for step in self.route.steps)])
                 yield out[:, :count]
                 unmoved.check()
-            # The count does not tell: a star also stops when its lists are full.
-            if state[kernel.SCALARS, kernel.AT_ROW] >= times.size:
+            if ended:
                 return
 
-    def _walk(self, times: Times, deaths: Times | None, state: Table, out: Table) -> int:
+    def _walk(self, times: Times, deaths: Times | None, out: Table) -> int:
+        at = self._addresses
         return int(
             kernel.walk(
                 address(times),
                 0 if deaths is None else address(deaths),
                 times.size,
-                address(self.steps),
+                at.steps,
                 self.steps.shape[0],
-                address(self._equals),
-                address(self._unequals),
-                writable_address(self._ranges),
-                address(self._tests),
-                address(self._runs),
-                address(self.limits),
+                at.equals,
+                at.unequals,
+                at.ranges,
+                at.tests,
+                at.runs,
+                at.limits,
                 self.choices,
-                writable_address(state),
+                at.state,
                 out,
             )
         )
 
-    def _star(self, times: Times, state: Table, out: Table) -> int:
+    def _star(self, times: Times, out: Table) -> int:
+        at = self._addresses
         if self.steps.shape[0] == 1:
-            tables = (address(self.steps), address(self._equals), address(self.limits))
-            return int(pair_kernel.pair(address(times), times.size, *tables, writable_address(state), out))
+            return int(pair_kernel.pair(address(times), times.size, at.steps, at.equals, at.limits, at.state, out))
         return int(
             star_kernel.star(
                 address(times),
                 times.size,
-                address(self.steps),
+                at.steps,
                 self.steps.shape[0],
-                address(self._equals),
-                address(self.limits),
+                at.equals,
+                at.limits,
                 self.pairwise,
-                writable_address(state),
+                at.state,
                 writable_address(self.lists),
                 self.lists.shape[1],
                 out,
@@ -150,6 +179,35 @@ class Program:
         self.generation += 1
         # The tables hold addresses, which keep no array alive. Those of the stores their stores do.
         self._keep_alive = list(probing.values())
+        if self._is_aimed(stores):
+            self._aim_at_rows(stores, probing)
+        else:
+            self._aim_at_all(stores, probing)
+
+    def _is_aimed(self, stores: Stores) -> bool:
+        """Whether all arrays that the tables hold addresses of are where they were, those of new rows aside."""
+        if self._aimed_at is None:
+            return False
+        return all(seen() is array for seen, array in zip(self._aimed_at, self._arrays(stores), strict=True))
+
+    def _arrays(self, stores: Stores) -> list[Any]:
+        arrays: list[Any] = []
+        for stream, key in self._looks_at:
+            store = stores[stream]
+            arrays += (store.times, store.codes, store.deaths)
+            if key:
+                index = store.hash_indexes[key]
+                arrays += (index.heads, index.following)
+        return arrays
+
+    def _aim_at_rows(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
+        """The arrays lie where they lay: only the new rows are elsewhere, and the ends of the stores."""
+        for table, row, column, code in self._from_new_rows:
+            table[row, column] = address(probing[code])
+        for d, (stream, _) in enumerate(self._looks_at):
+            self._aim_at_ends(self.steps[d], stores[stream])
+
+    def _aim_at_all(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
         own = {d + 1: stores[step.stream] for d, step in enumerate(self.route.steps)}
 
         def bound_at(depth: int, code: Code) -> int:
@@ -159,10 +217,13 @@ class Program:
         self._unequals = _table([[d, bound_at(d, b), self._own(stores, o)] for d, b, o in self.unequals])
         tests: list[list[int]] = []
         ranges: list[list[int]] = []
+        from_new_rows: list[tuple[Table, int, int, Code]] = []
+        bound_codes: list[tuple[int, Code]] = []
         for code, comparisons in self.ranges:
             start = len(tests)
             for c in comparisons:
                 depth = self.visits.index(c.bound.stream)
+                bound_codes.append((depth, c.bound))
                 tests.append([ORDERS[c.operator], depth, bound_at(depth, c.bound)])
             ranges.append([self._own(stores, code), start, len(tests), 0, 0])
         self._tests, self._ranges = _table(tests), _table(ranges)
@@ -170,11 +231,33 @@ class Program:
         for d, step in enumerate(self.route.steps):
             self._aim_step(self.steps[d], step, own[d + 1], runs)
         self._runs = _table(runs)
+        for table, column, bound in (
+            (self._equals, kernel.BOUND_CODES, [(d, b) for d, b, _ in self.equals]),
+            (self._unequals, kernel.BOUND_CODES, [(d, b) for d, b, _ in self.unequals]),
+            (self._tests, 2, bound_codes),
+        ):
+            from_new_rows += [(table, row, column, code) for row, (depth, code) in enumerate(bound) if depth == 0]
+        self._from_new_rows = from_new_rows
+        self._addresses = _Addresses(
+            address(self.steps),
+            address(self._equals),
+            address(self._unequals),
+            writable_address(self._ranges),
+            address(self._tests),
+            address(self._runs),
+            address(self.limits),
+            writable_address(self._state),
+        )
+        if not runs and all(step.access != "sorted" for step in self.route.steps):  # sorted runs change with every row
+            self._aimed_at = [_reference(array) for array in self._arrays(stores)]
+
+    def _aim_at_ends(self, row: Table, store: WindowStore) -> None:
+        row[kernel.TAIL], row[kernel.HEAD], row[kernel.SLACK] = store.tail, store.head, store.disorder_us
 
     def _aim_step(self, row: Table, step: Step, store: WindowStore, runs: list[list[int]]) -> None:
         row[kernel.TIME] = address(store.times)
         row[kernel.DEATH] = 0 if store.deaths is None else address(store.deaths)
-        row[kernel.TAIL], row[kernel.HEAD], row[kernel.SLACK] = store.tail, store.head, store.disorder_us
+        self._aim_at_ends(row, store)
         if step.access == "hash":
             index = store.hash_indexes[tuple(self.positions[step.stream][code] for code in step.key)]
             row[kernel.HEADS], row[kernel.SHIFT] = address(index.heads, HALF_WORDS), index.shift
@@ -188,6 +271,11 @@ class Program:
 
     def _own(self, stores: Stores, code: Code) -> int:
         return address(stores[code.stream].codes[self.positions[code.stream][code]])
+
+
+def _reference(array: Any) -> Callable[[], Any]:
+    """Knows an array again without keeping it."""
+    return (lambda: None) if array is None else weakref.ref(array)
 
 
 def _by_one_key(origin: str, step: Step) -> bool:

@@ -23,7 +23,7 @@ from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.measures import Measures
 from watersmeet.operators.join.program import Program
-from watersmeet.operators.join.reach import cutoff_us
+from watersmeet.operators.join.reach import cutoff_us, reach_of
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.memory_bound import MemoryBound
@@ -83,10 +83,11 @@ class WindowJoin(Counting):
         self.windows = strategy.join.windows
         self.layout = Layout(strategy, columns, announced)
         self.inputs = self.layout.inputs
-        self.probing = {alias: strategy.probing_codes(alias) for alias in self.inputs}
         self.keeping = keeping(self.layout)
         self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
         self.programs = self._make_programs()
+        reaches = {alias: reach_of(self.windows, alias) for alias in self.windows.streams if alias in self.stores}
+        self._reaches = {alias: others for alias, others in reaches.items() if others is not None}
         self.planner = planner
         self.measures = self._make_measures() if measured or planner is not None else None
         self.considered_at = 0
@@ -209,8 +210,7 @@ class WindowJoin(Counting):
         if len(rows) == 0:
             return
         program, counters = self.programs[alias], self.counters
-        probing = {code: admitted.codes[code] for code in self.probing[alias]}
-        pieces = program.run(rows.times, deaths.times if deaths else None, probing, self.stores, OUTPUT_ROWS)
+        pieces = program.run(rows.times, deaths.times if deaths else None, admitted.codes, self.stores, OUTPUT_ROWS)
         while True:
             # The kernels' time alone: between two pieces it is the reader's.
             started = perf_counter()
@@ -244,9 +244,11 @@ class WindowJoin(Counting):
         return cutoff_us(self.windows, alias, watermarks)
 
     def _forget(self, watermarks: Mapping[str, int]) -> None:
-        for alias in self.windows.streams:
-            if alias in self.stores:
-                self.counters.expired_rows += self.stores[alias].expire(self.cutoff_us(alias, watermarks))
+        for alias, others in self._reaches.items():
+            cutoff = min([watermarks[v] - limit for v, limit in others], default=FOREVER_US)
+            gone = self.stores[alias].expire(cutoff)
+            if gone:
+                self.counters.expired_rows += gone
 
     def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
         for alias, rows in log.items():

@@ -137,11 +137,11 @@ class WindowStore:
 
         A row behind a younger one (disorder) waits for its turn; its time keeps it out of results meanwhile.
         """
-        live = self.live_times
-        if live.size == 0 or live[0] >= cutoff_us:
+        if self.tail == self.head or self.times[self.tail] >= cutoff_us:
             return 0
+        live = self.live_times
         ordered = self.disorder_us == 0
-        return self._drop(int(np.searchsorted(live, cutoff_us)) if ordered else first_at_least(live, cutoff_us))
+        return self._drop(int(live.searchsorted(cutoff_us)) if ordered else first_at_least(live, cutoff_us))
 
     def forget(self, count: int) -> None:
         """Forget the oldest so many rows, whatever their times."""

@@ -25,7 +25,8 @@ def address(array: npt.NDArray[Any], kind: np.dtype[Any] = WORDS) -> int:
     """Where the first element lies, for reading: of an array of this type without gaps."""
     if array.dtype != kind or not array.flags.c_contiguous:
         raise ValueError(f"a kernel reads {kind} without gaps here, and was given {_described(array)}")
-    return int(array.ctypes.data)
+    start: int = array.__array_interface__["data"][0]  # array.ctypes makes an object of its own first
+    return start
 
 
 def writable_address(array: npt.NDArray[Any], kind: np.dtype[Any] = WORDS) -> int:
