@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from watersmeet.hosts.spark import daemon, launch, rehearsal
+from watersmeet.hosts.spark.java import hiding_spark_home
 
 TELL = """
 import os, sys
@@ -58,6 +61,22 @@ def test_another_python_for_workers_gets_sparks_own_daemon(monkeypatch: pytest.M
     assert launch._start_conf("local[2]", {}, "x").get(module) is None
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a script of the shell")
+def test_java_runs_without_spark_home_and_its_launcher_with_it(tmp_path: Path) -> None:
+    java = tmp_path / "a java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/sh\necho "${SPARK_HOME-none}|$#|$3"\n')
+    java.chmod(0o700)
+    home = hiding_spark_home(java.parents[1], {"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert home is not None
+    for main, told in (("org.apache.spark.launcher.Main", "here|3|two words"), ("x.SparkSubmit", "none|3|two words")):
+        ran = subprocess.run(
+            [home / "bin" / "java", "-cp", main, "two words"],
+            env={"SPARK_HOME": "here"}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert ran.stdout.strip() == told
+
+
 def test_a_session_that_is_there_is_ready_at_once(spark: SparkSession) -> None:
     told: list[str] = []
     launch.start_spark(conf={"spark.sql.shuffle.partitions": "2"}, on_phase=told.append)
@@ -80,3 +99,5 @@ def test_all_stages_fork_from_the_daemon_that_has_loaded(spark: SparkSession) ->
     # The job that has the daemon started (launch.py) is of plain rows.
     plain = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("os").getppid()).collect()
     assert {row.p for row in rows} == set(plain)
+    where = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).collect()
+    assert ".zip" not in where[0]  # where each process would compile it anew

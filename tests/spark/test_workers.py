@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -79,8 +81,11 @@ def test_a_job_asks_where_the_program_is_not_known(spark: SparkSession, monkeypa
 def test_a_job_finds_workers_that_lack_something_or_do_not_start(
     spark: SparkSession, bare_python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The JVM of the tests lets its workers find the package, but nothing that it needs."""
+    """The JVM of the tests lets its workers find the package, but nothing that it needs. Where it knows that they run
+    this Python it leaves out the zips in which Spark brings its own, so here they are given."""
     monkeypatch.setattr(workers, "is_local", lambda master: False)
+    zips = Path(pyspark.__file__).parent.glob("python/lib/*.zip")
+    monkeypatch.setitem(spark.sparkContext.environment, "PYTHONPATH", os.pathsep.join(map(str, zips)))
     monkeypatch.setattr(spark.sparkContext, "pythonExec", bare_python)
     with pytest.raises(SetupError, match=r"/bare/bin/python, has no numpy, numba, .*\nhint: .*PYSPARK_PYTHON"):
         check_workers(spark.newSession())

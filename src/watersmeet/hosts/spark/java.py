@@ -12,6 +12,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,16 @@ for argument do
         *) set -- "$@" "$argument" ;;
     esac
 done
+exec {java} "$@"
+"""
+# Spark puts $SPARK_HOME/python/lib/pyspark.zip before all else that its Pythons import, and what comes from a zip every
+# process compiles anew, for 1.2 s. Without SPARK_HOME they find the package that is installed. Only Spark's launcher,
+# which runs before, needs it.
+_HIDING = """#!/bin/sh
+case " $* " in
+    *" org.apache.spark.launcher.Main "*) ;;
+    *) unset SPARK_HOME ;;
+esac
 exec {java} "$@"
 """
 
@@ -157,6 +168,18 @@ def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
         f"no folder was found in which a script that starts {java} can be kept and run: {'; '.join(unusable)}",
         hint="name a folder of your own (mkdir -m 700) in XDG_CACHE_HOME, or a full Java in JAVA_HOME",
     )
+
+
+def hiding_spark_home(home: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """A folder whose bin/java runs that of `home` as if SPARK_HOME were not set; None if none can be kept anywhere."""
+    text = _HIDING.format(java=shlex.quote(str(home / "bin" / "java")))
+    name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    for cache, chosen_by in cache_folders(environ):
+        with suppress(OSError, UnsafeFolderError):
+            kept = _written(cache, chosen_by, name, text)
+            if os.access(kept / "bin" / "java", os.X_OK):  # which tells also of a disk where nothing may be run
+                return kept
+    return None
 
 
 def cache_folders(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

@@ -21,7 +21,7 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark import class_archive, daemon
 from watersmeet.hosts.spark.class_archive import ClassArchive, is_wanted
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.java import use_java
+from watersmeet.hosts.spark.java import hiding_spark_home, use_java
 from watersmeet.hosts.spark.noise import quiet_stderr
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -217,7 +217,7 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
         # SparkContext would launch the JVM by itself, but takes no arguments for the process.
         start_gateway: Any = java_gateway.launch_gateway
         tell("jvm")
-        with quiet_stderr() as stderr:
+        with quiet_stderr() as stderr, _environment(conf):
             try:
                 gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": True})
             except Exception as error:
@@ -230,6 +230,27 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
     context = SparkContext(conf=conf)
     if conf.get("spark.python.daemon.module") == daemon.MODULE:
         _start_workers(context)
+
+
+@contextmanager
+def _environment(conf: SparkConf) -> Iterator[None]:
+    """What Java and all below it find in their environment, without a change of this process's own."""
+    # The launcher is a Java that lives for half a second.
+    chosen = {"SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")}
+    # A Spark of the user's own, or another Python for the workers, may have no other pyspark than the zip.
+    if conf.get("spark.python.daemon.module") == daemon.MODULE and "SPARK_HOME" not in os.environ:
+        hiding = hiding_spark_home(Path(os.environ["JAVA_HOME"]))
+        chosen |= {} if hiding is None else {"JAVA_HOME": str(hiding)}
+    before = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _use_class_archive(conf: SparkConf) -> None:
