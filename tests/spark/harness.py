@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -211,3 +212,8 @@ def with_sentinels(sources: Sequence[Source], pieces: Mapping[str, Sequence[pa.T
             silence = [source.table.slice(0, 0)] * (last - len(pieces[source.name]))
             ended[source.name] = [*pieces[source.name], *silence, pa.table(columns, schema=schema)]
     return ended
+
+
+def unfolded(told: str) -> str:
+    """What a command told, every sentence on one line, as it was before it was made to fit the terminal."""
+    return re.sub(r"\n +", " ", told)

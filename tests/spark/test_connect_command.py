@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.harness import ROOT
+from tests.spark.harness import ROOT, unfolded
 from tests.spark.test_launch import COMMAND
 from tests.spark.test_run import JOIN, STREAMS, arrive, in_process
 
@@ -67,6 +67,7 @@ def test_a_script_tells_its_progress_over_connect_until_it_is_stopped(data: Path
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=120)
+        told = unfolded(told)
     assert process.returncode == 130, told
     assert re.search(r"^(pairs|counts), batch \d+: [24]0 in, \d+ out, ", told, re.MULTILINE)
     assert re.search(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.harness import ROOT, SHORT_LIVED
+from tests.spark.harness import ROOT, SHORT_LIVED, unfolded
 from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import (
     CHANGELOG,
@@ -76,7 +76,7 @@ def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
     shown = [line.split("\t") for line in ran.stdout.splitlines()]
     assert shown[0] == expected[0]
     assert sorted(shown[1:]) == sorted(expected[1:])
-    told = [line for line in ran.stderr.splitlines() if not re.match(r"batch \d+: ", line)]
+    told = [line for line in unfolded(ran.stderr).splitlines() if not re.match(r"batch \d+: ", line)]
     assert [line.split(":")[0] for line in told] == [
         "no --checkpoint is given, so a later run starts anew",
         "no lateness is said for orders, payments, so it is 0",
@@ -103,7 +103,7 @@ def test_an_interrupted_script_goes_on_from_its_checkpoint(
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130, told
     assert "stopping after the batch in hand" in told
-    assert re.search(r"ticked stopped after batch \d+; the next start goes on from .*ck: ", told)
+    assert re.search(r"ticked stopped after batch \d+; the next start goes on from .*ck: ", unfolded(told))
     assert "Traceback" not in told
     before = len(values_in(tmp_path / "out"))
     monkeypatch.chdir(tmp_path)
