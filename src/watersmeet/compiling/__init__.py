@@ -5,6 +5,6 @@ those that came with the package (`shipped.py`); only what neither has is compil
 """
 
 from watersmeet.compiling.kernel import kernel
-from watersmeet.compiling.telling import Compiling, listen
+from watersmeet.compiling.telling import Compiling, listen, working_seconds
 
-__all__ = ["Compiling", "kernel", "listen"]
+__all__ = ["Compiling", "kernel", "listen", "working_seconds"]

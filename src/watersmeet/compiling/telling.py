@@ -85,12 +85,15 @@ class Watch:
             if self._told:
                 self._tell(Compiling(self._kernels, self._seconds, True, self.because))
 
+    def spent(self) -> float:
+        """Seconds of compiling until now."""
+        return self._seconds + (time.perf_counter() - self._began if self._depth else 0.0)
+
     def _tick(self, done: threading.Event) -> None:
         wait = max(0.0, FIRST_WORD_S - self._seconds)
         while not done.wait(wait):
             self._told = True
-            seconds = self._seconds + time.perf_counter() - self._began
-            self._tell(Compiling(self._kernels, seconds, False, self.because))
+            self._tell(Compiling(self._kernels, self.spent(), False, self.because))
             wait = CLOCK_S
 
     def _tell(self, now: Compiling) -> None:
@@ -140,3 +143,8 @@ def compiling(because: str | None) -> None:
     """A kernel was not found anywhere, so Numba will compile it."""
     _watch.because = because
     _watch.begin()
+
+
+def working_seconds() -> float:
+    """A clock that stands still while kernels are compiled, for what has only so much time to work."""
+    return time.perf_counter() - _watch.spent()
