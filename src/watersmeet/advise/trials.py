@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Literal
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from watersmeet.advise.ceiling import arrivals_of, ceilings, why_none
 from watersmeet.advise.replay import LARGEST_PIECE, Replay
 from watersmeet.advise.report import Advice, Ceiling, Trial
 from watersmeet.advise.sample import Sample, take_sample
+from watersmeet.compiling import working_seconds
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.time import FOREVER_US, UNITS_US, format_interval
 from watersmeet.operators.join.door import Door
@@ -58,7 +58,7 @@ def advise(
         raise OptionError(
             f"a sample of {sample_rows:,} rows shows nothing", hint="give sample = 50000, or leave it out"
         )
-    started = perf_counter()
+    started = working_seconds()
     trials = _Trials(plan, take_sample(plan, sample_rows), chosen)
     trials.shorten(seconds)
     steps = len(trials.ways) + 1
@@ -71,7 +71,7 @@ def advise(
     if on_step is not None:
         on_step(steps, steps)
     return Advice(
-        trials.replay.rows, trials.replay.event_us / UNITS_US["second"], perf_counter() - started, trials.exact,
+        trials.replay.rows, trials.replay.event_us / UNITS_US["second"], working_seconds() - started, trials.exact,
         trials.needed, trials.row_bytes, trials.in_turn(found), best, trials.bound, (*trials.notes(found), *why),
     )  # fmt: skip
 
@@ -160,11 +160,11 @@ class _Trials:
     def _exactly(self) -> tuple[int, int, bool]:
         """The most rows that the windows held, the number of results, and whether rows came out of order."""
         joining = WindowJoin(self.strategy, ())
-        held, started = [len(self.join.streams)], perf_counter()
+        held, started = [len(self.join.streams)], working_seconds()
         # Small pieces: how full the windows were is seen between two of them only.
         piece = max(1, self.replay.rows // 1000)
         self.replay.run(joining, lambda: piece, lambda: held.append(joining.window_rows))
-        self.exact_s = perf_counter() - started
+        self.exact_s = working_seconds() - started
         return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
 
     def shorten(self, seconds: float) -> None:
@@ -172,9 +172,9 @@ class _Trials:
         timed = Replay(self.join, self.sample.first(TIMED_ROWS), Door(Layout(self.strategy, ())))
         push_s = 0.0
         for _ in range(2):  # the first time kernels may have to be made
-            (joining, keeping), started = self._joining(self.ways[0]), perf_counter()
+            (joining, keeping), started = self._joining(self.ways[0]), working_seconds()
             timed.run(joining, partial(getattr, keeping, "piece_rows"))
-            push_s = (perf_counter() - started) * keeping.piece_rows / max(timed.rows, 1)
+            push_s = (working_seconds() - started) * keeping.piece_rows / max(timed.rows, 1)
         pushes = sum(self.replay.rows / min(self._joining(way)[1].piece_rows, LARGEST_PIECE) for way in self.ways)
         # What shedding costs comes with each push; the joining itself costs about what the exact join did.
         expected_s = pushes * push_s + len(self.ways) * self.exact_s
@@ -199,13 +199,13 @@ class _Trials:
         """The runs for which there is time, the most telling ones first; one of them in any case."""
         longest = 0.0
         for number, way in enumerate(sorted(self.ways, key=self._turn)):
-            started = perf_counter()
+            started = working_seconds()
             # By the longest so far, as sizes take differently long; the first run is made whatever the time.
             if number and started + longest > deadline:
                 return
             joining, keeping = self._joining(way)
             self.replay.run(joining, partial(getattr, keeping, "piece_rows"))
-            longest = max(longest, perf_counter() - started)
+            longest = max(longest, working_seconds() - started)
             found = joining.counters.results
             yield Trial(way.policy, way.allocation, way.rows, found, found / self.exact if self.exact else 1.0)
 
@@ -224,7 +224,7 @@ class _Trials:
     def ceilings(self, deadline: float) -> tuple[tuple[Ceiling, ...], list[str]]:
         """What no policy can exceed, and what is to be said about it."""
         why = why_none(self.strategy)
-        if why is None and perf_counter() > deadline:
+        if why is None and working_seconds() > deadline:
             why = "the time was up; --seconds allows for more"
         if why is not None:
             return (), [f"no optimum is given: {why}"]

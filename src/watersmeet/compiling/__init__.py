@@ -5,5 +5,6 @@ those that came with the package (`shipped.py`); only what neither has is compil
 """
 
 from watersmeet.compiling.kernel import kernel
+from watersmeet.compiling.telling import working_seconds
 
-__all__ = ["kernel"]
+__all__ = ["kernel", "working_seconds"]

@@ -63,6 +63,12 @@ class Watch(event.Listener):  # type: ignore[misc]  # its types count as Any
             self._closing.daemon = True
             self._closing.start()
 
+    @property
+    def spent_s(self) -> float:
+        """Seconds of compiling until now."""
+        with self._lock:
+            return self._spent_s + (time.monotonic() - self._began_s if self._depth else 0.0)
+
     def _close(self) -> None:
         with self._lock:
             if self._shown is not None and not self._depth:
@@ -76,3 +82,8 @@ _watch = Watch()
 def compiling(because: str | None) -> None:
     """A kernel was not found anywhere, so Numba will compile it."""
     _watch.listen(because)
+
+
+def working_seconds() -> float:
+    """A clock that stands while kernels are compiled: for who has so many seconds for work."""
+    return time.monotonic() - _watch.spent_s
