@@ -34,7 +34,7 @@ class CompiledKernels(BuildHookInterface[Any]):
 def _tag() -> str:
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     if sys.platform == "linux":
-        # Nothing in it is linked to a C library; Numba, which loads it, needs this one or a newer.
+        # Nothing in it is linked to a C library; PyArrow, which is needed anyway, asks for this one.
         return f"{python}-{python}-manylinux_2_28_{platform.machine()}"
     from packaging.tags import sys_tags
 
