@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from watersmeet.compiling import Compiling, kernel, places, sources, telling
+from watersmeet.compiling import kernel, places, sources
 from watersmeet.compiling.machine import baseline, environment_for, this_machine
 from watersmeet.private_folders import PrivateFolder
 
@@ -133,50 +132,3 @@ def test_without_any_folder_kernels_are_compiled_and_that_is_told(monkeypatch: p
     monkeypatch.setattr(places, "private_folder", refuse)
     with pytest.warns(RuntimeWarning, match="every process compiles them anew"):
         assert places.kept_folder.__wrapped__() is None
-
-
-class Screen(io.StringIO):
-    def __init__(self, terminal: bool) -> None:
-        super().__init__()
-        self.terminal = terminal
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_shows_a_line_and_a_clock_and_nothing_else_does(
-    monkeypatch: pytest.MonkeyPatch, terminal: bool
-) -> None:
-    screen, line = Screen(terminal), telling.TerminalLine()
-    monkeypatch.setattr(sys, "stderr", screen)
-    line(Compiling(0, 0.5, False, "the compiled kernels that came with watersmeet are for a processor that has tea"))
-    line(Compiling(3, 1.5, False))
-    line(Compiling(4, 2.0, True))
-    shown = screen.getvalue()
-    if not terminal:
-        assert shown == ""
-        return
-    first, second, clock = shown.split("\n")
-    assert first.startswith("compiling kernels, first time only, ")
-    assert second == "(the compiled kernels that came with watersmeet are for a processor that has tea)"
-    assert clock == "\r\x1b[K0 s, 0 compiled\r\x1b[K2 s, 3 compiled\r\x1b[K"
-
-
-def test_a_listener_is_told_of_long_compiling_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[Compiling] = []
-    watch = telling.Watch()
-    watch.listener = heard.append
-    monkeypatch.setattr(telling, "FIRST_WORD_S", 60.0)
-    watch.started()
-    watch.ended()
-    assert heard == []
-    monkeypatch.setattr(telling, "FIRST_WORD_S", 0.0)
-    watch.started()
-    while not heard:
-        time.sleep(0.01)
-    watch.started()  # one that the first calls
-    watch.ended()
-    watch.ended()
-    assert (heard[0].kernels, heard[0].ended) == (1, False)
-    assert (heard[-1].kernels, heard[-1].ended) == (3, True)

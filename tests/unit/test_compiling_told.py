@@ -69,3 +69,18 @@ def test_the_reason_is_told(heard: Heard) -> None:
     compiled(watch)
     watch._close()
     assert "as those that came along are for another Numba" in str(heard.begun[0])
+
+
+def test_a_clock_of_work_stands_while_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    watch = telling.Watch()
+    monkeypatch.setattr(telling, "_watch", watch)
+    monkeypatch.setattr(telling.time, "monotonic", lambda: now)
+    before = telling.working_seconds()
+    watch.on_start(None)
+    now = 130.0
+    assert telling.working_seconds() == before
+    watch.on_end(None)
+    now = 131.0
+    assert telling.working_seconds() == before + 1.0
+    watch._close()
