@@ -128,12 +128,12 @@ def test_a_pickle_is_no_state() -> None:
 
 
 def test_nothing_that_is_kept_is_a_pickle() -> None:
-    """Only what Spark's own readers ship from the driver to the workers is."""
+    """Only what goes from Spark's driver to its workers is, and machine code, which a changed Numba compiles anew."""
     sources = Path(saving.__file__).parents[1]
     importing = [
         path for path in sources.rglob("*.py") if re.search(r"^\s*(import|from) pickle", path.read_text(), re.M)
     ]
-    assert [path.name for path in importing] == ["packed.py"]
+    assert sorted(path.name for path in importing) == ["kept.py", "packed.py", "stage.py"]
 
 
 # ---- how objects become names ---------------------------------------------------------------------------------------

@@ -52,12 +52,11 @@ def fitted(text: str, indent: int = 2, width: int | None = None) -> str:
     """Each line of a text cut into some that fit the terminal, or 80 columns where there is none; what follows the
     first is indented, beyond what the line is by itself.
 
-    >>> print(fitted("one two three\\n  four five six", width=9))
-    one two
-      three
-      four
-        five
-        six
+    >>> print(fitted("one two three four five six\\n  seven eight nine ten", width=20))
+    one two three four
+      five six
+      seven eight nine
+        ten
     """
     columns = get_terminal_size((80, 24)).columns if width is None else width
     cut = []

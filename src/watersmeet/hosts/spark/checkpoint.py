@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -117,8 +117,10 @@ class Checkpoint:
         a file that cannot be written does not end it."""
         try:
             held = _owner_in(self._read(NOTE))
-            if held is None or not held.streams:  # earlier versions did not note their names
+            if held is None:
                 self._write(json.dumps(asdict(owner)))
+            elif owner.streams and not held.streams:  # earlier versions did not note their names
+                self._write(json.dumps(asdict(replace(held, streams=owner.streams))))
         except Exception as error:
             logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
 
