@@ -181,9 +181,11 @@ def _train(draft: Path) -> None:
     """Spark from its start to its end, with a query in between that reads as our sources and as Spark's do."""
     from pyspark import SparkContext
 
+    from watersmeet.hosts.spark import launch
     from watersmeet.hosts.spark.launch import JAVA_OPTIONS, START, start_spark
     from watersmeet.hosts.spark.run import Choices, SparkRun
 
+    launch.apart_from_terminal = False
     options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}"'
     spark = start_spark("local[2]", {JAVA_OPTIONS: options, SETTING: "false"})
     with temporary_folder("classes-") as folder:
@@ -223,10 +225,18 @@ def made_now() -> bool:
     return archive is not None and (archive.path.exists() or archive.make())
 
 
-def main() -> None:
-    path, chosen_by = sys.argv[1:]
+def _give_way() -> None:
+    """Take the lowest priority. Linux shares processors between sessions before it looks at how nice a process is, and
+    this is a session of its own, so that has to be told too."""
     if hasattr(os, "nice"):
         os.nice(19)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
+
+
+def main() -> None:
+    path, chosen_by = sys.argv[1:]
+    _give_way()
     # Its own scratch: that of whoever started this may be gone by now.
     os.chdir(tempfile.gettempdir())
     ClassArchive(Path(path).parent, Path(path).name, chosen_by).make()

@@ -60,6 +60,9 @@ START: Mapping[str, str] = {
     JAVA_OPTIONS: f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Java in a session of its own does not hear the terminal's Ctrl-C. What runs in the background, without a terminal,
+# turns it off: a session of its own would not share its low priority.
+apart_from_terminal = True
 # Where workers surely find our modules, these are loaded before workers are forked.
 PRELOADING: Mapping[str, str] = {
     "spark.python.daemon.module": daemon.MODULE,
@@ -219,7 +222,7 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
         tell("jvm")
         with quiet_stderr() as stderr, _environment(conf):
             try:
-                gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": True})
+                gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": apart_from_terminal})
             except Exception as error:
                 raise SetupError(
                     f"Spark did not start on {java}: {_why_not(error)}",
