@@ -149,7 +149,7 @@ def test_with_little_time_only_the_beginning_is_used():
 
 def test_runs_for_which_there_is_no_time_are_left_out_and_told(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(trials, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(trials, "working_seconds", lambda: now[0])
     run = Replay.run
 
     def slowly(*args, **named):  # every run takes a second
