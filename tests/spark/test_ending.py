@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from tests.spark.test_continuous import few as more
 from tests.spark.test_processor import QUERIES, disordered
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.log import Manifest
+from watersmeet.model.time import BEGINNING_US
+from watersmeet.reference.continuous import End
 from watersmeet.reference.join import answer
 
 # Each example is several runs on one state.
@@ -164,7 +168,47 @@ def test_changing_answers_ended_at_random_points_give_the_reference_log_of_the_r
     read = {one.relation.name for one in run.job.streams}
     kept = let_in(run, [source for source in case.sources if source.time is None or source.name in read])
     plan = bound_plan(case.sql(), kept)
-    assert_same(sent(plan, rows_of(run.table())), sent(plan, answer(plan, tables_of(kept))))
+    assert_same(sent(plan, rows_of(run.table())), sent(plan, answer(plan, tables_of(kept), ends_of(run))))
+
+
+def ends_of(run: Simulation) -> list[End]:
+    """Where a run ended and another went on, as its buckets remember it; only some queries run in several."""
+    states = run.state.variables["meta"]
+    held = [Manifest.from_bytes(states[(bucket,)][2]).ends for bucket in run.job.bucket_ids if (bucket,) in states]
+    assume(all(ends == held[0] for ends in held))
+    names = {one.alias: one.relation.name for one in run.job.streams}
+    return [
+        ({names[alias]: us for alias, us in end.newest_us.items() if us > BEGINNING_US}, end.answered_us)
+        for end in held[0]
+    ]
+
+
+def seconds(*times: float) -> pa.Table:
+    start = datetime(2024, 1, 1)
+    return pa.table(
+        {
+            "s": pa.array(["a"] * len(times), pa.string()),
+            "k": pa.array([1] * len(times), pa.int64()),
+            "ts": pa.array([start + timedelta(seconds=at) for at in times], pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.mark.parametrize("later", [(), (9.0,)], ids=["nothing more", "more"])
+def test_answers_not_given_after_an_end_are_not_taken_back_by_the_next_run(later):
+    """All of s2 was answered at 3 s, and no more: it had ended at 4.5 s. The next run must not think otherwise."""
+    sql = (
+        "SELECT DISTINCT EPOCH_US(event_time()) % 5000000 AS at FROM"
+        " (SELECT RSTREAM MAX(a.k) AS k FROM s2 [RANGE 2 SECONDS] AS a EVERY 3 SECONDS) [RANGE 1 SECONDS] AS a,"
+        " (SELECT a.k FROM s1 [PARTITION BY s ROWS 2] AS a) AS b WHERE a.k > 0"
+    )
+    run = Simulation(sql, [Source(name, seconds(), "ts", "0 seconds") for name in ("s1", "s2")], 1)
+    run.batch({"s1": seconds(0.5, 1), "s2": seconds(1, 4.5)})
+    run.batch({"s1": seconds(2)}, ["s2"], "run 0")
+    run.batch({"s1": seconds(6.5, 7)}, ["s1"], "run 0")
+    run.batch({"s2": seconds(*later)}, ["s1", "s2"], "run 1")
+    told = [(row["_op"], row["at"]) for row in run.table().to_pylist()]
+    assert told == [("+", 3_000_000), ("-", 3_000_000), *((("+", 4_000_000), ("-", 4_000_000)) if later else ())]
 
 
 class Judged(Simulation):

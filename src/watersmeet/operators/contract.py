@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -65,6 +65,14 @@ class WaitingRows:
     rows: int
     oldest_us: int
     newest_us: int
+
+
+@dataclass(frozen=True)
+class End:
+    """Where all input had come to an end, and everything was answered, before it went on after all."""
+
+    answered_us: int  # the latest instant that was answered for; rows up to it are late if any come after all
+    newest_us: Mapping[str, int] = field(default_factory=dict)  # the last time of each input, where it matters
 
 
 class Operator(ABC):
@@ -130,11 +138,11 @@ class Operator(ABC):
             yield from self.push(alias, rows)
         yield from self.advance(watermarks)
 
-    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, int]:
-        """Nothing more will come, and nothing newer than this has: answer all that waits. Returns the latest instant
-        that was answered for; rows up to it would be late if any came after all."""
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
+        """Nothing more will come, and nothing newer than this has: answer all that waits. Returns what a `restore` is
+        to know of it if more comes after all."""
         yield from ()
-        return BEGINNING_US
+        return End(BEGINNING_US)
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
         """The rows that wait for time to go on, by input."""
@@ -147,8 +155,9 @@ class Operator(ABC):
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
-        """Take back rows that were pushed before, and time that had come this far, without answering again."""
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
+        """Take back rows that were pushed before, and time that had come this far, without answering again. `ends`:
+        every `finish` in between, in order."""
 
     @abstractmethod
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
-from watersmeet.operators.contract import Counters, Operator, Positions, Rows
+from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.row_windows import RowWindow
@@ -50,7 +50,7 @@ class Select(Operator):
             return rows.take(positions)
         return Rows(pa.RecordBatch.from_arrays(arrays, read), rows.times.take(positions))
 
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         """Nothing is ever kept."""
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:

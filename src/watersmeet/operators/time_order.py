@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import Counters, Operator, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, told_of
@@ -102,11 +102,11 @@ class InTimeOrder(Operator):
         if self.bounded is not None:
             self.bounded.shed_to_bound()
 
-    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, int]:
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.take({}, dict.fromkeys(self.waiting, newest_us + 1))
-        return newest_us
+        return End(newest_us)
 
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         # The whole log waits again, and what time has passed goes on at once.
         for alias, rows in log.items():
             self.waiting[alias].replace(rows)

@@ -22,6 +22,8 @@ class Waiting:
         # The first and last times of all rows that were given out.
         self.first_us: int | None = None
         self.last_us = BEGINNING_US
+        # Where a restore passes an end of all input: the last time before it, and the instant up to which was answered.
+        self.ends: list[tuple[int, int]] = []
         self.ended = False  # no row comes any more; whoever advances time says so
 
     def __len__(self) -> int:

@@ -7,13 +7,14 @@
 At T, `[RANGE w]` holds the rows with t <= T <= t + w (half-open: T < t + w), `[ROWS n]` the n latest with t <= T, a
 table all its rows, a view the rows of its answer at T. `ISTREAM` and `DSTREAM` are the net changes of an answer,
 `RSTREAM … EVERY d` is all of it at every multiple of d since the epoch, from the first to the last event time of the
-streams below it. Rows of a subquery with equal times come in the order of their values.
+streams below it; where all input ended and went on (`ends`), there is none from the last event before the end until
+what was answered then. Rows of a subquery with equal times come in the order of their values.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
@@ -54,6 +55,8 @@ from watersmeet.reference.order import Row, rank, rank_of_row, same
 
 Op = Literal["+", "-"]
 Change: TypeAlias = tuple[Op, int, Row]
+# Where all input had come to its end: the last time of each stream by name, and the latest instant answered for.
+End: TypeAlias = tuple[Mapping[str, int], int]
 
 
 def instants(plan: Plan, arrivals: Arrivals) -> list[int]:
@@ -74,18 +77,19 @@ def snapshots(plan: Plan, arrivals: Arrivals, at: Iterable[int]) -> Iterator[tup
     return ((at_us, history.rows(root, at_us)) for at_us in at)
 
 
-def change_log(plan: Plan, arrivals: Arrivals) -> list[Change]:
+def change_log(plan: Plan, arrivals: Arrivals, ends: Sequence[End] = ()) -> list[Change]:
     """What comes out, by instant: first what leaves, then what enters, each in the order of the values.
 
     A join that only grows gives its combinations, at the time of the newest member.
     """
-    return list(_History(plan, arrivals).log(plan.root))
+    return list(_History(plan, arrivals, ends).log(plan.root))
 
 
 class _History:
     """Everything that ever happened in one run of a plan; what is derived from it is computed once."""
 
-    def __init__(self, plan: Plan, arrivals: Arrivals) -> None:
+    def __init__(self, plan: Plan, arrivals: Arrivals, ends: Sequence[End] = ()) -> None:
+        self.ends = ends
         self.boundary: Boundary = plan.options.boundary
         self.arrivals = arrivals
         self._members: dict[int, list[Member]] = {}
@@ -168,7 +172,9 @@ class _History:
             return ()
         # Rounded up: the first multiple that is not before the first event.
         first = -(-min(times) // every_us)
-        return (step * every_us for step in range(first, max(times) // every_us + 1))
+        moments = (step * every_us for step in range(first, max(times) // every_us + 1))
+        names = [stream.name for stream in streams_below(node)]
+        return [moment for moment in moments if not any(_left_out(moment, names, end) for end in self.ends)]
 
     # -- what comes out -------------------------------------------------------------------------------------
 
@@ -307,3 +313,9 @@ def _first(node: TopK, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
         given, unknown = [row for _, row in known], [row for value, row in keyed if value is None]
         ordered = unknown + given if key.nulls_first else given + unknown
     return ordered[: node.limit]
+
+
+def _left_out(moment_us: int, streams: Sequence[str], end: End) -> bool:
+    newest, answered_us = end
+    ended = [newest[name] for name in streams if name in newest]
+    return (not ended or max(ended) < moment_us) and moment_us <= answered_us

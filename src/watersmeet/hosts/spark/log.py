@@ -20,7 +20,7 @@ from watersmeet.hosts.spark.clocks import Clock
 from watersmeet.hosts.spark.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import End, Operator, Rows
 
 # Segments are merged by eights, so a row is written again once per level, about log8 of the number of batches.
 FANOUT = 8
@@ -53,6 +53,7 @@ class Manifest:
     newest_us: dict[int, int] = field(default_factory=dict)  # per stream, rows of the far future included
     saved: Segment | None = None  # the state of an operator that is kept whole
     ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
+    ends: list[End] = field(default_factory=list)  # where runs ended that others went on from
     clock: Clock | None = None  # None before the first batch
 
     def to_bytes(self) -> bytes:
@@ -65,6 +66,7 @@ class Manifest:
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
         for by_stream in ("kept", "newest_us", "ended"):
             read[by_stream] = {int(i): value for i, value in read.get(by_stream, {}).items()}
+        read["ends"] = [End(**end) for end in read.get("ends", [])]
         saved, clock = read["saved"], read["clock"]
         read["saved"] = None if saved is None else Segment(**saved)
         read["clock"] = None if clock is None else Clock.from_json(clock)

@@ -156,8 +156,10 @@ class BucketProcessor:
     def _close(self, operator: Operator, manifest: Manifest) -> Iterator[pa.RecordBatch]:
         """Answer everything that waits, as no stream will bring more; if they do after all, what comes up to the
         latest time that was answered is late."""
-        last_us = yield from operator.finish(max(manifest.newest_us.values(), default=BEGINNING_US))
-        manifest.complete_until = max(manifest.complete_until, last_us + 1)
+        end = yield from operator.finish(max(manifest.newest_us.values(), default=BEGINNING_US))
+        manifest.complete_until = max(manifest.complete_until, end.answered_us + 1)
+        if not operator.goes_on:  # it will be rebuilt from the rows, which do not tell that they had ended here
+            manifest.ends.append(end)
 
     def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> int:
         """Before which time no row will come any more: the watermark after this batch, the same in all buckets."""
@@ -195,7 +197,7 @@ class BucketProcessor:
             operator.load(Saved.from_bytes(state))
             return operator
         rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
-        operator.restore(rows, log.manifest.complete_until)
+        operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
         return operator
 
     def _arrived(self, stream: int, packets: pd.DataFrame, watermark_us: int, log: BucketLog, late: Late) -> Rows:

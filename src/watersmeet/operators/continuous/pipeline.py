@@ -14,7 +14,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
-from watersmeet.operators.contract import Counters, Operator, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting, told_of
 from watersmeet.physical.pipeline import Pipeline
@@ -112,10 +112,11 @@ class Continuous(Operator):
             self.counters.results += batch.num_rows
             yield batch
 
-    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, int]:
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         """Rows leave their windows after the last one has come, so time goes on for ever."""
         yield from self.advance(dict.fromkeys(self.leaves, FOREVER_US))
-        return max(self.answered_us, *(leaf.waiting.last_us for leaf in self.leaves.values()))
+        newest_us = {alias: leaf.waiting.last_us for alias, leaf in self.leaves.items()}
+        return End(max(self.answered_us, *newest_us.values()), newest_us)
 
     def _given(self, delta: Delta) -> pa.RecordBatch:
         if self.kind in ("rows", "inserts", "snapshots"):
@@ -131,9 +132,11 @@ class Continuous(Operator):
             columns.insert(0, _signs(delta))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         for alias, rows in log.items():
             self.leaves[alias].waiting.replace(rows)
+        for alias, leaf in self.leaves.items():
+            leaf.waiting.ends = [(end.newest_us.get(alias, BEGINNING_US), end.answered_us) for end in ends]
         # What comes of it was given in another life.
         self.root.take(complete_until)
         # Counting begins anew here, and goes on below.

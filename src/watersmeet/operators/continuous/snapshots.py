@@ -54,7 +54,7 @@ class Snapshots(Unary):
         # While a stream goes on, time has come as far as it has because an event has.
         ended = all(stream.ended for stream in self.streams)
         stop = min(last + 1 if ended else FOREVER_US, until, self.child.complete)
-        moment = max(self._next, self._multiple_from(first))
+        moment = self._after_ends(max(self._next, self._multiple_from(first)))
         while moment < stop:
             now, delta = delta.before(moment + 1)
             self._apply(now)
@@ -62,15 +62,23 @@ class Snapshots(Unary):
                 whole = self._whole()
                 sent.append(whole)
                 instants.append(np.full(whole.num_rows, moment, np.int64))
-                moment += self.every_us
+                moment = self._after_ends(moment + self.every_us)
             else:  # nothing to send until something changes
-                moment = max(
-                    moment + self.every_us, self._multiple_from(int(delta.instants[0])) if len(delta) else stop
-                )
+                changes = self._multiple_from(int(delta.instants[0])) if len(delta) else stop
+                moment = self._after_ends(max(moment + self.every_us, changes))
         self._apply(delta)
         if first < FOREVER_US:
             self._next = max(self._next, self._multiple_from(stop))
         return self._as_delta(sent, instants)
+
+    def _after_ends(self, moment: int) -> int:
+        """The first answer from here on that was or is to be given: when all input ended, none was after its last
+        event, and none is for what was answered by then."""
+        for ends in zip(*(stream.ends for stream in self.streams), strict=True):
+            answered_us = ends[0][1]
+            if max(last for last, _ in ends) < moment <= answered_us:
+                moment = self._multiple_from(answered_us + 1)
+        return moment
 
     def _multiple_from(self, instant: int) -> int:
         return -(-instant // self.every_us) * self.every_us

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.contract import Counters, End, Rows
 from watersmeet.operators.join.combinations import Combinations
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.keeping import Keeping
@@ -250,7 +250,7 @@ class WindowJoin(Counting):
             if gone:
                 self.counters.expired_rows += gone
 
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         for alias, rows in log.items():
             self.store(alias, rows)
         self._forget(dict.fromkeys(self.windows.streams, complete_until))

@@ -3,7 +3,7 @@ serials that it finds into result columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.contract import Counters, End, Rows
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.join.combinations import Combinations, payload_columns
 from watersmeet.operators.join.reach import cutoff_us
@@ -129,7 +129,7 @@ class ClassicJoin(Counting):
         if self._lazy is not None or self._finished:
             self._forget(self.shelf.table())
 
-    def restore(self, log: Mapping[str, Rows], complete_until: int) -> None:
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         if log:
             for _ in self.push_together(log, quietly=True):
                 raise AssertionError("a restore gives no results")
