@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.harness import ROOT, SHORT_LIVED, unfolded
+from watersmeet.errors import SetupError
 from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import (
     CHANGELOG,
@@ -68,6 +69,8 @@ def test_small_batches_are_a_setting_that_the_users_own_win_over() -> None:
     assert (small.get(JAVA_OPTIONS), small.get(stage)) == (f"{START[JAVA_OPTIONS]} {QUICK_COMPILER}", "true")
     theirs = _start_conf("local[2]", {SMALL_BATCHES: "true", JAVA_OPTIONS: "-Xmx1g"}, "theirs")
     assert theirs.get(JAVA_OPTIONS) == "-Xmx1g"
+    with pytest.raises(SetupError, match=r"smallBatches is true or false, and 'yes' was given"):
+        _start_conf("local[2]", {SMALL_BATCHES: "yes"}, "odd")
 
 
 def test_memory_is_a_share_of_the_machine() -> None:

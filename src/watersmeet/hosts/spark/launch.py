@@ -202,12 +202,19 @@ def _start_conf(master: str, chosen: Mapping[str, str], app_name: str) -> SparkC
     if is_local(chosen.get("spark.master", master)):
         ours |= LOCAL
         ours |= PRELOADING if _workers_run_this_python(chosen) else {}
-    if chosen.get(SMALL_BATCHES, "").lower() == "true":
+    if _is_true(SMALL_BATCHES, chosen):
         ours |= {**FOR_SMALL_BATCHES, JAVA_OPTIONS: f"{START[JAVA_OPTIONS]} {QUICK_COMPILER}"}
     conf = SparkConf(loadDefaults=False)
     for name, value in {**ours, **chosen}.items():
         conf.set(name, value)
     return conf.setMaster(chosen.get("spark.master", master)).setAppName(chosen.get("spark.app.name", app_name))
+
+
+def _is_true(name: str, chosen: Mapping[str, str]) -> bool:
+    said = chosen.get(name, "false").lower()
+    if said not in ("true", "false"):
+        raise SetupError(f"{name} is true or false, and {chosen[name]!r} was given")
+    return said == "true"
 
 
 def _workers_run_this_python(chosen: Mapping[str, str]) -> bool:

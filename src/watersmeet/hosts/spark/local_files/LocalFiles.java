@@ -22,7 +22,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
 /**
  * Hadoop's own classes for files of this machine, but for two calls. Without Hadoop's native library, which pyspark does
  * not bring, they start the program chmod for every file that is created and readlink several times for every rename:
- * some sixty processes for a small batch. Java can do both by itself. What is written, checksums included, is the same.
+ * 40 to 70 processes for a small batch. Java can do both by itself. What is written, checksums included, is the same.
  */
 public final class LocalFiles {
     private static final PosixFilePermission[] FROM_LOWEST_BIT = {
