@@ -151,10 +151,12 @@ def _push_few() -> None:
     session = Session()
     for number, name in enumerate("ab"):
         session.stream(name, schema=_rows(number, 1).schema, time="ts")
-    with session.sql("SELECT a.id, b.x FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS").start() as run:
+    join = "SELECT a.id, b.x FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS"
+    with session.sql(join).start() as joining, session.sql("SELECT a.id, 2 * x AS y FROM a").start() as selecting:
         for start in range(0, FEW, 8):
+            selecting.push("a", _rows(0, FEW).slice(start, 8))
             for number, name in enumerate("ab"):
-                run.push(name, _rows(number, FEW).slice(start, 8))
+                joining.push(name, _rows(number, FEW).slice(start, 8))
 
 
 def _rows(seed: int, count: int) -> pa.Table:

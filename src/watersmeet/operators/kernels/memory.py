@@ -52,12 +52,20 @@ def _described(array: npt.NDArray[Any]) -> str:
     return f"{array.dtype} of shape {array.shape} with strides {array.strides}{access}"
 
 
-def _loader(width: int) -> Any:
-    result = types.Integer.from_bitwidth(width, signed=True)
+def _integers(width: int) -> tuple[Any, Any]:
+    """A type as Numba and as LLVM has it."""
+    return types.Integer.from_bitwidth(width, signed=True), ir.IntType(width)
+
+
+_DOUBLES = types.float64, ir.DoubleType()
+
+
+def _loader(kinds: tuple[Any, Any]) -> Any:
+    result, kind = kinds
 
     def load(typingctx: Any, base: Any, index: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = builder.inttoptr(args[0], ir.IntType(width).as_pointer())
+            pointer = builder.inttoptr(args[0], kind.as_pointer())
             return builder.load(builder.gep(pointer, [args[1]]))
 
         return result(types.int64, types.int64), codegen
@@ -65,29 +73,31 @@ def _loader(width: int) -> Any:
     return intrinsic(load)
 
 
-load64 = _loader(64)
-load32 = _loader(32)
-load16 = _loader(16)
-load8 = _loader(8)
+load64 = _loader(_integers(64))
+load32 = _loader(_integers(32))
+load16 = _loader(_integers(16))
+load8 = _loader(_integers(8))
+load_double = _loader(_DOUBLES)
 
 
-def _storer(width: int) -> Any:
-    """Writes one integer of the array at an address."""
-    value = types.Integer.from_bitwidth(width, signed=True)
+def _storer(kinds: tuple[Any, Any]) -> Any:
+    """Writes one item of the array at an address."""
+    taken, kind = kinds
 
-    def store(typingctx: Any, base: Any, index: Any, value_: Any) -> Any:
+    def store(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = builder.inttoptr(args[0], ir.IntType(width).as_pointer())
+            pointer = builder.inttoptr(args[0], kind.as_pointer())
             builder.store(args[2], builder.gep(pointer, [args[1]]))
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, value), codegen
+        return types.void(types.int64, types.int64, taken), codegen
 
     return intrinsic(store)
 
 
-store64 = _storer(64)
-store32 = _storer(32)
+store64 = _storer(_integers(64))
+store32 = _storer(_integers(32))
+store_double = _storer(_DOUBLES)
 
 
 def _mover(width: int) -> Any:
