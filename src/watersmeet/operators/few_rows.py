@@ -49,3 +49,10 @@ def taken(column: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     if cells is None:
         return column.take(pa.array(positions))
     return pa.Array.from_buffers(column.type, positions.size, [None, pa.py_buffer(cells.take(positions))])
+
+
+def rows_taken(batch: pa.RecordBatch, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Some rows of a batch, in the order of their positions."""
+    if positions.size > FEW or not batch.num_columns:
+        return batch.take(pa.array(positions))
+    return pa.RecordBatch.from_arrays([taken(column, positions) for column in batch.columns], schema=batch.schema)
