@@ -13,7 +13,24 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
 from watersmeet.model.types import sql_type
-from watersmeet.operators.scalar import arithmetic, casts, comparisons, instants, text
+from watersmeet.operators.scalar import (
+    arithmetic,
+    calendar,
+    casts,
+    characters,
+    comparisons,
+    digests,
+    formatting,
+    instants,
+    json_texts,
+    lists,
+    numbers,
+    pieces,
+    regex,
+    text,
+    time_texts,
+)
+from watersmeet.operators.scalar.user import call_user
 from watersmeet.operators.scalar.values import Function, Value, as_array, convert
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
 
@@ -21,8 +38,12 @@ Columns = Callable[[Column], pa.Array]
 EventTimes = Callable[[], pa.Array]
 
 # NULL in any argument of these makes the result NULL.
-_STRICT: dict[str, Function] = {**arithmetic.FUNCTIONS, **text.FUNCTIONS, **instants.FUNCTIONS, **casts.FUNCTIONS}
-_LENIENT: dict[str, Function] = comparisons.FUNCTIONS
+_FAMILIES = (
+    arithmetic, numbers, text, pieces, characters, regex, formatting, digests, json_texts, instants, calendar,
+    time_texts, lists, casts,
+)  # fmt: skip
+_STRICT: dict[str, Function] = {name: function for one in _FAMILIES for name, function in one.FUNCTIONS.items()}
+_LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT}
 
 
 def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:
@@ -89,6 +110,8 @@ def _value(expression: Expression, rows: EvaluatedRows) -> Value:
 
 
 def _applied(call: Call, rows: EvaluatedRows) -> Value:
+    if call.user is not None:
+        return call_user(call.user, [_array(arg, rows) for arg in call.args], rows.length)
     function = _STRICT.get(call.function) or _LENIENT.get(call.function)
     if function is None:
         raise TypeError(f"there is no function {call.function!r}")
