@@ -186,6 +186,32 @@ class Session:
         """
         self._bring("function", name, f, arguments, returns, version, replace)
 
+    def aggregate(
+        self,
+        name: str,
+        f: Callable[..., Any],
+        arguments: Sequence[Any] | None = None,
+        returns: Any = None,
+        *,
+        version: str = "",
+        replace: bool = False,
+    ) -> None:
+        """Bring an aggregate of your own to SQL: what a Python function makes of the values of a group.
+
+        f: called with an Arrow array for each argument, which holds the values of the rows that are in the group at an
+        instant, in the order of their event times, and gives one value. It is called again whenever rows of the group
+        come or go. Rows whose only argument is NULL are left out; of several arguments any may be NULL. A group
+        without rows is not asked for: it is NULL. The rest is as for `function`.
+
+        >>> session = Session()
+        >>> table = pa.table({"x": [3.0, 1.0, 2.0], "ts": pa.array([0, 1, 2], pa.timestamp("us"))})
+        >>> session.stream("s", table, time="ts")
+        >>> session.aggregate("spread", lambda x: max(x.to_pylist()) - min(x.to_pylist()), ["DOUBLE"], "DOUBLE")
+        >>> session.sql("SELECT spread(x) AS x FROM s [UNBOUNDED]").final()["x"].to_pylist()
+        [2.0]
+        """
+        self._bring("aggregate", name, f, arguments, returns, version, replace)
+
     def _bring(
         self, kind: Kind, name: str, f: object, arguments: object, returns: object, version: str, replace: bool
     ) -> None:

@@ -21,6 +21,7 @@ def brought(session: wm.Session) -> wm.Session:
     session.stream("s", ROWS, time="ts")
     session.function("scaled", lambda x: pc.multiply(x, factor), ["BIGINT"], "BIGINT")
     session.function("broken", lambda x: pa.array(["a"] * len(x)), ["BIGINT"], "BIGINT")
+    session.aggregate("path", lambda x: "-".join(map(str, x.to_pylist())), ["BIGINT"], "STRING")
     return session
 
 
@@ -32,6 +33,8 @@ def test_functions_travel_to_the_workers(spark: SparkSession) -> None:
 
     join = "SELECT scaled(l.k) AS v FROM s l, s r WHERE scaled(l.k) = r.k + l.k WINDOW = 9 SECONDS"
     assert rows(there, join) == rows(here, join) != []
+    changing = "SELECT path(k) AS p, STRING_AGG(CAST(k AS STRING)) AS s FROM s [RANGE 1 SECOND]"
+    assert rows(there, changing) == rows(here, changing) != []
     with pytest.raises(wm.DataError) as caught:
         there.sql("SELECT broken(k) AS v FROM s").to_arrow()
     assert "the function broken returned STRING, but it is declared to return BIGINT" in str(caught.value)

@@ -28,7 +28,7 @@ _SAME_NAME = frozenset(
      "cbrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "sinh",
      "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians", "pi", "sign", "gcd", "lcm",
      "xor", "bit_count", "concat_ws", "reverse", "ltrim", "rtrim", "left", "right", "strpos", "ends_with", "translate",
-     "ascii", "unicode", "repeat", "split", "string_split_regex", "split_part", "regexp_matches", "regexp_full_match",
+     "ascii", "unicode", "repeat", "split_part", "regexp_matches", "regexp_full_match",
      "regexp_replace", "md5", "sha1", "sha256", "hex", "unhex", "from_base64", "encode", "decode",
      "json_extract_string", "json_array_length", "json_valid", "list_contains",
      "list_sum", "list_min", "list_max")
@@ -81,6 +81,8 @@ class Translator:
                 return _literal(value, kind)
             case EventTime():
                 return self.event_time
+            case Call(user=user) if user is not None:
+                raise InexpressibleError(f"{user.name}, a function that was brought")
             case Call():
                 return _call(expression, [self.sql(arg) for arg in expression.args])
             case Aggregate(function=function):
@@ -190,6 +192,8 @@ def _call(call: Call, args: Sequence[str]) -> str:
             if any(is_instant(arg.type) for arg in call.args):
                 raise InexpressibleError(f"{function.upper()} of times")
             return f"{function}({', '.join(args)})"
+        case "pack":
+            return f"struct_pack({', '.join(f'f{place} := {text}' for place, text in enumerate(args))})"
         case "slice":
             first, last = ("" if text == "NULL" else text for text in args[1:])
             return f"({args[0]})[{first}:{last}]"
@@ -234,6 +238,9 @@ _SPELLED: dict[str, Callable[..., str]] = {
     "list_position": lambda x, one: f"CASE WHEN {one} IS NOT NULL THEN list_position({x}, {one}) END",
     # An empty list is an empty text here.
     "array_to_string": lambda x, by: f"CASE WHEN {x} IS NOT NULL THEN coalesce(array_to_string({x}, {by}), '') END",
+    # At NULL DuckDB splits nowhere.
+    "split": lambda s, by: f"CASE WHEN {by} IS NOT NULL THEN split({s}, {by}) END",
+    "string_split_regex": lambda s, by: f"CASE WHEN {by} IS NOT NULL THEN string_split_regex({s}, {by}) END",
     "chr": lambda x: f"chr(CAST({x} AS INTEGER))",
     "lpad": lambda s, n, by="' '": f"lpad({s}, CAST({n} AS INTEGER), {by})",
     "rpad": lambda s, n, by="' '": f"rpad({s}, CAST({n} AS INTEGER), {by})",

@@ -24,7 +24,7 @@ from watersmeet.model.types import (
 )
 from watersmeet.plan import nested_functions, number_functions, text_functions, time_functions
 from watersmeet.plan.arithmetic import arithmetic_type
-from watersmeet.plan.signatures import Signature, Types, number_in, rounding, to_double
+from watersmeet.plan.signatures import TEXT, Signature, Types, check, number_in, rounding, to_double
 from watersmeet.plan.time_functions import TRUNCATION_UNITS
 
 __all__ = [
@@ -88,6 +88,11 @@ def _case(function: str, args: Types) -> pa.DataType:
     return _common("case", [*args[1:-1:2], args[-1]])
 
 
+def _pack(function: str, args: Types) -> pa.DataType:
+    """Several arguments of an aggregate as one."""
+    return pa.struct([pa.field(f"f{place}", t) for place, t in enumerate(args)])
+
+
 def _abs(function: str, args: Types) -> pa.DataType:
     return args[0] if pa.types.is_duration(args[0]) else number_in(function, args)
 
@@ -110,13 +115,15 @@ FUNCTIONS: dict[str, Signature] = {
     "coalesce": Signature(_common, 1, None),
     "nullif": Signature(_nullif, 2, 2),
     "case": Signature(_case, 3, None),
+    "pack": Signature(_pack, 1, None),
     **{name: signature for one in _FAMILIES for name, signature in one.FUNCTIONS.items()},
 }
 
 # Written with signs or words of their own, so they cannot be called by name; modulo and concat can be both.
 _OPERATORS = frozenset(
     ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "like", "add", "subtract", "multiply",
-     "divide", "negate", "case", *number_functions.OPERATORS, *time_functions.OPERATORS, *nested_functions.OPERATORS)
+     "divide", "negate", "case", "pack", *number_functions.OPERATORS, *time_functions.OPERATORS,
+     *nested_functions.OPERATORS)
 )  # fmt: skip
 _ALIASES = {
     "mod": "modulo", "ceiling": "ceil", "ifnull": "coalesce", "nvl": "coalesce",
@@ -144,6 +151,20 @@ def _ordered(function: str, args: Types) -> pa.DataType:
     return args[0]
 
 
+def _string_agg(function: str, args: Types) -> pa.DataType:
+    for position, given in enumerate(args, start=1):
+        check(function, position, given, TEXT)
+    return pa.string()
+
+
+def _arg_extreme(function: str, args: Types) -> pa.DataType:
+    by = args[1]
+    short = pa.types.is_decimal(by) and by.precision <= 18
+    if not (pa.types.is_integer(by) or pa.types.is_floating(by) or is_instant(by) or short):
+        raise TypeError(f"{function.upper()} goes by a number or a time, not by {sql_type(by)}")
+    return args[0]
+
+
 AGGREGATES: dict[str, Signature] = {
     "count": Signature(_count, 0, 1),
     "sum": Signature(_sum, 1, 1),
@@ -155,15 +176,26 @@ AGGREGATES: dict[str, Signature] = {
     "percentile": Signature(to_double, 2, 2),
     "stddev": Signature(to_double, 1, 1),
     "variance": Signature(to_double, 1, 1),
+    "var_pop": Signature(to_double, 1, 1),
+    "stddev_pop": Signature(to_double, 1, 1),
     "first": Signature(_same, 1, 1),
     "last": Signature(_same, 1, 1),
+    "bool_and": Signature(_logic, 1, 1),
+    "bool_or": Signature(_logic, 1, 1),
+    "string_agg": Signature(_string_agg, 1, 2),
+    "mode": Signature(_ordered, 1, 1),
+    "arg_min": Signature(_arg_extreme, 2, 2),
+    "arg_max": Signature(_arg_extreme, 2, 2),
 }
 # Their value depends on the order of rows in time.
-BY_TIME = frozenset(("first", "last"))
+BY_TIME = frozenset(("first", "last", "string_agg", "mode", "arg_min", "arg_max"))
 _AGGREGATE_ALIASES = {
     "mean": "avg", "stddev_samp": "stddev", "var_samp": "variance", "quantile": "percentile",
     "quantile_cont": "percentile", "percentile_cont": "percentile", "stdev": "stddev", "var": "variance",
-    "first_value": "first", "last_value": "last",
+    "first_value": "first", "last_value": "last", "any_value": "first", "arbitrary": "first", "every": "bool_and",
+    "logical_and": "bool_and", "logical_or": "bool_or", "bool_any": "bool_or", "group_concat": "string_agg",
+    "listagg": "string_agg", "max_by": "arg_max", "argmax": "arg_max", "min_by": "arg_min", "argmin": "arg_min",
+    "approx_quantile": "percentile", "approx_percentile": "percentile", "percentile_approx": "percentile",
 }  # fmt: skip
 
 

@@ -61,4 +61,8 @@ STRICT: dict[str, Rule] = {
     "list_max": lambda values, call: max(_known(values[0]), default=None),
     "field": lambda values, call: values[0][values[1]],
 }
-NULL_AWARE: dict[str, Rule] = {"slice": _slice, "concat_ws": _concat_ws}
+NULL_AWARE: dict[str, Rule] = {
+    "slice": _slice,
+    "concat_ws": _concat_ws,
+    "pack": lambda values, call: tuple(values),
+}

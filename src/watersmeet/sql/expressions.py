@@ -11,8 +11,9 @@ from sqlglot import exp
 from watersmeet.errors import BindError, UnsupportedError, underline
 from watersmeet.model.types import arrow_type, is_instant, is_text, sql_type
 from watersmeet.model.zones import zoned_type
-from watersmeet.plan.expressions import Aggregate, Call, EventTime, Expression, Literal, to_text
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
 from watersmeet.plan.functions import (
+    BY_TIME,
     TRUNCATION_UNITS,
     aggregate_name,
     aggregate_type,
@@ -211,6 +212,8 @@ class ExpressionBinder:
                 return self.call(name, [self.bind(node.this), self.bind(node.expression)], node)
             case exp.Filter():
                 return self._filtered(node)
+            case exp.WithinGroup():
+                return self._within(node)
         raise self._unsupported(node)
 
     def _joined_texts(self, node: exp.DPipe) -> Expression:
@@ -290,11 +293,40 @@ class ExpressionBinder:
     def _filtered(self, node: exp.Filter) -> Expression:
         """`f(x) FILTER (WHERE c)`: rows where the condition does not hold do not count."""
         call, condition = node.this, node.expression.this
-        if not isinstance(call, exp.Anonymous) or aggregate_name(call.name) is None:
+        brought = self.scope.text.functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
+        if not isinstance(call, exp.Anonymous) or (
+            aggregate_name(call.name) is None and (brought is None or brought.kind != "aggregate")
+        ):
             raise self.error(
                 "FILTER (WHERE …) goes with an aggregate", node, hint="write COUNT(*) FILTER (WHERE x > 1)"
             )
         return self._aggregate(call, only=condition)
+
+    def _within(self, node: exp.WithinGroup) -> Expression:
+        """`PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)` is PERCENTILE(x, 0.5)."""
+        call, keys = node.this, node.expression.expressions
+        share = call.expressions if isinstance(call, exp.Anonymous) else []
+        if aggregate_name(call.name) != "percentile" or len(share) != 1 or len(keys) != 1 or keys[0].args.get("desc"):
+            raise self.error("WITHIN GROUP goes with a percentile", node, hint="write PERCENTILE(x, 0.95)")
+        meant = exp.Anonymous(this="PERCENTILE", expressions=[keys[0].this, share[0]])
+        meant.meta.update(node.meta)
+        return self._aggregate(meant)
+
+    def _in_order_of_time(self, nodes: list[exp.Expr], node: exp.Expr) -> list[exp.Expr]:
+        """The arguments without ORDER BY, which may only say what is so anyway: by event time."""
+        if not nodes or not isinstance(nodes[-1], exp.Order):
+            return nodes
+        order = nodes[-1]
+        keys = [replace(self, aggregates=False).bind(key.this) for key in order.expressions]
+        times = all(isinstance(key, Column) and self.scope.is_time(key) for key in keys)
+        if len(keys) != 1 or not times or order.expressions[0].args.get("desc") or len(self.scope.inputs) > 1:
+            raise self.error(
+                "values of an aggregate come in the order of event time, and no other",
+                order,
+                kind=UnsupportedError,
+                hint="an aggregate of your own may sort them: session.aggregate(…)",
+            )
+        return [*nodes[:-1], order.this]
 
     def _cast(self, node: exp.Cast) -> Expression:
         value = self.bind(node.this)
@@ -444,7 +476,8 @@ class ExpressionBinder:
 
     def _aggregate(self, node: exp.Anonymous, only: exp.Expr | None = None) -> Expression:
         """`only` is the condition of FILTER."""
-        function = aggregate_name(str(node.name))
+        brought = self.scope.text.functions.get(str(node.name).lower())
+        function = aggregate_name(str(node.name)) if brought is None else brought.call_name
         assert function is not None
         if not self.aggregates:
             raise self.error(
@@ -452,7 +485,7 @@ class ExpressionBinder:
                 node,
                 hint="conditions on aggregates go into HAVING; one inside another needs a subquery",
             )
-        if function in ("first", "last") and any(one.is_view for one in self.scope.inputs):
+        if (function in BY_TIME or brought) and any(one.is_view for one in self.scope.inputs):
             raise self.error(
                 f"{node.name.upper()} goes by event time, and rows of an answer that changes have none",
                 node,
@@ -463,15 +496,24 @@ class ExpressionBinder:
         nodes, distinct = list(node.expressions), False
         if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
             nodes, distinct = list(nodes[0].expressions), True
+        nodes = self._in_order_of_time(nodes, node)
         if function == "count" and len(nodes) == 1 and isinstance(nodes[0], exp.Star) and not distinct:
             nodes = []
         elif function == "count" and not nodes and not distinct:
             raise self.error("COUNT needs a column or *", node, hint="write COUNT(*)")
         args = [inside.bind(arg) for arg in nodes]
+        if brought is not None:
+            return inside.brought_aggregate(brought, args, node, only, distinct)
         if only is not None:
             args = inside.where(only, args)
         try:
+            if distinct and function in ("mode", "arg_min", "arg_max"):
+                raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
             self._check_percentile(function, args)
+            self._check_separator(function, args)
+            if function in ("arg_min", "arg_max") and len(args) == 2:
+                kind = aggregate_type(function, [arg.type for arg in args])
+                return Aggregate(function, (inside.call("pack", args, node),), kind)
             return Aggregate(function, tuple(args), aggregate_type(function, [arg.type for arg in args]), distinct)
         except TypeError as error:
             raise self.error(str(error), node) from None
@@ -481,6 +523,32 @@ class ExpressionBinder:
         holds = replace(self, clause="FILTER").condition(condition)
         value, *others = args or [Literal(1, pa.int64())]
         return [self.call("case", [holds, value, Literal(None, value.type)], condition), *others]
+
+    def brought_aggregate(
+        self, brought: UserFunction, args: list[Expression], node: exp.Expr, only: exp.Expr | None, distinct: bool
+    ) -> Expression:
+        located = self._located(brought, node)
+        args = self._as_declared(located, args, node)
+        if distinct and len(args) > 1:
+            raise self.error("DISTINCT goes with an aggregate of one argument", node)
+        # One argument as declared, so that nothing has to be converted for every group.
+        typed = [arg if arg.type == want else Call("cast", (arg,), want)
+                 for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
+        if len(typed) == 1:
+            typed = typed if only is None else self.where(only, typed)
+        else:
+            counts = Literal(True, pa.bool_()) if only is None else replace(self, clause="FILTER").condition(only)
+            typed = [self.call("pack", [counts, *typed], node)]
+        return Aggregate(located.call_name, tuple(typed), located.result, distinct, located)
+
+    @staticmethod
+    def _check_separator(function: str, args: list[Expression]) -> None:
+        if (
+            function == "string_agg"
+            and len(args) > 1
+            and not (isinstance(args[1], Literal) and args[1].value is not None)
+        ):
+            raise TypeError("STRING_AGG needs a constant text between the values, for example STRING_AGG(s, ', ')")
 
     @staticmethod
     def _check_percentile(function: str, args: list[Expression]) -> None:

@@ -13,7 +13,6 @@ _PERIODS = (
 _LATENESS = "how far out of order rows may come stands in CREATE STREAM … WITH (time = 'ts', lateness = '5 seconds')"
 _RANGE = "a window stands in brackets after its stream: a [RANGE 5 SECONDS]"
 _ROWS = "a window of the last rows stands in brackets after its stream: a [ROWS 5]"
-_BY_EVENT_TIME = "write LAST(x), the x of the latest row, or FIRST(x)"
 _EMIT = (
     "an answer that changes comes as its changes; SELECT RSTREAM … EVERY 5 MINUTES gives all of it again and again, "
     "SELECT ISTREAM … only what is new"
@@ -67,15 +66,10 @@ FUNCTIONS = {
         "make it a function of your own: session.function('levenshtein', f)",
     ),
     **dict.fromkeys(
-        ("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
-        "no aggregate collects values; FIRST, LAST, MIN and MAX give one of them",
+        ("array_agg", "list", "collect_list", "collect_set"),
+        "write STRING_AGG(s, ',') for texts, or an aggregate of your own: session.aggregate(…)",
     ),
-    **dict.fromkeys(("approx_percentile", "percentile_approx"), "write PERCENTILE(x, 0.95), which is exact"),
-    **dict.fromkeys(("max_by", "min_by", "arg_max", "arg_min"), _BY_EVENT_TIME),
-    **dict.fromkeys(("any_value", "arbitrary"), "write MIN(x) or LAST(x)"),
-    **dict.fromkeys(
-        ("bool_and", "every", "bool_or", "some"), "write MIN(CASE WHEN x > 1 THEN 1 ELSE 0 END) = 1, or MAX for any"
-    ),
+    **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
         ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "date_bin",
          "tumble_start", "tumble_end", "tumble_rowtime", "hop_start", "hop_end", "hop_rowtime",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -72,16 +73,21 @@ def date_plus_days(args: Sequence[Value], call: Call) -> Value:
 
 def make_date(args: Sequence[Value], call: Call) -> Value:
     year, month, day = (np.asarray(numpy_of(convert(arg, _LONG), 1)) for arg in args)
-    return _dates(_days(year, month, day), args)
+    return _dates(_days(year, month, day, _known(args)), args)
 
 
-def _days(year: Any, month: Any, day: Any) -> Any:
-    """Days since 1970. Raises ArrowInvalid if there is no such day."""
+def _known(args: Sequence[Value]) -> Any:
+    """Where no argument is NULL: what stands beside a NULL need not be right."""
+    return reduce(np.logical_and, [np.asarray(numpy_of(pc.is_valid(arg), False)) for arg in args])
+
+
+def _days(year: Any, month: Any, day: Any, known: Any) -> Any:
+    """Days since 1970. Raises ArrowInvalid if there is no such day where it is known."""
     right = (month >= 1) & (month <= 12) & (np.abs(year) <= 290_000)
     months = ((np.where(right, year, 1970) - 1970) * 12 + np.where(right, month, 1) - 1).astype("datetime64[M]")
     first = months.astype("datetime64[D]")
     length = ((months + 1).astype("datetime64[D]") - first).astype(np.int64)
-    right = right & (day >= 1) & (day <= length)
+    right = (right & (day >= 1) & (day <= length)) | ~known
     if not np.all(right):
         wrong = [int(np.broadcast_to(part, right.shape)[~right].flat[0]) for part in (year, month, day)]
         raise pa.ArrowInvalid(f"there is no day {wrong[0]}-{wrong[1]}-{wrong[2]}")
@@ -95,11 +101,13 @@ def make_timestamp(args: Sequence[Value], call: Call) -> Value:
     second = np.asarray(numpy_of(convert(args[5], pa.float64()), 0.0))
     midnight = (hour == 24) & (minute == 0) & (second == 0)
     right = (hour >= 0) & ((hour < 24) | midnight) & (minute >= 0) & (minute < 60) & (second >= 0) & (second <= 60)
+    known = _known(args)
+    right |= ~known
     if not np.all(right):
         wrong = [np.broadcast_to(part, right.shape)[~right].flat[0] for part in (hour, minute, second)]
         raise pa.ArrowInvalid(f"there is no time {wrong[0]}:{wrong[1]}:{wrong[2]}")
     of_day = (hour * 60 + minute) * 60_000_000 + np.round(second * 1e6).astype(np.int64)
-    us = _days(year, month, day) * _DAY_US + of_day
+    us = _days(year, month, day, known) * _DAY_US + of_day
     return pc.cast(from_numpy(np.asarray(us), args, _LONG), call.type)
 
 

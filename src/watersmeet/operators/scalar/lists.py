@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -177,7 +177,13 @@ def field(args: Sequence[Value], call: Call) -> Value:
     return pc.struct_field(args[0], [name.value])
 
 
-_Kernel = Callable[..., Value]
+def pack(args: Sequence[Value], call: Call) -> Value:
+    """Several arguments of an aggregate as one."""
+    rows = _rows(args)
+    arrays = [as_array(convert(arg, kind.type), rows) for arg, kind in zip(args, call.type, strict=True)]
+    return _constant(args, pa.StructArray.from_arrays(arrays, fields=list(call.type)))
+
+
 FUNCTIONS: dict[str, Function] = {
     "element": element,
     "list_contains": contains,
@@ -189,4 +195,4 @@ FUNCTIONS: dict[str, Function] = {
     "field": field,
 }
 # An end of a slice that was not written is no NULL.
-LENIENT: dict[str, Function] = {"slice": cut}
+LENIENT: dict[str, Function] = {"slice": cut, "pack": pack}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -64,10 +65,47 @@ def extract(args: Sequence[Value], call: Call) -> Value:
     there = _told(pc.match_substring_regex, text, pattern)
     if group and not _has_group(pattern, group):
         return pc.if_else(pc.is_null(text), text, pa.scalar(""))
-    # Everything is replaced by the match: what stands before the first is as short as can be.
+    named = with_one_group(pattern, group)
+    if named is not None:
+        found_there = pc.struct_field(pc.extract_regex(text, named), [0])
+        return pc.if_else(there, pc.fill_null(found_there, ""), pa.scalar(""))
+    # Slower, but for any pattern: all is replaced by the match, and what stands before it is as short as can be.
     inner = f"({pattern})" if group == 0 else f"(?:{pattern})"
     whole = rf"^(?s:.*?){inner}(?s:.*)$"
     return pc.if_else(there, pc.replace_substring_regex(text, whole, rf"\{max(group, 1)}"), pa.scalar(""))
+
+
+def with_one_group(pattern: str, group: int) -> str | None:
+    """The pattern with a name for one group, 0 being all of it, and without the others, as Arrow takes it; None
+    if that is not easily said.
+
+    >>> with_one_group("(a)[(](b)", 2)
+    '(?:a)[(](?P<m>b)'
+    """
+    # Groups that have names, and literal text, whose parentheses are none.
+    if "(?P<" in pattern or "(?<" in pattern or "\\Q" in pattern:
+        return None
+    made, seen, position, within = "", 0, 0, False
+    while position < len(pattern):
+        mark = pattern[position]
+        if mark == "\\":
+            made, position = made + pattern[position : position + 2], position + 2
+            continue
+        if within:
+            within = mark != "]"
+        elif mark == "[":
+            # A bracket that stands first in a class is one of its characters; [: :] has a name of its own.
+            first = re.match(r"\[\^?\]?(?:\[:\^?\w+:\])*", pattern[position:])
+            assert first is not None
+            made, position, within = made + first[0], position + first.end(), True
+            continue
+        elif mark == "(" and pattern[position + 1 : position + 2] != "?":
+            seen += 1
+            mark = "(?P<m>" if seen == group else "(?:"
+        made, position = made + mark, position + 1
+    if "[:" in pattern and re.search(r"[^\[]\[:", pattern):
+        return None
+    return f"(?P<m>{made})" if group == 0 else made
 
 
 def _has_group(pattern: str, group: int) -> bool:

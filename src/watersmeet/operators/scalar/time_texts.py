@@ -34,20 +34,32 @@ def _formatted(value: Value, written: str) -> Value:
     # Arrow writes as many digits of a second as the unit has.
     seconds = pc.cast(pc.floor_temporal(shown, unit="second"), pa.timestamp("s"))
     parts: list[Value] = []
-    position = 0
+    pending, position = "", 0
     for word in _WORD.finditer(spelled):
-        parts.append(pa.scalar(spelled[position : word.start()]))
-        parts.append(_part(seconds, shown, word[2], bare=bool(word[1]), written=written))
+        pending += spelled[position : word.start()].replace("%", "%%")
         position = word.end()
-    parts.append(pa.scalar(spelled[position:]))
+        if not word[1] and (word[2] in _BY_ARROW or word[2] == "%"):
+            pending += word[0]  # as many as can be by one call
+            continue
+        parts += [_by_arrow(seconds, pending), _part(seconds, shown, word[2], bare=bool(word[1]), written=written)]
+        pending = ""
+    parts.append(_by_arrow(seconds, pending + spelled[position:].replace("%", "%%")))
     # A constant format has no NULL of its own to hand on.
     made = pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
     return pc.if_else(pc.is_null(value), pa.scalar(None, pa.string()), made)
 
 
+def _by_arrow(seconds: Value, form: str) -> Value:
+    if "%" not in form:
+        return pa.scalar(form)
+    if isinstance(seconds, pa.Scalar):
+        return pc.strftime(seconds, format=form)
+    # Slow, and rows of a batch mostly share a few seconds.
+    encoded = seconds.dictionary_encode()
+    return pc.strftime(encoded.dictionary, format=form).take(encoded.indices)
+
+
 def _part(seconds: Value, shown: Value, word: str, *, bare: bool, written: str) -> Value:
-    if word == "%" and not bare:
-        return pa.scalar("%")
     if word in _FRACTIONS and not bare:
         per, digits = _FRACTIONS[word]
         fraction = pc.subtract(pc.cast(shown, pa.int64()), pc.cast(pc.cast(seconds, shown.type), pa.int64()))
@@ -55,7 +67,7 @@ def _part(seconds: Value, shown: Value, word: str, *, bare: bool, written: str) 
     if word not in _BY_ARROW or (bare and word not in _WITHOUT_ZEROS):
         known = " ".join(f"%{one}" for one in (*sorted(_BY_ARROW), *_FRACTIONS, "%"))
         raise pa.ArrowInvalid(f"{written!r} has %{'-' * bare}{word}, which is not known; the words are {known}")
-    text = pc.strftime(seconds, format=f"%{word}")
+    text = _by_arrow(seconds, f"%{word}")
     return pc.replace_substring_regex(text, r"^0+(\d)", r"\1") if bare else text
 
 
