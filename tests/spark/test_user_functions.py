@@ -13,7 +13,12 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 
 pytestmark = pytest.mark.spark
-ROWS = pa.table({"k": [1, 2, 3, None], "ts": [datetime(2026, 1, 1, 0, 0, second) for second in range(4)]})
+ROWS = pa.table(
+    {
+        "k": [1, 2, 3, None], "l": [[1], [], None, [4, 5]], "st": [{"f": "a,b"}] * 4,
+        "ts": [datetime(2026, 1, 1, 0, 0, second) for second in range(4)],
+    }
+)  # fmt: skip
 
 
 def brought(session: wm.Session) -> wm.Session:
@@ -33,6 +38,8 @@ def test_functions_travel_to_the_workers(spark: SparkSession) -> None:
 
     join = "SELECT scaled(l.k) AS v FROM s l, s r WHERE scaled(l.k) = r.k + l.k WINDOW = 9 SECONDS"
     assert rows(there, join) == rows(here, join) != []
+    nested = "SELECT l[-1] AS last, st.f, SPLIT(st.f, ',') AS parts, REGEXP_EXTRACT(st.f, '[b-z]') AS b FROM s"
+    assert rows(there, nested) == rows(here, nested) != []
     changing = "SELECT path(k) AS p, STRING_AGG(CAST(k AS STRING)) AS s FROM s [RANGE 1 SECOND]"
     assert rows(there, changing) == rows(here, changing) != []
     with pytest.raises(wm.DataError) as caught:

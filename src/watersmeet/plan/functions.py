@@ -257,6 +257,8 @@ def _arity(signature: Signature) -> str:
 
 def check_cast(source: pa.DataType, target: pa.DataType) -> None:
     """Refuse casts that have no meaning. Text casts to and from everything plain."""
+    if source != target and (pa.types.is_nested(source) or pa.types.is_nested(target)) and not pa.types.is_null(source):
+        raise TypeError(f"{sql_type(source)} cannot be cast to {sql_type(target)}")
     # A text may hold anything: whether it fits is seen row by row.
     if source == target or pa.types.is_null(source) or is_text(source) or is_text(target):
         return

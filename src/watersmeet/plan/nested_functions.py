@@ -22,6 +22,10 @@ def _listed(function: str, t: pa.DataType) -> pa.DataType:
 
 
 def _element(function: str, args: Types) -> pa.DataType:
+    if pa.types.is_map(args[0]):
+        if not comparable(args[0].key_type, args[1]):
+            raise TypeError(f"the keys of {sql_type(args[0])} are not {sql_type(args[1])}")
+        return args[0].item_type
     if not pa.types.is_integer(args[1]) and not pa.types.is_null(args[1]):
         raise TypeError(f"a place in a list is a whole number, not {sql_type(args[1])}")
     return pa.string() if is_text(args[0]) else _listed(function, args[0])

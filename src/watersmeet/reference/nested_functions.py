@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from watersmeet.plan.expressions import Call, Literal
 from watersmeet.reference.values import Value
 
@@ -13,6 +15,8 @@ Rule = Callable[[list[Value], Call], Value]
 
 def _element(values: list[Value], call: Call) -> Value:
     items, place = values
+    if pa.types.is_map(call.args[0].type):
+        return next((value for key, value in items if key == place), None)
     index = place - 1 if place > 0 else len(items) + place
     if place == 0 or not 0 <= index < len(items):
         return "" if isinstance(items, str) else None

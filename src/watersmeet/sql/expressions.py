@@ -273,7 +273,7 @@ class ExpressionBinder:
         if isinstance(place, exp.Slice):
             ends = [literals.NULL if end is None else self.bind(end) for end in (place.this, place.expression)]
             return self.call("slice", [value, *ends], node)
-        if isinstance(place, exp.Literal) and place.is_string:
+        if isinstance(place, exp.Literal) and place.is_string and not pa.types.is_map(value.type):
             return self._field(value, str(place.this), node)
         return self.call("element", [value, self.bind(place)], node)
 

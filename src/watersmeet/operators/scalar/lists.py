@@ -12,7 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.types import common_type, is_text
-from watersmeet.operators.scalar.values import Function, Value, as_array, as_text, convert, from_numpy, numpy_of
+from watersmeet.operators.scalar.values import (
+    Function,
+    Value,
+    as_array,
+    as_text,
+    convert,
+    from_numpy,
+    numpy_of,
+    per_constant,
+)
 from watersmeet.plan.expressions import Call, Literal
 
 Int64s = npt.NDArray[np.int64]
@@ -51,15 +60,24 @@ def picked(value: Value, places: Int64s, rows: int) -> pa.Array:
 
 def element(args: Sequence[Value], call: Call) -> Value:
     rows = _rows(args)
+    if pa.types.is_map(args[0].type):
+        return _of_key(args, call)
     if is_text(args[0].type):
         return _constant(args, _characters(args, rows))
     places = np.broadcast_to(numpy_of(args[1], 0), rows).astype(np.int64)
     return _constant(args, picked(args[0], places, rows))
 
 
+def _of_key(args: Sequence[Value], call: Call) -> Value:
+    def lookup(group: Sequence[Value], call: Call) -> Value:
+        key = convert(group[1], group[0].type.key_type)
+        return pc.map_lookup(group[0], key, "first") if key.is_valid else pa.scalar(None, call.type)
+
+    return per_constant(1, lookup)(args, call)
+
+
 def _characters(args: Sequence[Value], rows: int) -> pa.Array:
     from watersmeet.operators.scalar.text import substring
-    from watersmeet.operators.scalar.values import per_constant
 
     one = per_constant(1, substring)([*args, pa.scalar(1, pa.int64())], Call("substring", (), pa.string()))
     # There is no character 0.
