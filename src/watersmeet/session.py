@@ -153,7 +153,7 @@ class Session:
         self.catalog.add(table, replace=replace)
 
     def drop(self, name: str) -> None:
-        """Forget a stream or table; queries made before keep it."""
+        """Forget a stream, a table or a function that was brought; queries made before keep it."""
         self.catalog.remove(name)
 
     def function(

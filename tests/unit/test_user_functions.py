@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,32 @@ def test_a_query_keeps_the_function_it_was_made_with() -> None:
     session.function("f", lambda x: x, ["BIGINT"], "BIGINT", replace=True)
     assert before.to_arrow()["v"].to_pylist() == [2, -14, None]
     assert column(session, "f(k)") == [1, -7, None]
+
+
+def test_it_can_be_forgotten() -> None:
+    session = session_with(f=(double,))
+    session.drop("F")
+    with pytest.raises(wm.BindError, match="there is no function f"):
+        session.sql("SELECT f(k) FROM a")
+    with pytest.raises(wm.CatalogError, match="no stream or table 'f' to drop"):
+        session.drop("f")
+
+
+def test_rows_that_are_pushed_go_through_it() -> None:
+    session = session_with(double=(double,))
+    session.stream("p", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    with session.sql("SELECT double(k) AS v FROM p").start() as run:
+        run.push("p", [{"k": 4, "ts": NOON}])
+        run.finish()
+        assert [row["v"] for batch in run for row in batch.to_pylist()] == [8]
+
+
+def test_an_archive_refuses_what_its_text_does_not_hold(tmp_path: Path) -> None:
+    session = session_with(double=(double,))
+    join = "SELECT l.k FROM a l, a r WHERE double(l.k) = double(r.k) WINDOW = 9 SECONDS"
+    query = session.sql(f"{join} OPTIONS (memory = '9 rows', archive = '{tmp_path / 'kept'}')")
+    with pytest.raises(wm.UnsupportedError, match="double is a function that the text does not hold"):
+        query.to_arrow()
 
 
 def test_the_name_and_the_version_are_part_of_what_a_query_is_known_by() -> None:

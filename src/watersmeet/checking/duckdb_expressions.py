@@ -208,7 +208,9 @@ def _midnight(day: str) -> str:
 
 def _difference(args: Sequence[str], call: Call) -> str:
     """Starts of units between two times. In a zone hours go by, and days are those that clocks show."""
-    kinds = [arg.type for arg in call.args[1:]]
+    # A timestamp beside an instant is one, too.
+    zoned = [arg.type for arg in call.args[1:] if _zone(arg.type)]
+    kinds = [zoned[0] if zoned else arg.type for arg in call.args[1:]]
     unit = args[0].strip("'")
     if any(_zone(kind) for kind in kinds) and unit in _WITHIN_AN_HOUR:
         start, end = (_truncated(args[0], text, kind) for text, kind in zip(args[1:], kinds, strict=True))

@@ -129,7 +129,8 @@ class Catalog:
         self._relations[key] = relation
 
     def remove(self, name: str) -> None:
-        if self._relations.pop(str(name).lower(), None) is None:
+        # A function may be called like a stream, which is forgotten first.
+        if self._relations.pop(str(name).lower(), None) is None and self.functions.pop(str(name).lower(), None) is None:
             meant = self.suggestion(str(name))
             raise CatalogError(
                 f"there is no stream or table {name!r} to drop", hint=f"did you mean {meant!r}?" if meant else None
