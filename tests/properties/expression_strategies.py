@@ -65,7 +65,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "int": (
         "gcd({int}, {int})", "lcm({small}, {small})", "({int} // {int})", "({int} & {int})", "({int} | {small})",
         "(~{int})",
-        "xor({int}, {int})", "({small} << {small})", "({int} >> {small})", "bit_count({int})", "unix_seconds({time})",
+        "xor({int}, {int})", "({small} << {int})", "({int} >> {int})", "bit_count({int})", "unix_seconds({time})",
         "sign({int})", "sign({float})", "sign({decimal})", "trunc({int})", "factorial({small})", "epoch_ms({time})",
         "epoch_us({date})", "unix_millis({time})", "epoch_ns({time})",
         "octet_length({text})", "octet_length({bytes})", "unicode({text})",

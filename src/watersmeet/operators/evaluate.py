@@ -121,8 +121,30 @@ def _applied(call: Call, rows: EvaluatedRows) -> Value:
         return pa.scalar(None, call.type)
     try:
         return convert(function(args, call), call.type)
+    except pa.ArrowCapacityError:
+        raise _data_error(call, "the texts of a batch are longer than 2 GB together") from None
+    except pa.ArrowInvalid as error:
+        known = _known(args) if call.function in _STRICT else None
+        if known is None:
+            raise _data_error(call, str(error)) from None
+    # What stands beside a NULL need not be right: the result is NULL there.
+    return _where_known(call, [_value(arg, rows.where(known)) for arg in call.args], known)
+
+
+def _known(args: list[Value]) -> npt.NDArray[np.bool_] | None:
+    """Where no argument is NULL, if one of several is somewhere."""
+    columns = [arg for arg in args if isinstance(arg, pa.Array)]
+    if len(args) < 2 or not any(column.null_count for column in columns):
+        return None
+    return reduce(np.logical_and, [column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+
+
+def _where_known(call: Call, args: list[Value], known: npt.NDArray[np.bool_]) -> Value:
+    try:
+        made = as_array(convert(_STRICT[call.function](args, call), call.type), int(known.sum()))
     except pa.ArrowInvalid as error:
         raise _data_error(call, str(error)) from None
+    return made.take(pa.array(np.cumsum(known) - 1, mask=~known))
 
 
 def _data_error(call: Call, reason: str) -> DataError:
@@ -136,7 +158,7 @@ def _data_error(call: Call, reason: str) -> DataError:
     if call.function == "cast":
         return DataError(
             f"CAST({to_text(call.args[0])} AS {sql_type(call.type)}) fails for some row: {detail}",
-            hint="filter such rows out, or guard the cast with CASE WHEN … THEN … END",
+            hint="write TRY_CAST, which makes them NULL, or guard the cast with CASE WHEN … THEN … END",
         )
     return DataError(f"{to_text(call)} fails for some row: {detail}")
 

@@ -173,6 +173,8 @@ def _call_text(call: Call) -> str:
             return _case_text(call)
         case "bit_not":
             return f"~{texts[0]}"
+        case "date_plus_days":
+            return f"DATE_ADD({', '.join(map(to_text, call.args))})"
         case "field":
             return f"{texts[0]}.{call.args[1].value if isinstance(call.args[1], Literal) else texts[1]}"
         case "element":

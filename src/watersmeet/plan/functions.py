@@ -76,6 +76,12 @@ def _common(function: str, args: Types) -> pa.DataType:
     return reduce(common_type, args)
 
 
+def _largest(function: str, args: Types) -> pa.DataType:
+    for t in args:
+        _ordered(function, [t])
+    return _common(function, args)
+
+
 def _nullif(function: str, args: Types) -> pa.DataType:
     _comparison(function, args)
     return args[0]
@@ -110,8 +116,8 @@ FUNCTIONS: dict[str, Signature] = {
     "floor": Signature(rounding, 1, 1),
     "ceil": Signature(rounding, 1, 1),
     "round": Signature(rounding, 1, 2),
-    "greatest": Signature(_common, 1, None),
-    "least": Signature(_common, 1, None),
+    "greatest": Signature(_largest, 1, None),
+    "least": Signature(_largest, 1, None),
     "coalesce": Signature(_common, 1, None),
     "nullif": Signature(_nullif, 2, 2),
     "case": Signature(_case, 3, None),

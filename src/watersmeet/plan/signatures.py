@@ -38,13 +38,18 @@ ANY: Wanted = (lambda t: True, "a value")
 CONDITION: Wanted = (pa.types.is_boolean, "a condition (BOOLEAN)")
 
 
+# How functions are written that cannot be called by their name.
+_SIGNS = {"int_divide": "//", "bit_and": "&", "bit_or": "|", "bit_not": "~", "date_plus_days": "DATE_ADD"}
+
+
 def check(function: str, position: int, given: pa.DataType, wanted: Wanted) -> None:
     """Refuse an argument of another kind."""
     fits, words = wanted
     if not (pa.types.is_null(given) or fits(given)):
         way_out = "; CAST(… AS STRING) would do" if wanted in (TEXT, BYTES) else ""
         where = f" as argument {position}" if position else ""
-        raise TypeError(f"{function.upper()} needs {words}{where}, not {sql_type(given)}{way_out}")
+        name = _SIGNS.get(function, function.upper())
+        raise TypeError(f"{name} needs {words}{where}, not {sql_type(given)}{way_out}")
 
 
 def gives(result: pa.DataType, *wanted: Wanted, optional: int = 0, more: bool = False) -> Signature:

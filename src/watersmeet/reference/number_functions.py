@@ -120,7 +120,7 @@ def _long(value: int) -> int:
 
 
 def _gcd(left: int, right: int) -> int:
-    return math.gcd(_long(abs(left)), _long(abs(right)))
+    return _long(math.gcd(left, right))
 
 
 def _factorial(value: int) -> int:
@@ -130,6 +130,8 @@ def _factorial(value: int) -> int:
 
 
 def _shift_left(value: int, by: int) -> int:
+    if value == 0 and by >= 0:
+        return 0
     if value < 0 or not 0 <= by < 64:
         raise _refused(f"{value} cannot be shifted to the left by {by} bits")
     return _long(value << by)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import BindError, UnsupportedError, underline
-from watersmeet.model.types import arrow_type, is_instant, is_text, sql_type
+from watersmeet.model.types import arrow_type, is_instant, is_number, is_text, sql_type
 from watersmeet.model.zones import zoned_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
 from watersmeet.plan.functions import (
@@ -389,6 +389,10 @@ class ExpressionBinder:
             return self.bind(meant)
         if written.lower() in ("date_add", "date_sub") and len(node.expressions) == 2:
             return self._moved(node)
+        if written.lower() == "to_timestamp" and len(node.expressions) == 1:
+            value = self.bind(node.expressions[0])
+            if not is_number(value.type):
+                return self._converted(value, pa.timestamp("us"), node)
         scalar = scalar_name(written)
         if scalar is None:
             near = near_name(written, self.scope.text.functions)
@@ -440,7 +444,7 @@ class ExpressionBinder:
         if not pa.types.is_integer(by.type):
             return self.call("subtract" if backwards else "add", [value, by], node)
         if isinstance(value, Literal) and is_text(value.type):
-            value = literals.cast(value, pa.date32())
+            value = self._converted(value, pa.date32(), node)
         return self.call("date_plus_days", [value, self.call("negate", [by], node) if backwards else by], node)
 
     def _check_unit(self, function: str, node: exp.Anonymous) -> None:

@@ -42,7 +42,7 @@ FUNCTIONS = {
         ("dateadd", "adddate", "timestampadd", "timestamp_add", "add_months"),
         "write ts + INTERVAL 1 DAY, or DATE_ADD(day, 30)",
     ),
-    **dict.fromkeys(("timestamp", "to_timestamp"), "write CAST(x AS TIMESTAMP), or MAKE_TIMESTAMP(us) of a number"),
+    **dict.fromkeys(("timestamp", "to_timestamp"), "write CAST(x AS TIMESTAMP), or TIMESTAMP_SECONDS(s) of a number"),
     **dict.fromkeys(("str_to_date", "parse_timestamp"), "write STRPTIME(x, '%Y-%m-%d %H:%M:%S')"),
     **dict.fromkeys(
         ("from_unixtime", "to_timestamp_ltz"),

@@ -19,6 +19,7 @@ from watersmeet.operators.scalar.values import (
     as_text,
     convert,
     from_numpy,
+    null_where,
     numpy_of,
     per_constant,
 )
@@ -81,7 +82,8 @@ def _characters(args: Sequence[Value], rows: int) -> pa.Array:
 
     one = per_constant(1, substring)([*args, pa.scalar(1, pa.int64())], Call("substring", (), pa.string()))
     # There is no character 0.
-    return as_array(pc.if_else(pc.equal(args[1], 0), pa.scalar(""), one), rows)
+    made = pc.if_else(pc.equal(args[1], 0), pa.scalar(""), one)
+    return as_array(null_where(pc.is_null(args[0]), made), rows)
 
 
 def cut(args: Sequence[Value], call: Call) -> Value:

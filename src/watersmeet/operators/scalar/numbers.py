@@ -111,9 +111,18 @@ def int_divide(left: Value, right: Value) -> Value:
 
 
 def gcd(left: Value, right: Value) -> Value:
-    # The smallest number has no positive twin.
-    values = [pc.abs_checked(left), pc.abs_checked(right)]
-    return from_numpy(np.asarray(np.gcd(numpy_of(values[0], 1), numpy_of(values[1], 1))), values, _LONG)
+    shared = np.asarray(np.gcd(_magnitude(left), _magnitude(right)))
+    if np.any(shared > np.uint64(np.iinfo(np.int64).max)):
+        raise pa.ArrowInvalid("overflow")
+    return from_numpy(shared.astype(np.int64), [left, right], _LONG)
+
+
+def _magnitude(value: Value) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    """Numbers without their signs; unsigned, as the smallest has no positive twin."""
+    number = np.asarray(numpy_of(value, 1), np.int64)
+    # A negative number minus itself as 64 bits wraps around to what it is without its sign.
+    bits = number.view(np.uint64)
+    return np.where(number < 0, ~bits + np.uint64(1), bits)
 
 
 def lcm(left: Value, right: Value) -> Value:
@@ -129,18 +138,24 @@ def factorial(value: Value) -> Value:
 
 
 def shift_left(value: Value, by: Value) -> Value:
-    refuse_where(pc.less(value, 0), "a negative number cannot be shifted to the left")
-    refuse_where(pc.or_(pc.less(by, 0), pc.greater_equal(by, _BITS)), "a shift is by 0 to 63 bits")
-    moved = pc.shift_left(value, by)
-    refuse_where(pc.or_(pc.less(moved, 0), pc.not_equal(pc.shift_right(moved, by), value)), "overflow")
-    return moved
+    known = pc.and_(pc.is_valid(value), pc.is_valid(by))
+    refuse_where(pc.and_(known, pc.less(value, 0)), "a negative number cannot be shifted to the left")
+    # Zero stays zero by however many bits.
+    too_far = pc.and_(pc.greater_equal(by, _BITS), pc.not_equal(value, 0))
+    refuse_where(pc.and_(known, pc.or_(pc.less(by, 0), too_far)), "a shift is by 0 to 63 bits")
+    # By NumPy: Arrow leaves a number as it is that is shifted by 63 bits.
+    number, bits = np.asarray(numpy_of(value, 0)), np.asarray(numpy_of(by, 0))
+    if np.any(number > np.right_shift(np.int64(np.iinfo(np.int64).max), bits)):
+        raise pa.ArrowInvalid("overflow")
+    return from_numpy(np.asarray(np.left_shift(number, bits)), [value, by], _LONG)
 
 
 def shift_right(value: Value, by: Value) -> Value:
     """By more bits than there are nothing is left."""
-    within = pc.and_(pc.greater_equal(by, 0), pc.less(by, _BITS))
-    moved = pc.shift_right(value, pc.if_else(within, by, pa.scalar(0, _LONG)))
-    return null_where(pc.is_null(value), pc.if_else(within, moved, pa.scalar(0, _LONG)))
+    number, bits = np.asarray(numpy_of(value, 0)), np.asarray(numpy_of(by, 0))
+    within = (bits >= 0) & (bits < _BITS)
+    moved = np.where(within, np.right_shift(number, np.where(within, bits, 0)), 0)
+    return from_numpy(np.asarray(moved), [value, by], _LONG)
 
 
 def bit_count(value: Value) -> Value:

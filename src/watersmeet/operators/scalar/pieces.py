@@ -14,6 +14,7 @@ from watersmeet.plan.expressions import Call
 
 _NULL = pa.scalar(None, pa.string())
 _EMPTY = pa.scalar("")
+_LONGEST = 1 << 24  # characters that a text is filled up to
 
 
 def left(args: Sequence[Value], call: Call) -> Value:
@@ -39,6 +40,8 @@ def _padded(at_the_end: bool) -> Function:
         size, filler = args[1].as_py(), args[2].as_py() if len(args) > 2 else " "
         if size is None or filler is None:
             return _NULL
+        if size > _LONGEST:
+            raise pa.ArrowInvalid(f"a text of {size} characters is too long")
         text = as_text(args[0])
         missing = pc.subtract(pa.scalar(size, pa.int64()), pc.cast(pc.utf8_length(text), pa.int64()))
         if not filler:
