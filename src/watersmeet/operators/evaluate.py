@@ -136,7 +136,10 @@ def _known(args: list[Value]) -> npt.NDArray[np.bool_] | None:
     columns = [arg for arg in args if isinstance(arg, pa.Array)]
     if len(args) < 2 or not any(column.null_count for column in columns):
         return None
-    return reduce(np.logical_and, [column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    known: npt.NDArray[np.bool_] = np.logical_and.reduce(
+        [column.is_valid().to_numpy(zero_copy_only=False) for column in columns]
+    )
+    return known
 
 
 def _where_known(call: Call, args: list[Value], known: npt.NDArray[np.bool_]) -> Value:
