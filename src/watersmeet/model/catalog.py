@@ -115,10 +115,12 @@ def _as_declared(name: str, schema: pa.Schema, statistics: Statistics) -> Statis
 
 
 class Catalog:
-    """The streams and tables a session knows. Names are case-insensitive, as in SQL."""
+    """The streams and tables a session knows, and the functions that were brought to it (plan.user_functions), by name
+    in lower case. Names are case-insensitive, as in SQL."""
 
     def __init__(self) -> None:
         self._relations: dict[str, Relation] = {}
+        self.functions: dict[str, Any] = {}
 
     def add(self, relation: Relation, *, replace: bool = False) -> None:
         key = relation.name.lower()
@@ -127,7 +129,8 @@ class Catalog:
         self._relations[key] = relation
 
     def remove(self, name: str) -> None:
-        if self._relations.pop(str(name).lower(), None) is None:
+        # A function may be called like a stream, which is forgotten first.
+        if self._relations.pop(str(name).lower(), None) is None and self.functions.pop(str(name).lower(), None) is None:
             meant = self.suggestion(str(name))
             raise CatalogError(
                 f"there is no stream or table {name!r} to drop", hint=f"did you mean {meant!r}?" if meant else None
@@ -139,11 +142,13 @@ class Catalog:
     def copy(self) -> Catalog:
         same = Catalog()
         same._relations = dict(self._relations)
+        same.functions = dict(self.functions)
         return same
 
     def become(self, other: Catalog) -> None:
         """Hold what another holds."""
         self._relations = dict(other._relations)
+        self.functions = dict(other.functions)
 
     def find(self, name: str) -> Relation | None:
         return self._relations.get(name.lower())

@@ -30,7 +30,7 @@ def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
 
 def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
     """The plan of a query that was parsed as part of `text`; errors point into `text`."""
-    where = Text(text)
+    where = Text(text, catalog.functions)
     with _pointing_at(query.settings, where):
         # The query's own settings come later and win over the session's zone.
         options = Options.of({"timezone": timezone} | {setting.name: setting.value for setting in query.settings})

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from watersmeet.errors import WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.plan.expressions import Column, EventTime, Expression, to_text
+from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, to_text
 from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
@@ -98,6 +98,8 @@ def _readable_name(bound: Expression, words: str) -> str:
             return name
         case EventTime():
             return "event_time"
+        case Call(function="field", args=(_, Literal(value=str(name)))):
+            return name
     return words
 
 
