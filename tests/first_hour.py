@@ -37,7 +37,7 @@ no --checkpoint is given, so a later run starts anew
 no lateness is said for orders, payments, so it is 0
 query 1 done"""
 NEXT = "\x1enext\n"
-ARCHIVE_SECONDS = 240.0
+ARCHIVE_SECONDS = 600.0
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.first_hour import README, ROOT, Stranger, blocks, wheel_for_this_machine
+from tests.first_hour import ARCHIVE_SECONDS, README, ROOT, Stranger, blocks, wheel_for_this_machine
 
 FOLDER = ROOT / "docs" / "recordings"
 COLUMNS, LINES = 80, 400  # as high as a recording is long, so that nothing scrolls
@@ -46,6 +46,7 @@ class Recording:
         import pyte  # which `make recordings` installs, and tests do not need
 
         self.screen = pyte.Screen(COLUMNS, LINES)
+        self.screen.dirty.clear()  # at first all lines are
         self.stream = pyte.ByteStream(self.screen)
         self.lines: list[Shown] = []
         self._now: dict[int, Shown] = {}
@@ -55,7 +56,8 @@ class Recording:
         self.stream.feed(written)
         at = time.monotonic() - self.started
         for row in sorted(self.screen.dirty):
-            self._see(row, self.screen.display[row].rstrip(), at)
+            line = self.screen.buffer[row]
+            self._see(row, "".join(line[column].data for column in range(COLUMNS)).rstrip(), at)
         self.screen.dirty.clear()
 
     def _see(self, row: int, text: str, at: float) -> None:
@@ -152,7 +154,7 @@ def main() -> None:
         about = "The first 60 seconds of watersmeet demo, at the first start of Spark in a fresh environment."
         write("demo.txt", about, record(stranger, ["watersmeet demo"]), stranger)
         again = "The same once more, when Spark has a class archive."
-        stranger.wait_for("the class archive", ".cache/watersmeet/classes/spark-*.jsa", 240.0)
+        stranger.wait_for("the class archive", ".cache/watersmeet/classes/spark-*.jsa", ARCHIVE_SECONDS)
         write("demo_again.txt", again, record(stranger, ["watersmeet demo"]), stranger)
 
 
