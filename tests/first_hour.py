@@ -37,7 +37,6 @@ no --checkpoint is given, so a later run starts anew
 no lateness is said for orders, payments, so it is 0
 query 1 done"""
 NEXT = "\x1enext\n"
-ARCHIVE_SECONDS = 600.0
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -58,6 +57,8 @@ class Stranger:
         kept = {name: os.environ[name] for name in ("SYSTEMROOT", "TMPDIR", "TEMP", "LANG") if name in os.environ}
         path = os.pathsep.join([str(self.bin), *map(str, _without_java(folder / "programs"))])
         self.environment = {**kept, "PATH": path, "HOME": str(self.home), "USERPROFILE": str(self.home)}
+        # A class archive is made in the background when Spark has ended, by when this folder may be gone.
+        self.environment["WATERSMEET_CLASS_ARCHIVE"] = "off"
 
     def make_environment(self) -> None:
         self._timed("python -m venv", [sys.executable, "-m", "venv", str(self.folder / "venv")], dict(os.environ))
@@ -92,15 +93,6 @@ class Stranger:
         if ran.returncode != exit_code or "Traceback" in ran.stderr:
             sys.exit(f"{ran.stdout}{ran.stderr}\n{what} ended with {ran.returncode}")
         return ran
-
-    def wait_for(self, what: str, pattern: str, seconds: float) -> None:
-        """Something that is made in the background, in the home."""
-        started = time.perf_counter()
-        while not any(self.home.glob(pattern)):
-            if time.perf_counter() - started > seconds:
-                sys.exit(f"{what}: there is no {pattern} after {seconds:.0f} s")
-            time.sleep(0.2)
-        self.times.append((what, time.perf_counter() - started))
 
     def compiled(self) -> list[Path]:
         return [file for file in self.home.rglob("kernels-*/*") if file.is_file()]
@@ -269,8 +261,6 @@ def first_hour(stranger: Stranger, wheel: Path, *, with_spark: bool) -> None:
     try_commands(stranger)
     try_pages(stranger)
     try_spark(stranger)
-    # It is made in the background when a first Spark has ended, and its folder may not be removed under it.
-    stranger.wait_for("until the class archive is made", ".cache/watersmeet/classes/spark-*.jsa", ARCHIVE_SECONDS)
 
 
 def main() -> None:

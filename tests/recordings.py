@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.first_hour import ARCHIVE_SECONDS, README, ROOT, Stranger, blocks, wheel_for_this_machine
+from tests.first_hour import README, ROOT, Stranger, blocks, wheel_for_this_machine
 
 FOLDER = ROOT / "docs" / "recordings"
 COLUMNS, LINES = 80, 400  # as high as a recording is long, so that nothing scrolls
@@ -153,9 +153,6 @@ def main() -> None:
         stranger.install("pip install 'watersmeet[spark]'", wheel)
         about = "The first 60 seconds of watersmeet demo, at the first start of Spark in a fresh environment."
         write("demo.txt", about, record(stranger, ["watersmeet demo"]), stranger)
-        again = "The same once more, when Spark has a class archive."
-        stranger.wait_for("the class archive", ".cache/watersmeet/classes/spark-*.jsa", ARCHIVE_SECONDS)
-        write("demo_again.txt", again, record(stranger, ["watersmeet demo"]), stranger)
 
 
 if __name__ == "__main__":
