@@ -17,14 +17,21 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test coverage test-lowest test-highest first-hour test-wheel recordings wheel check format bench lab soak golden clean
+.PHONY: demo test test-fast test-spark coverage test-lowest test-highest first-hour test-wheel recordings wheel check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
 
-# All tests of Spark run in one worker, with one Spark session, which waits as long as it works: the others run beside it.
+# The tests of Spark run in one process, with one Spark session, which waits as long as it works: so the others run beside
+# it. (A group of xdist's would do, but with pytest 9.2 xdist 3.8 does not see groups.)
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not soak'
+	$(MAKE) -j2 test-fast test-spark
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak'
+
+test-spark: $(READY)
+	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
 
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.

@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder that need one, which `make test` runs in one worker beside the others."""
+"""One Spark for all tests of this folder that need one, which `make test` runs in one process beside the others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HERE = Path(__file__).parent
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests with the session below start Spark; those that do so by themselves are marked where they stand. All run in
-    one worker. This is before pytest looks at the markers, and xdist at the groups."""
+    """Tests with the session below start Spark; those that do so by themselves are marked where they stand. This is
+    before pytest looks at the markers, and xdist at the groups."""
     if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
         item.add_marker("spark")
     if item.get_closest_marker("spark"):
