@@ -7,7 +7,7 @@ WORKERS ?= 2
 EFFORT ?= 20
 LOWEST := .venv-lowest
 HIGHEST := .venv-highest
-BUILDER := .venv-wheel
+BUILDER ?= .venv-wheel
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches pushes memory shedding spark_joins spark_batches spark_shedding
 
@@ -17,14 +17,20 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test coverage test-lowest test-highest test-wheel wheel java check format bench lab soak golden clean
+.PHONY: demo test test-fast test-spark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
 
-# Spark uses all cores by itself, so its tests run after the others, in one process with one Spark session.
+# The tests of Spark run in one process, with one Spark session, which waits as long as it works: so the others run beside
+# it. (A group of xdist's would do, but with pytest 9.2 xdist 3.8 does not see groups.)
 test: $(READY)
+	$(MAKE) -j2 test-fast test-spark
+
+test-fast: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak'
+
+test-spark: $(READY)
 	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
 
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
@@ -81,9 +87,18 @@ wheel: $(BUILDER)/.ready
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BUILDER)/bin/python -m build --no-isolation --wheel --outdir dist
 	ls -l dist
 
-# The wheel in a new environment with an empty home, tried by README's own examples.
+# The wheel in a new environment with an empty home, tried by what README and the pages say, on both hosts; or, which is
+# quicker, only by what README says of one process.
+first-hour: wheel
+	$(PYTHON) -m tests.first_hour dist
+
 test-wheel: wheel
-	$(PYTHON) -m tests.wheel dist
+	$(PYTHON) -m tests.first_hour dist --without-spark
+
+# What a terminal shows in the first minute, as text in docs/recordings; pyte draws the terminal.
+recordings: wheel
+	$(BUILDER)/bin/python -m pip install --quiet --disable-pip-version-check 'pyte>=0.8,<1'
+	$(BUILDER)/bin/python -m tests.recordings dist
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(HIGHEST) $(BUILDER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,6 +1,6 @@
 """The example notebooks without Jupyter: their cells are run one after the other, and what they give is compared.
 
-`python -m tests.notebooks` writes what they give into them.
+`python -m tests.notebooks` writes what they give into them; with `--compare` it only says whether that differs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import ast
 import contextlib
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,13 @@ def rewrite(path: Path) -> None:
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def differs(path: Path) -> bool:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    return outputs_of(notebook) != [cell["outputs"] for cell in code_cells(notebook)]
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--compare"]:
+        sys.exit(", ".join(f"{path.name} gives something else" for path in NOTEBOOKS if differs(path)) or None)
     for path in NOTEBOOKS:
         rewrite(path)

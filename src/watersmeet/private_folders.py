@@ -23,6 +23,11 @@ from typing import BinaryIO, Self
 
 from watersmeet.errors import UnsafeFolderError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 # The number of the user root, whom nobody can keep out anyway.
 ROOT = 0
 # As many as Linux follows in one path.
@@ -89,6 +94,43 @@ class PrivateFolder:
 
     def remove(self, name: str) -> None:
         os.unlink(self._at(name), dir_fd=self._handle)
+
+    def files(self) -> dict[str, os.stat_result]:
+        """The plain files in it, by name."""
+        with os.scandir(self.path if self._handle is None else self._handle) as entries:
+            found = [(one, one.stat(follow_symlinks=False)) for one in entries]
+        return {one.name: status for one, status in found if stat.S_ISREG(status.st_mode)}
+
+    def hold(self) -> bool:
+        """Have `remove_unheld` of other processes leave it alone while it is open here, and note that it is of use;
+        False if one of them is removing it."""
+        if self._handle is None or fcntl is None:
+            return True
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks, where nothing is removed either
+            return True
+        with suppress(OSError):  # where nothing can be written
+            os.utime(self._handle)
+        return os.fstat(self._handle).st_nlink > 0
+
+    def remove_unheld(self, name: str) -> bool:
+        """Remove a folder of files in this one, unless a process holds it; whether it was removed. Where there are no
+        locks nobody can know, and nothing is removed."""
+        if self._handle is None or fcntl is None:
+            return False
+        try:
+            with _opened(self.path / name, name, self._handle, self._chosen_by) as folder:
+                assert folder._handle is not None
+                fcntl.flock(folder._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for file in folder.files():
+                    folder.remove(file)
+                os.rmdir(name, dir_fd=self._handle)
+        except (OSError, UnsafeFolderError):  # held, or not ours to remove, or another process was faster
+            return False
+        return True
 
     def _at(self, name: str) -> str:
         return str(self.path / name) if self._handle is None else name

@@ -80,7 +80,7 @@ def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@settings(few, max_examples=30 * EFFORT)
+@settings(few, max_examples=15 * EFFORT)
 @given(case=continuous_cases(wide=True), rows_per_batch=st.sampled_from([1, 2, 5]), seed=st.integers(0, 10**6))
 def test_routes_of_joins_inside_a_changing_answer_may_change_at_any_batch(
     pipeline: str, case: Case, rows_per_batch: int, seed: int

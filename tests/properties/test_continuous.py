@@ -23,8 +23,8 @@ from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.join import answer
 from watersmeet.session import Query
 
-few = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=60 * EFFORT)
+few = settings(max_examples=14 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = settings(few, max_examples=40 * EFFORT)
 PIPELINES = ("auto", "ita", "tpa", "nta")
 
 Row = tuple[Any, ...]

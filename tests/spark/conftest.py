@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder that need one, which `make test` runs in one process after the others."""
+"""One Spark for all tests of this folder that need one, which `make test` runs in one process beside the others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from tests.spark.harness import quiet_session
 HERE = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers, and xdist at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with the session below start Spark; those that do so by themselves are marked where they stand."""
-    for item in items:
-        if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker("spark")
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests with the session below start Spark; those that do so by themselves are marked where they stand. This is
+    before pytest looks at the markers, and xdist at the groups."""
+    if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker("spark")
+    if item.get_closest_marker("spark"):
+        item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ from watersmeet.session import Session
 
 # Shrinking is slow where every example is a run with restarts.
 few = settings(
-    max_examples=40 * EFFORT,
+    max_examples=24 * EFFORT,
     deadline=None,
     suppress_health_check=PATIENT,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

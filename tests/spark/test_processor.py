@@ -29,7 +29,7 @@ from watersmeet.hosts.spark.pack import GUARD
 from watersmeet.hosts.spark.stage import BucketStage
 from watersmeet.model.arrival import Arrival
 
-few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+few = settings(max_examples=24 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 QUERIES = {
     "a common key": """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c

@@ -56,7 +56,8 @@ def test_a_batch_that_fails_and_is_repeated_later_decides_by_the_time_it_had(spa
     """Every pulse lets some more rows expire; the repeat must not let those expire that have done so meanwhile."""
     add(tmp_path / "a", 0, rows(200, SECOND // 10))
     session = Session(spark, buckets=2)
-    session.stream("a", ParquetStream(str(tmp_path / "a")), time="ts", lateness="1 minute", idle="1 second")
+    session.stream("a", ParquetStream(str(tmp_path / "a")), time="ts", lateness="22 seconds", idle="1 second")
+    # The rows are of 20 seconds, so none is answered before the wall clock has gone on for two.
     query = session.sql("SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k")
     given: dict[int, list[list[tuple[object, ...]]]] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import Counter
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from watersmeet.cli.run_on_spark import run_command
+from watersmeet.cli.voice import speak
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.spark.run import Choices, QueryError, Running, SparkRun
@@ -97,11 +99,30 @@ def test_a_script_gives_what_it_gives_in_process_and_goes_on(spark: SparkSession
     assert ended.metrics.rows_in == 0
 
 
-def test_a_bare_select_prints_its_rows(spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (ended,) = run(spark, STREAMS + JOIN, checkpoint=None)
-    lines = capsys.readouterr().out.splitlines()
+def test_a_bare_select_prints_its_rows_and_json_tells_of_every_batch(
+    spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrive(data, 1)
+    rows = in_process().total()
+    add(data / "b", 2, rows_of(0, 1))  # far too late
+    speak(as_json=True)
+    try:
+        assert not run_command(spark, STREAMS + JOIN, NOW)
+    finally:
+        speak()
+    printed, told = capsys.readouterr()
+    lines = printed.splitlines()
     assert lines[0] == "k\tat\tbt"
-    assert len(lines) - 1 == in_process().total() == ended.metrics.results
+    assert len(lines) - 1 == rows
+    events = [json.loads(line) for line in told.splitlines()]
+    batches = [one["batch"] for one in events if one["event"] == "progress"]
+    assert [one["number"] for one in batches[:3]] == [0, 1, 2]
+    assert (sum(one["rows_in"] for one in batches), sum(one["results"] for one in batches)) == (81, rows)
+    assert any("1 row came too late" in one["text"] for one in events if one["event"] == "warning")
+    done = events[-1]
+    assert (done["event"], done["query"]) == ("done", "query 1")
+    metrics = done["metrics"]
+    assert (metrics["rows_in"], metrics["results"], metrics["late_by_stream"]) == (81, rows, {"b": 1})
 
 
 def test_text_files_are_read_by_the_names_of_their_columns(spark: SparkSession, data: Path) -> None:

@@ -113,7 +113,7 @@ def test_twelve_files_of_one_moment_are_read_by_name_and_lose_no_row(spark: Spar
     streams = STREAMS + STREAMS.splitlines()[1].replace("STREAM a", "STREAM c").replace("'a'", "'c'")
     text = script("SELECT a.k, a.ts AS at, b.ts AS bt, c.ts AS ct FROM a, b, c WHERE a.k = b.k AND b.k = c.k "
                   "WINDOW = 1 SECOND", streams)  # fmt: skip
-    ended = run(spark, text)
+    ended = run(spark, text.replace("maxFilesPerTrigger='1'", "maxFilesPerTrigger='4'"))
     sources = [Source(name, rows_of(0, 60), "ts") for name in "abc"]
     assert ended.metrics.late_rows == 0
     assert written().total() == by_reference("SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 1 SECOND",

@@ -54,7 +54,8 @@ SHAPES = {
 }  # fmt: skip
 
 
-LONG = {"no equality, fragments", "five streams along a path", "the last rows per key"}
+# Two streams by a common key are in test_run.py, batch by batch.
+LONG = {"two streams, a common key", "no equality, fragments", "five streams along a path", "the last rows per key"}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_a_checkpoint_holds_no_more_than_the_window(spark, tmp_path: Path):
     sources = random_streams("ab", rows=400, seconds=200)
     sql = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 1 SECOND"
     for source in sources:
-        write_arrivals(tmp_path / source.name, cut(source.table, [100]))
+        write_arrivals(tmp_path / source.name, cut(source.table, [200]))
     frame = streaming_session(spark, sources, tmp_path, 1).sql(sql).dataframe()
     answer = run_streaming(spark, frame, tmp_path / "checkpoint", tmp_path / "sink")
     assert sorted(zip(*answer.to_pydict().values(), strict=True)) == sorted(by_reference(sql, sources).elements())

@@ -174,6 +174,23 @@ def test_without_spark_the_way_out_is_told(
     assert "pip install 'watersmeet[spark]', or use --engine local" in capsys.readouterr().err
 
 
+def test_a_mistake_is_told_before_spark_is_started(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+
+    def never(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("watersmeet.hosts.spark.launch.start_spark", never)
+    ticks = "CREATE STREAM ticks (n BIGINT, ts TIMESTAMP) WITH (source='rate', time='ts');"
+    assert run(f"{ticks} SELECT m FROM ticks [RANGE 1 SECOND];", "--engine", "spark") == 2
+    assert "there is no column m" in capsys.readouterr().err
+    # Columns that only Spark can find are looked for there.
+    with pytest.raises(AssertionError, match="Spark was started"):
+        run("CREATE STREAM t WITH (source='rate', time='timestamp'); SELECT m FROM t;", "--engine", "spark")
+
+
 def test_explain_needs_only_declared_columns(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     declared = "(k BIGINT, ts TIMESTAMP) WITH (path='not/there.parquet', time='ts')"
     script = f"CREATE STREAM a {declared}; CREATE STREAM b {declared}; {JOIN};"

@@ -5,9 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,31 +151,28 @@ def test_a_run_of_one_day_shows_no_date() -> None:
 # ---- Tab ------------------------------------------------------------------------------------------------------------
 
 
-def completions(words: str, folder: Path) -> list[str]:
-    """What bash would offer for a line."""
-    environment = os.environ | {
-        "_WATERSMEET_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split(" ")) - 1),
-    }
-    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'watersmeet'; from watersmeet.cli import main; main()"]
-    told = subprocess.run(
-        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    return told.stdout.split()
+def test_tab_offers_commands_options_values_and_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def completions(words: str) -> list[str]:
+        """What bash would offer for a line."""
+        monkeypatch.setenv("_WATERSMEET_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        call()
+        return capsys.readouterr().out.split()
 
-
-def test_tab_offers_commands_options_values_and_scripts(tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "checkout.sql").touch()
     (tmp_path / "checkout.csv").touch()
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.sql").touch()
-    assert completions("watersmeet ch", tmp_path) == ["check"]
-    assert completions("watersmeet run --en", tmp_path) == ["--engine"]
-    assert completions("watersmeet run --engine ", tmp_path) == ["local", "spark"]
-    assert completions("watersmeet run che", tmp_path) == ["checkout.sql"]
-    assert completions("watersmeet explain sub/m", tmp_path) == ["sub/more.sql"]
-    assert completions("watersmeet lab run K05-E4", tmp_path) == ["K05-E4"]
+    assert completions("watersmeet ch") == ["check"]
+    assert completions("watersmeet run --en") == ["--engine"]
+    assert completions("watersmeet run --engine ") == ["local", "spark"]
+    assert completions("watersmeet run che") == ["checkout.sql"]
+    assert completions("watersmeet explain sub/m") == ["sub/more.sql"]
+    assert completions("watersmeet lab run K05-E4") == ["K05-E4"]
 
 
 def test_the_script_that_makes_a_shell_complete_is_shown(

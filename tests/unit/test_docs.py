@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import watersmeet as wm
 from tests.unit.test_cli import call
 from watersmeet.errors import SqlError
 from watersmeet.model.catalog import Catalog
@@ -106,6 +107,11 @@ def test_the_page_of_the_lab_names_every_workload_and_command() -> None:
     assert [name for name in WORKLOADS if f"| `{name}` |" not in text] == []
     commands = [one.name or (one.callback.__name__ if one.callback else "") for one in app.registered_commands]
     assert [name for name in commands if f"watersmeet lab {name}" not in text] == []
+
+
+def test_the_page_about_python_names_all_that_is_public() -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    assert [name for name in wm.__all__ if not re.search(rf"\b{name}\b", text)] == []
 
 
 def declared(script: str) -> Catalog:

@@ -80,7 +80,7 @@ MEMORY = {"2 RANGE": 24, "2 ROWS": 24, "2 theta": 8, "3 pairwise": 24, "3 mixed"
 @cache
 def random_tables(streams: int) -> tuple[pa.Table, ...]:
     rng = np.random.default_rng(streams)
-    return tuple(table(zipf(rng, 150, 16), np.sort(rng.integers(0, 600, 150)) * TICK_US // 4) for _ in range(streams))
+    return tuple(table(zipf(rng, 100, 16), np.sort(rng.integers(0, 400, 100)) * TICK_US // 4) for _ in range(streams))
 
 
 def selected(form: str) -> str:

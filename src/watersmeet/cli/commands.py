@@ -162,8 +162,10 @@ def _run_on_spark(
         from watersmeet.cli.run_on_spark import run_command
         from watersmeet.hosts.spark.launch import start_spark
         from watersmeet.hosts.spark.run import Choices
+        from watersmeet.runtime.script import check_declared
 
         chosen = Choices(*choices)
+        check_declared(text)  # a mistake need not wait until Spark has started
         spark = start_spark(*spark_choices)
     try:
         stopped = run_command(spark, text, chosen)

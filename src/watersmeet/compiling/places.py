@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from watersmeet.compiling.machine import Target, this_machine
+from watersmeet.compiling.pruning import FOLDERS, note_use, prune
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
 
@@ -64,6 +66,7 @@ def read_kept(name: str) -> bytes | None:
         return None
     try:
         with folder.read(name) as file:
+            note_use(file)
             found = file.read()
         read.add(name)
         return found
@@ -87,6 +90,7 @@ def keep(name: str, data: bytes) -> None:
             while view:
                 view = view[file.write(view) :]
         folder.replace(unfinished, name)
+        _prune_once()
     except OSError as error:
         with suppress(OSError):
             folder.remove(unfinished)
@@ -103,12 +107,32 @@ def kept_folder() -> PrivateFolder | None:
         try:
             # Loading is running, so nobody else may have put anything there.
             with private_folder(root, chosen_by) as folder:
-                return folder.below(f"kernels-{_digest(this_machine())}")
+                return _held(folder, f"{FOLDERS}{_digest(this_machine())}")
         except (OSError, UnsafeFolderError) as error:
             failures.append(str(error).splitlines()[0])
     reasons = "; ".join(failures)
     _say_once(f"compiled kernels cannot be kept, so every process compiles them anew: {reasons}")
     return None
+
+
+def _held(cache: PrivateFolder, name: str) -> PrivateFolder:
+    """A folder that stays as long as this process: others that tidy up leave it alone."""
+    for _ in range(100):
+        folder = cache.below(name)
+        if folder.hold():
+            return folder
+        folder.close()
+        time.sleep(0.01)  # somebody removes it, file by file; then it can be made anew
+    raise TimeoutError(f"{folder.path} is being removed by another process")
+
+
+@cache
+def _prune_once() -> None:
+    """Only by processes that add something, so that it costs nothing where all is found."""
+    folder = kept_folder()
+    if folder is not None:
+        with suppress(OSError, UnsafeFolderError), private_folder(folder.path.parent) as cache:
+            prune(cache, folder)
 
 
 def _roots() -> Iterator[tuple[Path, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -95,6 +96,21 @@ def read_script(
     if not jobs:
         raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
     return jobs
+
+
+def check_declared(text: str) -> None:
+    """Raise what is wrong with a script that is to run on another host, as far as can be told before that is started:
+    all of it if every CREATE says its columns, else what stands before the first that does not."""
+    with suppress(_ColumnsUnknownError):
+        read_script(text, open_sources=False, opener=_open_nothing, explain=True)
+
+
+class _ColumnsUnknownError(Exception):
+    pass
+
+
+def _open_nothing(statement: CreateStream | CreateTable) -> Opened:
+    raise _ColumnsUnknownError
 
 
 def _check_new(statement: CreateSink, jobs: list[Job], text: str) -> None:
