@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,12 +12,13 @@ from watersmeet.model.windows import Range
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import columns_read, joined_leaf, leaf_of, reach_us, unlike
 from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.hidden import hidden_columns, with_lives
+from watersmeet.physical.hidden import SERIAL, hidden_columns, member_column, with_lives
 from watersmeet.physical.nodes import (
     AnswerNode,
     ChangesSourceNode,
     Columns,
     FromManyNode,
+    FromMatchedNode,
     FromOneNode,
     JoinSourceNode,
     LeafNode,
@@ -29,6 +30,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.pipeline import Pipeline
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
 
@@ -82,6 +84,8 @@ class FromPlanner:
             read = columns_read(inputs[0], join, columns)
             schema = pa.schema([field for field in inputs[0].schema if field.name in read])
             return FromOneNode(sources[0], schema, join.predicates, columns, around.noticing, self.negative)
+        if join.kind != "inner":
+            return self._matched(join, sources, columns)
         announced = tuple(source.alias for source in sources if source.announced)
         # FIRST and LAST break ties of time by the serial numbers of all members.
         counted = tuple(source.alias for source in sources) if ordered else announced
@@ -93,6 +97,17 @@ class FromPlanner:
         if self.negative and in_time and not ordered and not numbered:
             return NegativeJoinNode(*made, held=_held(join, columns))
         return FromManyNode(*made)
+
+    def _matched(self, join: Join, sources: tuple[SourceNode, ...], columns: Columns) -> AnswerNode:
+        """Who matches is found by the join inside, which tells the numbers of the rows that count without a match."""
+        announced = tuple(source.alias for source in sources if source.announced)
+        numbered = tuple(source.alias for source in sources if source.announced or source.alias in join.preserved)
+        inside = replace(join, kind="inner", where=(), certain=())
+        members = tuple((member_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
+        shown = (*(columns if join.kind in ("left", "full") else ()), *members)
+        joining = _joining(inside, shown, numbered, announced, None)
+        # What has expired is noticed in time: a row that is left alone enters the answer then.
+        return FromMatchedNode(FromManyNode(join, sources, joining, shown, numbered, "in_time"), columns)
 
     def _source(self, one: Input, join: Join, outputs: Columns, around: Surroundings) -> SourceNode:
         reach = reach_us(one.window, around.outer_us)

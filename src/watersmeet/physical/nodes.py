@@ -113,6 +113,27 @@ class InTimeOrderNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class OuterJoinNode(PhysicalNode):
+    """A join of two sides of which rows are given, or asked for, without a partner. `joining` finds who matches, with
+    hidden columns beside those asked for; `sides` are the inputs that are joins themselves, `streams` what each reads,
+    in the same order. A row may decide about others for `remembered_us` after its time."""
+
+    join: Join
+    joining: WindowJoinNode
+    columns: Columns
+    sides: tuple[SelectNode | WindowJoinNode | OuterJoinNode, ...]
+    side_aliases: tuple[str, ...]
+    streams: tuple[tuple[str, ...], ...]
+    remembered_us: int
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The streams it reads, in the order of the leaves."""
+        inside = dict(zip(self.side_aliases, self.streams, strict=True))
+        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
+
+
+@dataclass(frozen=True)
 class ContinuousNode(PhysicalNode):
     """An answer that changes, as rows with instants and signs."""
 
@@ -123,8 +144,8 @@ class ContinuousNode(PhysicalNode):
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
-PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode
-RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | ContinuousNode
+PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode
+RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode | ContinuousNode
 
 
 # ---- the inputs of FROM below a changing answer ---------------------------------------------------------------------
@@ -168,6 +189,8 @@ class JoinSourceNode(_Windowed, PhysicalNode):
     @property
     def aliases(self) -> tuple[str, ...]:
         """What the inner join calls its streams, in the order of the leaves."""
+        if isinstance(self.inner, OuterJoinNode):
+            return self.inner.aliases
         inner = self.inner.inner if isinstance(self.inner, InTimeOrderNode) else self.inner
         return tuple(one.alias for one in inner.strategy.join.streams)
 
@@ -248,6 +271,14 @@ class NegativeJoinNode(FromManyNode):
 
 
 @dataclass(frozen=True)
+class FromMatchedNode(PhysicalNode):
+    """An outer, semi or anti join: `combinations` are what matches, with the members' numbers in hidden columns."""
+
+    combinations: FromManyNode
+    columns: Columns
+
+
+@dataclass(frozen=True)
 class GroupByNode(PhysicalNode):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
     in the order in which they came."""
@@ -314,6 +345,7 @@ class NetworkNode(PhysicalNode):
 AnswerNode = (
     FromOneNode
     | FromManyNode
+    | FromMatchedNode
     | GroupByNode
     | DistinctNode
     | SetOperationNode

@@ -23,12 +23,14 @@ from watersmeet.physical.nodes import (
     ContinuousNode,
     InTimeOrderNode,
     JoinNode,
+    OuterJoinNode,
     RowsNode,
     SelectNode,
     WindowJoinNode,
 )
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
+from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Join, Plan
 
 LoadTable = Callable[[pa.RecordBatch], None]
@@ -89,12 +91,31 @@ class Builder:
                 return self.window_join(node)
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
+            case OuterJoinNode():
+                return self._outer_join(node)
             case ContinuousNode():
                 # A plain join starts without them: they are most of the operators there are.
                 from watersmeet.runtime.build_changing import AnswerBuilder
 
                 return AnswerBuilder(self).operator(node)
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
+
+    def _outer_join(self, node: OuterJoinNode) -> Operator:
+        from watersmeet.operators.join.outer_join import Kept, OuterJoin, Side
+
+        made = zip(node.side_aliases, node.sides, node.streams, strict=True)
+        sides = {}
+        for alias, side, streams in made:
+            time = node.join.input(alias).time
+            assert time is not None
+            sides[alias] = Side(self.operator(side), streams, time)
+        kept = []
+        for alias, certain in node.join.certain:
+            other = next(one for one in node.join.inputs if one.alias != alias)
+            shown = (*(e for _, e in node.columns), *node.join.where)
+            read = sorted({c.name for e in shown for c in columns_of(e) if c.stream == alias})
+            kept.append(Kept(alias, node.join.input(alias).schema, read, certain, other.is_table))
+        return OuterJoin(node.join, self.window_join(node.joining), node.columns, kept, sides, node.remembered_us)
 
     def _counting(self, node: JoinNode) -> Counting:
         match node:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from watersmeet.operators.continuous.distinct import DistinctOperator
+from watersmeet.operators.continuous.alone import Alone, Teed
 from watersmeet.operators.continuous.from_many import FromMany
+from watersmeet.operators.continuous.from_matched import FromMatched
 from watersmeet.operators.continuous.from_one import FromOne
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.negative_join import NegativeJoin
@@ -30,6 +32,7 @@ from watersmeet.physical.nodes import (
     ContinuousNode,
     DistinctNode,
     FromManyNode,
+    FromMatchedNode,
     FromOneNode,
     GroupByNode,
     JoinSourceNode,
@@ -73,6 +76,8 @@ class AnswerBuilder:
                 return FromOne(self._source(node.source), read, predicates, columns, trigger, negative=negative)
             case NegativeJoinNode():
                 return NegativeJoin(*self._joined(node), ranged=node.ranged, held=dict(node.held))
+            case FromMatchedNode():
+                return self._matched(node)
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
@@ -98,6 +103,20 @@ class AnswerBuilder:
         queue = Fifo(self._node(node.child), node.quantum)
         self._queues.append(queue)  # after those below it
         return queue
+
+    def _matched(self, node: FromMatchedNode) -> FromMatched:
+        join, inside = node.combinations.join, node.combinations
+        joining, sources, schema, trigger = self._joined(inside)
+        teed = {alias: Teed(sources[alias]) for alias in join.preserved}
+        found = FromMany(
+            joining, {**sources, **teed}, schema, trigger, ranged=inside.ranged, numbered=inside.numbered
+        )
+        given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
+        alone = {
+            alias: Alone(given, one, with_partner=join.kind == "semi", numbered_from=1 + place)
+            for place, (alias, one) in enumerate(teed.items())
+        }
+        return FromMatched(found, alone, node.columns, pairs=join.kind in ("left", "full"))
 
     def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
         sources = {source.alias: self._source(source) for source in node.sources}

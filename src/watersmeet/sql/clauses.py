@@ -16,6 +16,9 @@ from watersmeet.sql.syntax import (
     Body,
     Compound,
     Constraint,
+    FromSyntax,
+    JoinSyntax,
+    JoinWord,
     Name,
     OrderKey,
     QuerySyntax,
@@ -25,6 +28,7 @@ from watersmeet.sql.syntax import (
     SourceSyntax,
     Star,
     StreamWord,
+    sources_in,
 )
 
 _AFTER_JOIN_WORDS = (TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF)
@@ -34,6 +38,15 @@ _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.EXCEPT: "except",
     TokenType.INTERSECT: "intersect",
 }
+# Longer ones first, as the words of one may begin another.
+_JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
+    (("INNER",), "inner"),
+    (("LEFT", "OUTER"), "left"), (("LEFT", "SEMI"), "semi"), (("LEFT", "ANTI"), "anti"), (("LEFT",), "left"),
+    (("RIGHT", "OUTER"), "right"), (("RIGHT",), "right"),
+    (("FULL", "OUTER"), "full"), (("FULL",), "full"),
+    (("SEMI",), "semi"), (("ANTI",), "anti"),
+    ((), "inner"),
+)  # fmt: skip
 
 
 class QueryParser(SettingsParser):
@@ -111,10 +124,9 @@ class QueryParser(SettingsParser):
         # SELECT ISTREAM DISTINCT and SELECT DISTINCT ISTREAM are both written.
         word = word or self._stream_word()
         items = self._select_list()
-        sources, conditions = self._from_clause()
+        tree = self._from_clause()
         constraints = self._constraints()
-        if self._match(TokenType.WHERE):
-            conditions.append(self._expression("a condition after WHERE"))
+        where = self._expression("a condition after WHERE") if self._match(TokenType.WHERE) else None
         constraints += self._constraints()
         group_by = self._group_by()
         having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
@@ -122,8 +134,8 @@ class QueryParser(SettingsParser):
             word,
             distinct,
             items,
-            tuple(sources),
-            tuple(conditions),
+            tree,
+            where,
             tuple(constraints),
             group_by,
             having,
@@ -179,29 +191,69 @@ class QueryParser(SettingsParser):
 
     # -- FROM -----------------------------------------------------------------------------------------------
 
-    def _from_clause(self) -> tuple[list[SourceSyntax], list[exp.Expr]]:
+    def _from_clause(self) -> FromSyntax:
         if not self._match(TokenType.FROM):
             self._fail_without_from()
-        sources, conditions = [self._source()], list[exp.Expr]()
+        return self._sources()
+
+    def _sources(self) -> FromSyntax:
+        """What stands between commas, which bind less than JOIN does."""
+        start = self._curr
+        tree = self._joined()
+        while self._match(TokenType.COMMA):
+            tree = JoinSyntax("inner", tree, self._joined(), None, self._from(start))
+        return tree
+
+    def _joined(self) -> FromSyntax:
+        """Joins from left to right."""
+        start = self._curr
+        tree = self._join_member()
         while True:
-            if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
-                sources.append(self._source())
-            elif self._match(TokenType.JOIN) or self._match_text_seq("INNER", "JOIN"):
-                sources.append(self._source())
-                if self._match(TokenType.ON):
-                    conditions.append(self._expression("a condition after ON"))
-                elif self._curr.token_type == TokenType.USING:
-                    self._refuse_using(sources)
-                else:
-                    foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
-                    self.fail(
-                        f"JOIN needs ON and a condition, found {self._found()}",
-                        hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
-                    )
+            at = self._curr
+            if self._match_text_seq("CROSS", "JOIN"):
+                tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start))
+                continue
+            kind = self._join_word()
+            if kind is not None:
+                right = self._join_member()
+                tree = JoinSyntax(kind, tree, right, self._on(tree, right), self._from(at))
             elif self._curr.text.upper() in slips.OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
                 self._refuse_join()
             else:
-                return sources, conditions
+                return tree
+
+    def _join_word(self) -> JoinWord | None:
+        for words, kind in _JOIN_WORDS:
+            if self._match_text_seq(*words, "JOIN"):
+                return kind
+        return None
+
+    def _join_member(self) -> FromSyntax:
+        """One source, or joins in parentheses."""
+        if self._curr.token_type != TokenType.L_PAREN or self._at_subquery():
+            return self._source()
+        self._advance()
+        tree = self._sources()
+        self._close(")")
+        return tree
+
+    def _at_subquery(self) -> bool:
+        """Whether a query stands behind the parentheses that open here."""
+        position = self._index
+        while position < len(self._tokens) and self._tokens[position].token_type == TokenType.L_PAREN:
+            position += 1
+        return position >= len(self._tokens) or self._tokens[position].token_type in (TokenType.SELECT, TokenType.WITH)
+
+    def _on(self, left: FromSyntax, right: FromSyntax) -> exp.Expr:
+        if self._match(TokenType.ON):
+            return self._expression("a condition after ON")
+        if self._curr.token_type == TokenType.USING:
+            self._refuse_using([sources_in(left)[-1], sources_in(right)[0]])
+        foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
+        self.fail(
+            f"JOIN needs ON and a condition, found {self._found()}",
+            hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
+        )
 
     def _refuse_using(self, sources: list[SourceSyntax]) -> NoReturn:
         at = self._curr

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from watersmeet.errors import WindowError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Column, EventTime, Expression, to_text
-from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, Project
+from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
+from watersmeet.sql.join_sides import JoinBuilder, Made
+from watersmeet.sql.join_tree import TreeBinder
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import Context, SubqueryBinder, bind_sources
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
@@ -36,7 +38,15 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     # Only for a hint: WHERE cannot see these names, and people expect it to.
     named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
     scope = Scope(context.text, inputs, context.zone, tuple(named))
-    found = bind_conditions(select.conditions, select.constraints, scope, context.boundary)
+    tree = None
+    if select.joins_inside_only:
+        found = bind_conditions(select.conditions, select.constraints, scope, context.boundary)
+    else:
+        binder = TreeBinder(scope, inputs, context.boundary)
+        tree = binder.bind(select.tree)
+        binder.add_windows(select.constraints, tree)
+        scope = replace(scope, inputs=tree.visible)
+        found = bind_conditions(() if select.where is None else (select.where,), (), scope, context.boundary)
     outputs = _outputs(select, scope)
     having = ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
     grouped = bool(select.group_by) or any(is_aggregated(output.expression) for output in outputs)
@@ -51,25 +61,35 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     views = [one.alias for one in inputs if one.is_view]
     if why is None and views:
         why = f"a join with {views[0]}, an answer that changes,"
+    if why is None and tree is not None and context.as_view and _have_windows(inputs):
+        why = "a join in a subquery"
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is not None:
-        _require_windows(why, scope, found, places)
+        _require_windows(why, inputs, scope, found, places)
         _require_comparable(outputs, context)
-    join = make_join(scope, found, context.boundary, places)
+    keys = bind_keys(select, outputs, scope) if grouped else ()
+    if tree is None:
+        made = Made(make_join(scope, found, context.boundary, places), lambda expression: expression)
+    else:
+        asked = [*(output.expression for output in outputs), *keys, *([] if having is None else [having])]
+        made = JoinBuilder(scope, context.boundary, places, changing=why is not None).whole(tree, found, asked)
+    join, over = made.join, made.over
     source: Join | GroupBy = join
-    keys = None
     if grouped:
-        keys = bind_keys(select, outputs, scope)
         _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], context)
         for output in outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if having is not None:
             check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
-        source = GroupBy(join, keys, having)
-    node: Node = Project(source, tuple((output.name, output.expression) for output in outputs))
+        source = GroupBy(join, tuple(map(over, keys)), None if having is None else over(having))
+    node: Node = Project(source, tuple((output.name, over(output.expression)) for output in outputs))
     if select.distinct:
         node = Distinct(node)
-    return Answer(node, outputs, not (grouped or select.distinct or views), scope, keys)
+    return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
+
+
+def _have_windows(inputs: tuple[Input, ...]) -> bool:
+    return all(one.window is not None for one in inputs if one.time is not None)
 
 
 def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
@@ -123,9 +143,11 @@ def _require_comparable(outputs: list[GroupedOutput], context: Context) -> None:
             )
 
 
-def _require_windows(why: str, scope: Scope, found: Conditions, places: dict[str, Span]) -> None:
+def _require_windows(
+    why: str, inputs: tuple[Input, ...], scope: Scope, found: Conditions, places: dict[str, Span]
+) -> None:
     """An answer that changes is over the windows' contents, so every stream must have one of its own."""
-    bare = [one.alias for one in scope.inputs if one.time is not None and one.window is None]
+    bare = [one.alias for one in inputs if one.time is not None and one.window is None]
     if not bare:
         return
     if found.bounds or found.choices:

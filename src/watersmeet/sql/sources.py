@@ -26,6 +26,7 @@ class Context:
     catalog: Catalog
     boundary: Boundary
     zone: str = UTC
+    as_view: bool = False  # whether what is bound is to be there while it holds, if it has windows
 
 
 SubqueryBinder = Callable[[QuerySyntax, Context], Node]
@@ -51,7 +52,8 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         raise context.text.error(f"{alias} is used twice; give one an alias", span, hint=f"write {alias} AS {alias}2")
     relation: Stream | Table | Derived | View
     if isinstance(source.relation, QuerySyntax):
-        node = bind_subquery(source.relation, context)
+        says_so = stream_word(source.relation) is not None or source.window is not None
+        node = bind_subquery(source.relation, replace(context, as_view=not says_so))
         relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
         relation = _named(source.relation, context)

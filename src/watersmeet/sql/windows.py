@@ -20,7 +20,7 @@ from watersmeet.model.windows import (
     single_window,
 )
 from watersmeet.plan.expressions import Expression, Literal, conjuncts
-from watersmeet.plan.nodes import Input, Join
+from watersmeet.plan.nodes import Input, Join, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import Constraint, Name, Span, WindowCondition, span_of
@@ -150,10 +150,25 @@ def _check_count(constraint: Constraint, names: list[str]) -> None:
         )
 
 
-def make_join(scope: Scope, found: Conditions, boundary: Boundary, places: dict[str, Span]) -> Join:
+def make_join(
+    scope: Scope,
+    found: Conditions,
+    boundary: Boundary,
+    places: dict[str, Span],
+    kind: JoinKind = "inner",
+    certain: tuple[tuple[str, Expression], ...] = (),
+) -> Join:
     """The join, with what it finds wrong pointed at in the text; `places` are the sources' spans by alias."""
     try:
-        return Join(scope.inputs, tuple(found.predicates), tuple(found.bounds), tuple(found.choices), boundary)
+        return Join(
+            scope.inputs,
+            tuple(found.predicates),
+            tuple(found.bounds),
+            tuple(found.choices),
+            boundary,
+            kind,
+            certain=certain,
+        )
     except WindowError as error:
         raise error.at(scope.text.sql, _place(error, scope.inputs, found, places)) from None
 
