@@ -54,7 +54,9 @@ def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNod
 def _plan_outer(project: Project, join: Join) -> OuterJoinNode:
     sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
     planned = tuple(plan_growing(_project(one)) for one in sides)
-    numbered = replace(join, kind="inner", where=(), certain=(), inputs=tuple(_numbered(one, join) for one in join.inputs))
+    numbered = replace(
+        join, kind="inner", where=(), certain=(), inputs=tuple(_numbered(one, join) for one in join.inputs)
+    )
     asked = () if join.kind == "anti" else project.columns
     hidden = tuple((serial_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
     if join.where and join.kind != "anti":

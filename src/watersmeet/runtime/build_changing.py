@@ -108,9 +108,7 @@ class AnswerBuilder:
         join, inside = node.combinations.join, node.combinations
         joining, sources, schema, trigger = self._joined(inside)
         teed = {alias: Teed(sources[alias]) for alias in join.preserved}
-        found = FromMany(
-            joining, {**sources, **teed}, schema, trigger, ranged=inside.ranged, numbered=inside.numbered
-        )
+        found = FromMany(joining, {**sources, **teed}, schema, trigger, ranged=inside.ranged, numbered=inside.numbered)
         given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
         alone = {
             alias: Alone(given, one, with_partner=join.kind == "semi", numbered_from=1 + place)

@@ -68,7 +68,10 @@ class JoinBuilder:
         predicates = [*where.predicates, *self._as_predicates(unsure, tree.visible)]
         found = tree.found
         joined = Conditions(
-            [*found.predicates, *predicates], [*found.bounds, *sure], list(found.choices), {**found.places, **where.places}
+            [*found.predicates, *predicates],
+            [*found.bounds, *sure],
+            list(found.choices),
+            {**found.places, **where.places},
         )
         return self._group(Group(tree.members, joined), asked)
 
@@ -93,11 +96,16 @@ class JoinBuilder:
             crossing = found.bounds
         else:
             crossing = [*found.bounds, *ranges_between(group.members, self.boundary)]
-        tests = [*found.predicates, *self._as_predicates(_not_of_leaves(crossing, group), group.everything, group.nullable)]
+        tests = [
+            *found.predicates,
+            *self._as_predicates(_not_of_leaves(crossing, group), group.everything, group.nullable),
+        ]
         sides = [self._side(Group((member,)), [*asked, *tests]) for member in group.members]
         over = _over(sides)
         inputs = tuple(self._bare(side.input, nested=True) for side in sides)
-        bounds = [b for b in crossing if _is_of_leaves(b, group)] if self.changing else self._wide(group, inputs, crossing)
+        bounds = (
+            [b for b in crossing if _is_of_leaves(b, group)] if self.changing else self._wide(group, inputs, crossing)
+        )
         join = self._made(inputs, Conditions(list(map(over, tests)), bounds, [], found.places))
         return Made(join, over)
 
@@ -125,7 +133,13 @@ class JoinBuilder:
         conditions = Conditions(list(map(over, tests)), bounds, [], found.places)
         return Made(self._made(inputs, conditions, kind=outer.kind, certain=certain), over)
 
-    def _made(self, inputs: tuple[Input, ...], found: Conditions, kind: JoinKind = "inner", certain: tuple[tuple[str, Expression], ...] = ()) -> Join:
+    def _made(
+        self,
+        inputs: tuple[Input, ...],
+        found: Conditions,
+        kind: JoinKind = "inner",
+        certain: tuple[tuple[str, Expression], ...] = (),
+    ) -> Join:
         seen = replace(self.scope, inputs=inputs)
         places = self.places | {one.alias: self._everywhere for one in inputs if one.alias not in self.places}
         return make_join(seen, found, self.boundary, places, kind, certain)
@@ -223,7 +237,10 @@ class JoinBuilder:
         crossing = tuple(crossing)
         ways = [(inputs[0], outer.left, left, right)]
         ways += [(inputs[1], outer.right, right, left)] if outer.kind == "full" else []
-        return tuple((one.alias, self._instant(outer, one, side, mine, theirs, crossing, over)) for one, side, mine, theirs in ways)
+        return tuple(
+            (one.alias, self._instant(outer, one, side, mine, theirs, crossing, over))
+            for one, side, mine, theirs in ways
+        )
 
     def _instant(
         self,
@@ -242,7 +259,9 @@ class JoinBuilder:
         times = {each.alias: _microseconds(over(_time_of(each))) for each in side.visible if each.time is not None}
         found: Expression | None = None
         for shape in mine:
-            instants = [self._first(way, times, outer, shape, theirs) for way in certain_after(outer, shape, theirs, crossing)]
+            instants = [
+                self._first(way, times, outer, shape, theirs) for way in certain_after(outer, shape, theirs, crossing)
+            ]
             after = reduce(partial(_call, "greatest"), instants, own)
             if found is None:
                 found = after
@@ -333,5 +352,3 @@ def _is_of_leaves(bound: Bound, group: Group) -> bool:
 
 def _not_of_leaves(bounds: Iterable[Bound], group: Group) -> list[Bound]:
     return [bound for bound in bounds if not _is_of_leaves(bound, group)]
-
-

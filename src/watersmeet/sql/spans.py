@@ -114,9 +114,7 @@ def _alone(outer: Outer, one: Shape, others: Iterable[Shape], crossing: Iterable
     return Shape(one.present, one.bounds, behind)
 
 
-def certain_after(
-    outer: Outer, one: Shape, others: Iterable[Shape], crossing: Iterable[Bound]
-) -> list[dict[str, int]]:
+def certain_after(outer: Outer, one: Shape, others: Iterable[Shape], crossing: Iterable[Bound]) -> list[dict[str, int]]:
     """When a row has no partner for certain: for every shape that one could have, the first of these times after its
     members has passed. Nothing to wait for if no shape can match."""
     ways = []
@@ -125,9 +123,7 @@ def certain_after(
             continue
         timed = [*one.behind, *other.behind]
         limits = limits_of(timed, (*one.bounds, *other.bounds, *among(timed, crossing)))
-        ways.append(
-            {u: min(_sum(limits[u, v], later) for v, later in other.behind.items()) for u in one.behind}
-        )
+        ways.append({u: min(_sum(limits[u, v], later) for v, later in other.behind.items()) for u in one.behind})
     return ways
 
 
@@ -176,4 +172,3 @@ def _is_null(expression: Expression, missing: set[str]) -> bool:
 
 def _sum(a: int, b: int) -> int:
     return min(FOREVER_US, a + b)
-

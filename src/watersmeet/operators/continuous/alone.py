@@ -122,7 +122,9 @@ class Alone:
         cell_place, cell_at = places[starts], instants[starts]
         first = np.flatnonzero(np.r_[True, np.diff(cell_place) != 0])  # the first cell of each row
         row_of_cell = np.repeat(np.arange(first.size), np.diff(np.r_[first, cell_place.size]))
-        now_partners = _running(np.add.reduceat(partners[order], starts), first, row_of_cell, self._partners[cell_place[first]])
+        now_partners = _running(
+            np.add.reduceat(partners[order], starts), first, row_of_cell, self._partners[cell_place[first]]
+        )
         now_lives = _running(np.add.reduceat(living[order], starts), first, row_of_cell, self._lives[cell_place[first]])
         given: Bools = (now_lives > 0) & ((now_partners > 0) == self.with_partner)
         before = np.r_[False, given[:-1]]
