@@ -115,8 +115,8 @@ class Continuous(Operator):
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         """Rows leave their windows after the last one has come, so time goes on for ever."""
         yield from self.advance(dict.fromkeys(self.leaves, FOREVER_US))
-        newest_us = {alias: leaf.waiting.last_us for alias, leaf in self.leaves.items()}
-        return End(max(self.answered_us, *newest_us.values()), newest_us)
+        last_us = {alias: leaf.waiting.last_us for alias, leaf in self.leaves.items()}
+        return End(max(self.answered_us, *last_us.values()), last_us)
 
     def _given(self, delta: Delta) -> pa.RecordBatch:
         if self.kind in ("rows", "inserts", "snapshots"):
