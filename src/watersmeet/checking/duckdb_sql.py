@@ -207,7 +207,7 @@ class Script:
         match node:
             case Project(child=Join() as join):
                 held = self._held(join, instants)
-                selected = _selected(node, Translator(_newest(join)))
+                selected = _selected(node, Translator(_newest_shown(join)))
                 return f"SELECT {held.at} AS {AT}, {selected} FROM {held.sources} WHERE {held.conditions}"
             case Project(child=GroupBy() as grouping):
                 return self._grouped(node, grouping, instants)
@@ -249,15 +249,13 @@ class Script:
             alone = replace(
                 join, inputs=(one,), predicates=(), bounds=(), choices=(), kind="inner", where=(), certain=()
             )
-            held = self._held(alone, instants) if not one.is_table else None
-            if held is None:
-                sides.append(
-                    f"(SELECT {MOMENT}.{AT} AS {AT}, {name}.* FROM {instants} AS {MOMENT}, {self._with_deaths(one)} AS {name}) AS {name}"
-                )
+            if one.is_table:
+                held = Held(f"{instants} AS {MOMENT}, {self._with_deaths(one)} AS {name}", "true", f"{MOMENT}.{AT}")
             else:
-                shown = f"{name}.* EXCLUDE ({AT})" if one.is_view else f"{name}.*"
-                inside = f"SELECT {held.at} AS {AT}, {shown} FROM {held.sources} WHERE {held.conditions}"
-                sides.append(f"({inside}) AS {name}")
+                held = self._held(alone, instants)
+            shown = f"{name}.* EXCLUDE ({AT})" if one.is_view else f"{name}.*"
+            inside = f"SELECT {held.at} AS {AT}, {shown} FROM {held.sources} WHERE {held.conditions}"
+            sides.append(f"({inside}) AS {name}")
         left, right = (f"{quoted(one.alias)}.{AT}" for one in join.inputs)
         matches = _all([f"{left} = {right}", *_conditions(join)])
         if join.kind in ("semi", "anti"):
@@ -280,7 +278,7 @@ class Script:
     def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
         join = grouping.child
         held = self._held(join, instants)
-        over_rows = Translator(_newest(join))
+        over_rows = Translator(_newest_shown(join))
         wanted = [e for _, e in node.columns] + ([] if grouping.having is None else [grouping.having])
         aggregates = list(dict.fromkeys(p for e in wanted for p in walk(e) if isinstance(p, Aggregate)))
         keys = {key: f'"#k{n}"' for n, key in enumerate(grouping.keys)}
@@ -330,15 +328,20 @@ def _all(conditions: Sequence[str]) -> str:
     return " AND ".join(conditions) or "true"
 
 
-def _newest(join: Join) -> str:
-    times = [f"{quoted(one.alias)}.{TIME}" for one in join.streams]
+def _newest(join: Join, inputs: Sequence[Input] | None = None) -> str:
+    times = [f"{quoted(one.alias)}.{TIME}" for one in inputs or join.inputs if one.time is not None]
     return f"greatest({', '.join(times)})" if times else "NULL"
+
+
+def _newest_shown(join: Join) -> str:
+    """Of a semi or anti join only the first input is there to be selected from."""
+    return _newest(join, join.inputs[:1] if join.kind in ("semi", "anti") else None)
 
 
 def _ages(join: Join) -> list[str]:
     """What FIRST and LAST go by: the newest member's time, then time and arrival of each member."""
     each = [[f"{quoted(i.alias)}.{TIME}"] * (i.time is not None) + [f"{quoted(i.alias)}.{ROW}"] for i in join.inputs]
-    return [] if join.views else [_newest(join), *(text for texts in each for text in texts)]
+    return [] if join.views or join.kind != "inner" else [_newest(join), *(text for texts in each for text in texts)]
 
 
 def _conditions(join: Join) -> Iterator[str]:

@@ -8,15 +8,25 @@ from typing import Protocol
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range
 from watersmeet.optimizer.plan_join import plan_join
+from watersmeet.optimizer.plan_outer import (
+    growing_leaves,
+    has_sides,
+    plan_growing,
+    plan_outer,
+    remembered_us,
+    runs_alone,
+)
 from watersmeet.optimizer.read_inputs import columns_read, joined_leaf, leaf_of, reach_us, unlike
 from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.hidden import SERIAL, hidden_columns, member_column, with_lives
+from watersmeet.physical.hidden import GIVEN_AT, SERIAL, hidden_columns, member_column, with_lives
 from watersmeet.physical.nodes import (
     AnswerNode,
     ChangesSourceNode,
     Columns,
+    FromGrowingNode,
     FromManyNode,
     FromMatchedNode,
     FromOneNode,
@@ -30,7 +40,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
 
@@ -98,6 +108,19 @@ class FromPlanner:
             return NegativeJoinNode(*made, held=_held(join, columns))
         return FromManyNode(*made)
 
+    def growing(self, project: Project, around: Surroundings) -> AnswerNode:
+        """A join that only grows. Its inputs are not all streams as they come, or it would run by itself."""
+        join = project.child
+        assert isinstance(join, Join)
+        if join.kind == "inner":
+            return self.rows(join, project.columns, around)
+        inside = around.in_from(min(FOREVER_US, around.outer_us + remembered_us(project, ())))
+        asked = (*project.columns, *((f"__{i}", e) for i, e in enumerate((*join.where, *(e for _, e in join.certain)))))
+        inputs = [one for one in join.inputs if not isinstance(one.relation, Table)]
+        sources = tuple(self._source(one, join, asked, inside) for one in inputs)
+        timed = replace(project, columns=(*project.columns, (GIVEN_AT, EventTime())))
+        return FromGrowingNode(sources, plan_outer(timed, join), project.columns)
+
     def _matched(self, join: Join, sources: tuple[SourceNode, ...], columns: Columns) -> AnswerNode:
         """Who matches is found by the join inside, which tells the numbers of the rows that count without a match."""
         announced = tuple(source.alias for source in sources if source.announced)
@@ -123,6 +146,13 @@ class FromPlanner:
             case Derived(plan=Changes() as changes, time=time):
                 answer = self.answers.changes(changes, around.in_from(reach))
                 return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
+            case Derived(plan=Project() as project, time=time) if has_sides(project):
+                if runs_alone(project):
+                    leaves = tuple(replace(leaf, name=self._name(leaf.name)) for leaf in growing_leaves(project, reach))
+                    return JoinSourceNode(one.alias, plan_growing(project), leaves, time, one.window, join.boundary)
+                bare = replace(project, columns=_without(project.columns, time))
+                rows = self.growing(bare, around.in_from(reach))
+                return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
             case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
                 # A join that reads subqueries cannot run alone: as an answer, its entering rows are the stream.
                 if any(isinstance(each.relation, Derived | View) for each in inputs):

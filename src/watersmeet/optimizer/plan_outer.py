@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -48,17 +49,18 @@ def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNod
         node = plan_join(project)
         assert isinstance(node, SelectNode | WindowJoinNode)
         return node
-    return _plan_outer(project, join)
-
-
-def _plan_outer(project: Project, join: Join) -> OuterJoinNode:
     sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
+    return plan_outer(project, join, sides)
+
+
+def plan_outer(project: Project, join: Join, sides: Sequence[Input] = ()) -> OuterJoinNode:
+    """`sides`: those of its inputs that are joined first, by operators of its own."""
     planned = tuple(plan_growing(_project(one)) for one in sides)
     numbered = replace(
         join, kind="inner", where=(), certain=(), inputs=tuple(_numbered(one, join) for one in join.inputs)
     )
     asked = () if join.kind == "anti" else project.columns
-    hidden = tuple((serial_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
+    hidden: Columns = tuple((serial_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
     if join.where and join.kind != "anti":
         hidden += ((PASSES, reduce(_and, join.where)),)
     if join.kind == "semi":
@@ -71,12 +73,13 @@ def _plan_outer(project: Project, join: Join) -> OuterJoinNode:
         planned,
         tuple(one.alias for one in sides),
         tuple(tuple(leaf.alias for leaf in streams_of(_project(one))) for one in sides),
-        remembered_us(project),
+        remembered_us(project, sides),
     )
 
 
 def _project(one: Input) -> Project:
-    assert isinstance(one.relation, Derived) and isinstance(one.relation.plan, Project)
+    assert isinstance(one.relation, Derived)
+    assert isinstance(one.relation.plan, Project)
     return one.relation.plan
 
 
@@ -105,20 +108,22 @@ def streams_of(project: Project) -> list[Input]:
     return found
 
 
-def remembered_us(project: Project) -> int:
+def remembered_us(project: Project, sides: Sequence[Input] | None = None) -> int:
     """For how long after its time a row may decide about others: at every join it may reach a partner that is so much
     later, which may itself be asked for that much later still."""
     join = project.child
     assert isinstance(join, Join)
     windows = join.windows
     here = sum(max((limit for limit in row), default=0) + 1 for row in windows.limits)
-    below = [remembered_us(_project(one)) for one in join.inputs if isinstance(one.relation, Derived)]
+    if sides is None:
+        sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
+    below = [remembered_us(_project(one)) for one in sides]
     return min(FOREVER_US, here + sum(below) + 1)
 
 
-def growing_leaves(project: Project) -> tuple[LeafNode, ...]:
-    """Where rows enter, each stream under its alias."""
-    kept = remembered_us(project)
+def growing_leaves(project: Project, outer_us: int = 0) -> tuple[LeafNode, ...]:
+    """Where rows enter, each stream under its alias, if what they make matters for so long."""
+    kept = min(FOREVER_US, remembered_us(project) + outer_us)
     return tuple(_leaves(project, project.columns, kept))
 
 

@@ -16,6 +16,7 @@ from watersmeet.plan.nodes import Input, Join
 SERIAL = "__serial"
 # Of the combinations of an outer, semi or anti join: whether what comes after it lets them through, and their time.
 PASSES, FOUND_AT = "__passes", "__found_at"
+GIVEN_AT = "__given_at"  # the event time of a row that is given
 SINCE = "__since"  # the event time that a row of a changing answer has in the join
 
 

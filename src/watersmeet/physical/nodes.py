@@ -177,7 +177,7 @@ class StreamSourceNode(_Windowed, PhysicalNode):
 
 @dataclass(frozen=True)
 class JoinSourceNode(_Windowed, PhysicalNode):
-    """A plain join or selection as a stream; `time` names the column that is its event time."""
+    """A join that only grows, or a selection, as a stream; `time` names the column that is its event time."""
 
     alias: str
     inner: PlainNode
@@ -279,6 +279,16 @@ class FromMatchedNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class FromGrowingNode(PhysicalNode):
+    """An outer, semi or anti join that only grows, over inputs that are not all streams as they come. `inner` has no
+    sides of its own, and gives the event time of each row besides the columns asked for."""
+
+    sources: tuple[SourceNode, ...]
+    inner: OuterJoinNode
+    columns: Columns
+
+
+@dataclass(frozen=True)
 class GroupByNode(PhysicalNode):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
     in the order in which they came."""
@@ -346,6 +356,7 @@ AnswerNode = (
     FromOneNode
     | FromManyNode
     | FromMatchedNode
+    | FromGrowingNode
     | GroupByNode
     | DistinctNode
     | SetOperationNode

@@ -51,8 +51,8 @@ from watersmeet.reference.inputs import (
     rows_of_table,
     streams_below,
 )
-from watersmeet.reference.outer import changing, growing
 from watersmeet.reference.order import Row, rank, rank_of_row, same
+from watersmeet.reference.outer import changing, growing
 
 Op = Literal["+", "-"]
 Change: TypeAlias = tuple[Op, int, Row]

@@ -21,7 +21,7 @@ def growing(join: Join, rows: Rows, found: Iterable[Members]) -> Iterator[Combin
         for row in rows[alias]:
             times = [combination(members).event_time_ns for members in everything if members[alias] is row]
             members = _alone(join, alias, row)
-            if times and join.kind != "semi" or not times and join.kind == "semi":
+            if bool(times) != (join.kind == "semi"):
                 continue
             at_us = evaluate(certain[alias], combination(members))
             at_ns = min(times, key=lambda time: time or 0) if times else at_us * NS_PER_US

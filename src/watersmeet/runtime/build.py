@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -32,6 +33,9 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Join, Plan
+
+if TYPE_CHECKING:
+    from watersmeet.operators.join.outer_join import OuterJoin
 
 LoadTable = Callable[[pa.RecordBatch], None]
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
@@ -92,7 +96,7 @@ class Builder:
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
             case OuterJoinNode():
-                return self._outer_join(node)
+                return self.outer_join(node)
             case ContinuousNode():
                 # A plain join starts without them: they are most of the operators there are.
                 from watersmeet.runtime.build_changing import AnswerBuilder
@@ -100,7 +104,7 @@ class Builder:
                 return AnswerBuilder(self).operator(node)
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
 
-    def _outer_join(self, node: OuterJoinNode) -> Operator:
+    def outer_join(self, node: OuterJoinNode) -> OuterJoin:
         from watersmeet.operators.join.outer_join import Kept, OuterJoin, Side
 
         made = zip(node.side_aliases, node.sides, node.streams, strict=True)

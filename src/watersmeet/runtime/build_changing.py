@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from watersmeet.operators.continuous.distinct import DistinctOperator
 from watersmeet.operators.continuous.alone import Alone, Teed
+from watersmeet.operators.continuous.distinct import DistinctOperator
+from watersmeet.operators.continuous.from_growing import FromGrowing
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_matched import FromMatched
 from watersmeet.operators.continuous.from_one import FromOne
@@ -31,6 +32,7 @@ from watersmeet.physical.nodes import (
     ChangesSourceNode,
     ContinuousNode,
     DistinctNode,
+    FromGrowingNode,
     FromManyNode,
     FromMatchedNode,
     FromOneNode,
@@ -41,6 +43,7 @@ from watersmeet.physical.nodes import (
     NetNode,
     NetworkNode,
     Noticing,
+    OuterJoinNode,
     QueueNode,
     SetOperationNode,
     SnapshotsNode,
@@ -78,6 +81,10 @@ class AnswerBuilder:
                 return NegativeJoin(*self._joined(node), ranged=node.ranged, held=dict(node.held))
             case FromMatchedNode():
                 return self._matched(node)
+            case FromGrowingNode():
+                sources = {source.alias: self._source(source) for source in node.sources}
+                given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
+                return FromGrowing(self._rows.outer_join(node.inner), sources, given)
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
@@ -136,7 +143,15 @@ class AnswerBuilder:
 
     def _join_source(self, node: JoinSourceNode) -> JoinSource:
         streams = dict(zip(node.aliases, node.leaves, strict=True))
-        source = JoinSource(self._rows.operator(node.inner), list(streams), node.time, node.window, node.boundary)
+        source = JoinSource(
+            self._rows.operator(node.inner),
+            list(streams),
+            node.time,
+            node.window,
+            node.boundary,
+            # What becomes certain at an instant is of that instant, and asked for are those before it.
+            behind_us=1 if isinstance(node.inner, OuterJoinNode) else 0,
+        )
         for alias, leaf in streams.items():
             self._leaves[leaf.name] = _entered(leaf, source.streams[alias], source)
         return source

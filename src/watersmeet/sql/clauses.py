@@ -38,6 +38,7 @@ _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.EXCEPT: "except",
     TokenType.INTERSECT: "intersect",
 }
+_AFTER_QUERY = (*_SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, TokenType.LIMIT)
 # Longer ones first, as the words of one may begin another.
 _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
     (("INNER",), "inner"),
@@ -238,11 +239,25 @@ class QueryParser(SettingsParser):
         return tree
 
     def _at_subquery(self) -> bool:
-        """Whether a query stands behind the parentheses that open here."""
-        position = self._index
-        while position < len(self._tokens) and self._tokens[position].token_type == TokenType.L_PAREN:
-            position += 1
-        return position >= len(self._tokens) or self._tokens[position].token_type in (TokenType.SELECT, TokenType.WITH)
+        """Whether a query stands in the parentheses that open here, and not joins of which a query is the first."""
+        inside = self._index + 1
+        while inside < len(self._tokens) and self._tokens[inside].token_type == TokenType.L_PAREN:
+            # (SELECT …) AS a JOIN …, or (SELECT …) UNION …
+            after = self._behind_parenthesis(inside)
+            if after is not None and self._tokens[after].token_type not in _AFTER_QUERY:
+                return False
+            inside += 1
+        return inside >= len(self._tokens) or self._tokens[inside].token_type in (TokenType.SELECT, TokenType.WITH)
+
+    def _behind_parenthesis(self, position: int) -> int | None:
+        """Where the text goes on behind the parenthesis that opens at a token."""
+        depth = 0
+        for at in range(position, len(self._tokens) - 1):
+            kind = self._tokens[at].token_type
+            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+            if depth == 0:
+                return at + 1
+        return None
 
     def _on(self, left: FromSyntax, right: FromSyntax) -> exp.Expr:
         if self._match(TokenType.ON):

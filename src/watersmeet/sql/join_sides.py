@@ -92,10 +92,7 @@ class JoinBuilder:
         found = group.found
         if group.is_flat:
             return Made(self._made(group.visible, found), lambda expression: expression)
-        if self.changing:
-            crossing = found.bounds
-        else:
-            crossing = [*found.bounds, *ranges_between(group.members, self.boundary)]
+        crossing = [*found.bounds, *(() if self.changing else ranges_between(group.members, self.boundary))]
         tests = [
             *found.predicates,
             *self._as_predicates(_not_of_leaves(crossing, group), group.everything, group.nullable),
@@ -295,8 +292,8 @@ class JoinBuilder:
                 raise self.scope.text.error(
                     f"{one.alias} counts rows, and whether a row will have a partner in it is never certain",
                     self.places.get(one.alias, outer.span),
-                    hint=f"write {one.alias} [RANGE 1 MINUTE]; or ask for an answer that changes, in which rows without "
-                    "a partner come and go: SELECT … FROM (SELECT … LEFT JOIN …) AS j",
+                    hint=f"write {one.alias} [RANGE 1 MINUTE]; or ask for an answer that changes, in which rows "
+                    "without a partner come and go: SELECT … FROM (SELECT … LEFT JOIN …) AS j",
                     kind=WindowError,
                 )
         preserved = [outer.left, *([outer.right] if outer.kind == "full" else [])]
@@ -318,7 +315,7 @@ def _over(sides: Sequence[Side]) -> Mapped:
 
     def elsewhere(part: Expression) -> Expression | None:
         if isinstance(part, EventTime) and by_columns and newest:
-            return replace(reduce(partial(_call, "greatest"), newest), type=part.type)
+            return Call("greatest", tuple(newest), part.type) if len(newest) > 1 else newest[0]
         return places.get(part) if isinstance(part, Column) else None
 
     return lambda expression: replaced(expression, elsewhere)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError
-from watersmeet.model.windows import Bound
+from watersmeet.model.windows import Bound, Boundary
 from watersmeet.plan.nodes import Input, JoinKind
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import Constraint, FromSyntax, SourceSyntax, Span
@@ -101,9 +101,9 @@ Part = Leaf | Group | Outer
 class TreeBinder:
     """Binds the joins of one FROM; `inputs` are its entries from left to right."""
 
-    def __init__(self, scope: Scope, inputs: tuple[Input, ...], boundary: str) -> None:
+    def __init__(self, scope: Scope, inputs: tuple[Input, ...], boundary: Boundary) -> None:
         self.scope = scope
-        self.boundary = boundary
+        self.boundary: Boundary = boundary
         self._inputs = iter(inputs)
 
     def bind(self, tree: FromSyntax) -> Group:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet.errors import WindowError
+from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.plan.expressions import Column, EventTime, Expression, to_text
+from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, to_text, walk
 from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
@@ -68,6 +68,8 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         _require_windows(why, inputs, scope, found, places)
         _require_comparable(outputs, context)
     keys = bind_keys(select, outputs, scope) if grouped else ()
+    if tree is not None:
+        _refuse_order_of_rows([*outputs, *([] if having is None else [GroupedOutput("", having, select.span)])], scope)
     if tree is None:
         made = Made(make_join(scope, found, context.boundary, places), lambda expression: expression)
     else:
@@ -86,6 +88,19 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     if select.distinct:
         node = Distinct(node)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
+
+
+def _refuse_order_of_rows(outputs: list[GroupedOutput], scope: Scope) -> None:
+    for output in outputs:
+        for part in walk(output.expression):
+            if isinstance(part, Aggregate) and part.function in ("first", "last"):
+                raise scope.text.error(
+                    f"{part.function.upper()} goes by the order in which combinations came, and rows without a partner "
+                    f"come and go",
+                    output.span,
+                    hint="write MIN or MAX, or join the last rows of a key: FROM a [PARTITION BY k ROWS 1]",
+                    kind=UnsupportedError,
+                )
 
 
 def _have_windows(inputs: tuple[Input, ...]) -> bool:

@@ -139,7 +139,7 @@ def crossing_bounds(outer: Outer, boundary: Boundary) -> tuple[Bound, ...]:
 
 
 def ranges_between(parts: Iterable[Leaf | Outer | Group], boundary: Boundary) -> Iterator[Bound]:
-    sides = [part.everything for part in parts]
+    sides = [part.visible for part in parts]
     for i, side in enumerate(sides):
         others = [one.alias for j, beside in enumerate(sides) if j != i for one in beside if one.time is not None]
         for one in side:

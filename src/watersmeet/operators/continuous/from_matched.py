@@ -1,10 +1,10 @@
-"""FROM with an outer, semi or anti join, in an answer that changes: at every instant what the relational operator gives."""
+"""FROM with an outer, semi or anti join in an answer that changes: what the relational operator gives, at every
+instant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.alone import Alone
