@@ -1,7 +1,7 @@
 """Random trees of inner, outer, semi and anti joins that only grow, and the same as plain SQL over whole tables.
 
-The SQL is written from the tree alone, so that it knows nothing of how the engine reads one: a bound in ON or of a window
-that names a row which is not there does not apply.
+The SQL is written from the tree alone, so that it knows nothing of how the engine reads one: a bound in ON or of a
+window that names a row which is not there does not apply.
 """
 
 from __future__ import annotations

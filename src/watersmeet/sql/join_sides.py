@@ -199,13 +199,31 @@ class JoinBuilder:
     ) -> list[Bound]:
         """Bounds between the rows of two sides that hold for all of them."""
         crossing = tuple(crossing)
-        (one, other) = (each.alias for each in inputs)
-        ways = ((one, other, left, right), (other, one, right, left))
-        return [
-            Bound(u, v, reach(outer, mine, theirs, crossing), "")
-            for u, v, mine, theirs in ways
-            if all(each.time is not None for each in inputs)
-        ]
+        if any(one.time is None for one in inputs):
+            return []
+        (one, other), (mine, theirs) = inputs, (outer.left, outer.right)
+        ways = ((one, other, mine, theirs, left, right), (other, one, theirs, mine, right, left))
+        found = []
+        for u, v, here, there, from_, to in ways:
+            size = reach(outer, from_, to, crossing)
+            if size < FOREVER_US:
+                found.append(Bound(u.alias, v.alias, size, ""))
+            elif not isinstance(u.window, Unbounded):
+                raise self._unbounded(here, there, outer.span)
+        return found
+
+    def _unbounded(self, here: Group, there: Group, span: Span) -> Exception:
+        names, others = (
+            " and ".join(one.alias for one in side.visible if one.time is not None) for side in (here, there)
+        )
+        return self.scope.text.error(
+            f"rows of {names} could never be forgotten: nothing bounds how much later than them a row of {others} may "
+            f"be, whoever of them has no partner",
+            span,
+            hint="add a bound to ON, between streams that are there in any case; or give the streams windows, as in "
+            f"{names.split()[0]} [RANGE 1 MINUTE]",
+            kind=WindowError,
+        )
 
     def _wide(self, group: Group, inputs: tuple[Input, ...], crossing: Iterable[Bound]) -> list[Bound]:
         """The same between the members of a group, by pairs."""
@@ -220,6 +238,8 @@ class JoinBuilder:
                     size = reach(pair, shapes[i], shapes[j], crossing)
                     if size < FOREVER_US:
                         found.append(Bound(one.alias, other.alias, size, ""))
+                    elif not isinstance(one.window, Unbounded) and len(inputs) == 2:
+                        raise self._unbounded(pair.left, pair.right, self._everywhere)
         return found
 
     def _certain(
