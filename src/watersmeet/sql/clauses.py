@@ -68,6 +68,9 @@ class QueryParser(SettingsParser):
             )
         return QuerySyntax(body, order_by, limit, every, settings, self._from(start))
 
+    def _nested_query(self) -> QuerySyntax:
+        return self._query(nested=True)
+
     def _compound(self) -> Body:
         """UNION and EXCEPT from left to right; INTERSECT binds tighter."""
         start = self._curr

@@ -59,21 +59,12 @@ class JoinBuilder:
 
     def whole(self, tree: Group, where: Conditions, asked: Sequence[Expression]) -> Made:
         """`where` comes after the joins, except that between the members of an inner join it is a condition of it."""
-        after = [*where.predicates, *self._as_predicates(where.bounds, tree.visible)]
-        if tree.only is not None:
-            assert isinstance(tree.only, Outer)
+        if isinstance(tree.only, Outer):
+            after = [*where.predicates, *self._as_predicates(where.bounds, tree.visible)]
             return self._filtered(tree.only, after, asked)
-        sure = [b for b in where.bounds if not {b.earlier, b.later} & tree.nullable]
-        unsure = [b for b in where.bounds if {b.earlier, b.later} & tree.nullable]
-        predicates = [*where.predicates, *self._as_predicates(unsure, tree.visible)]
-        found = tree.found
-        joined = Conditions(
-            [*found.predicates, *predicates],
-            [*found.bounds, *sure],
-            list(found.choices),
-            {**found.places, **where.places},
-        )
-        return self._group(Group(tree.members, joined), asked)
+        joined, unsure = with_where(tree, where)
+        joined.found.predicates.extend(self._as_predicates(unsure.bounds, tree.visible))
+        return self._group(joined, asked)
 
     def _filtered(self, outer: Outer, after: list[Expression], asked: Sequence[Expression]) -> Made:
         if not after:
@@ -325,6 +316,20 @@ class JoinBuilder:
                     hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come",
                     kind=WindowError,
                 )
+
+
+def with_where(group: Group, where: Conditions) -> tuple[Group, Conditions]:
+    """An inner join with the conditions of WHERE, and those that come after it: bounds on rows that may be missing."""
+    found = group.found
+    unsure = [b for b in where.bounds if {b.earlier, b.later} & group.nullable]
+    sure = [b for b in where.bounds if b not in unsure]
+    joined = Conditions(
+        [*found.predicates, *where.predicates],
+        [*found.bounds, *sure],
+        [*found.choices, *where.choices],
+        {**found.places, **where.places},
+    )
+    return Group(group.members, joined), Conditions(bounds=unsure, places=dict(where.places))
 
 
 def _over(sides: Sequence[Side]) -> Mapped:

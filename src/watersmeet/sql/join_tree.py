@@ -153,24 +153,24 @@ def _together(*found: Conditions) -> Conditions:
     )
 
 
-def _holder(group: Group, streams: set[str]) -> Group | Outer:
+def holder_of(group: Group, streams: set[str]) -> Group | Outer:
     """The smallest part in which all of some streams are."""
     for member in group.members:
         if streams and isinstance(member, Outer) and streams <= {one.alias for one in member.everything}:
             for side in (member.left, member.right):
                 if streams <= {one.alias for one in side.everything}:
-                    return _holder(side, streams)
+                    return holder_of(side, streams)
             return member
     return group
 
 
 def _place_of(group: Group, streams: set[str]) -> Conditions:
-    return _holder(group, streams).found
+    return holder_of(group, streams).found
 
 
 def _meet_at_once(group: Group, streams: set[str]) -> bool:
     """Whether some streams are members of one group, so that constraints among all of them can be tested there."""
-    holder = _holder(group, streams)
+    holder = holder_of(group, streams)
     if not isinstance(holder, Group):
         return False
     return streams <= {member.input.alias for member in holder.members if isinstance(member, Leaf)}

@@ -129,9 +129,9 @@ class SelectSyntax:
         return sources_in(self.tree)
 
     @property
-    def conditions(self) -> tuple[exp.Expr, ...]:
-        """Those of ON and WHERE, which are alike where all joins are inner ones."""
-        written = (*(join.condition for join in joins_in(self.tree)), self.where)
+    def on(self) -> tuple[exp.Expr, ...]:
+        """The conditions of the joins."""
+        written = (join.condition for join in joins_in(self.tree))
         return tuple(condition for condition in written if condition is not None)
 
     @property
@@ -229,6 +229,12 @@ class Constant(exp.Expression, exp.Condition):
     """A value that was given for a place in the text, inside an expression."""
 
     arg_types: ClassVar[dict[str, bool]] = {"literal": True}
+
+
+class Subquery(exp.Expression, exp.Condition):
+    """A query inside an expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"query": True}
 
 
 class WindowCondition(exp.Expression, exp.Condition):

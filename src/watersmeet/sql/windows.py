@@ -44,7 +44,7 @@ def bind_conditions(
     for constraint in constraints:
         _add_constraint(found, constraint, scope, boundary)
     for condition in written:
-        for part in _conjuncts(condition):
+        for part in conjuncts_of(condition):
             if isinstance(part, WindowCondition):
                 _add_constraint(found, part.args["constraint"], scope, boundary)
             else:
@@ -52,11 +52,11 @@ def bind_conditions(
     return found
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.And):
-        return _conjuncts(node.this) + _conjuncts(node.expression)
+        return conjuncts_of(node.this) + conjuncts_of(node.expression)
     if isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren | WindowCondition):
-        return _conjuncts(node.this)
+        return conjuncts_of(node.this)
     return [node]
 
 
