@@ -192,13 +192,29 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield from _below(_waiting(join, explained.strategy.method) if explained is not None else ())
     else:
         assert explained is not None
-        yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
+        yield Line(_join_words(join))
+        yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
         yield from _below([*_bounds(join.windows), *_strategy(explained.strategy, explained.views)])
         yield from _below(_holding(explained.holder))
     yield from _below(_written_times(join.inputs))
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
+
+
+def _join_words(join: Join) -> str:
+    left, *others = (one.alias for one in join.inputs)
+    waits = ", once it is certain that none can come" if join.certain else ""
+    match join.kind:
+        case "left":
+            return f"left join: combinations, and rows of {left} without a partner{waits}"
+        case "full":
+            return f"full join: combinations, and rows of {left} and of {others[0]} without a partner{waits}"
+        case "semi":
+            return f"semi join: rows of {left} that have a partner in {others[0]}, each once"
+        case "anti":
+            return f"anti join: rows of {left} without a partner in {others[0]}{waits}"
+    return f"join {len(join.inputs)} inputs, no intermediate results"
 
 
 def _written_times(inputs: Sequence[Input]) -> Lines:

@@ -35,7 +35,7 @@ from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Join, Plan
 
 if TYPE_CHECKING:
-    from watersmeet.operators.join.outer_join import OuterJoin
+    from watersmeet.operators.outer.outer_join import OuterJoin
 
 LoadTable = Callable[[pa.RecordBatch], None]
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
@@ -105,7 +105,7 @@ class Builder:
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
 
     def outer_join(self, node: OuterJoinNode) -> OuterJoin:
-        from watersmeet.operators.join.outer_join import Kept, OuterJoin, Side
+        from watersmeet.operators.outer.outer_join import Kept, OuterJoin, Side
 
         made = zip(node.side_aliases, node.sides, node.streams, strict=True)
         sides = {}

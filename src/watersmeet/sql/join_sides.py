@@ -284,18 +284,20 @@ class JoinBuilder:
     ) -> Expression:
         known = {name: us for name, us in way.items() if us < FOREVER_US}
         if not known:
-            late = next(name for one in theirs for name in one.behind)
-            raise self.scope.text.error(
-                f"nothing bounds how much later than {next(iter(shape.behind))} a row of {late} may be, so it is never "
-                f"certain that a row has no partner",
-                outer.span,
-                hint=f"add to ON for example {late}.ts BETWEEN {next(iter(shape.behind))}.ts AND "
-                f"{next(iter(shape.behind))}.ts + INTERVAL 1 MINUTE, or give the streams windows, as in "
-                f"{next(iter(shape.behind))} [RANGE 1 MINUTE]",
-                kind=WindowError,
-            )
+            raise self._never_certain(outer, next(iter(shape.behind)), next(n for one in theirs for n in one.behind))
         parts = [_call("add", times[name], Literal(us + 1, pa.int64())) for name, us in known.items()]
         return reduce(partial(_call, "least"), parts)
+
+    def _never_certain(self, outer: Outer, kept: str, late: str) -> Exception:
+        times = {one.alias: f"{one.alias}.{one.time}" for one in outer.everything}
+        return self.scope.text.error(
+            f"nothing bounds how much later than {kept} a row of {late} may be, so it is never certain that a row of "
+            f"{kept} has no partner",
+            outer.span,
+            hint=f"bound it, as in {times[late]} BETWEEN {times[kept]} AND {times[kept]} + INTERVAL 1 MINUTE; or give "
+            f"the streams windows: {kept} [RANGE 1 MINUTE]",
+            kind=WindowError,
+        )
 
     def _check_windows(self, outer: Outer) -> None:
         for one in (*outer.left.everything, *outer.right.everything):

@@ -11,7 +11,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, in_order, joined, no_changes
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.sources import LivesSource
-from watersmeet.operators.join.outer_join import OuterJoin
+from watersmeet.operators.outer.outer_join import OuterJoin
 from watersmeet.physical.hidden import GIVEN_AT
 
 

@@ -17,8 +17,8 @@ from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.join.marks import Marks
 from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.outer.marks import Marks
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
 from watersmeet.plan.expressions import Column, Expression, uses_event_time
 from watersmeet.plan.nodes import Join
