@@ -17,7 +17,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test coverage test-lowest test-highest test-wheel wheel check format bench lab soak golden clean
+.PHONY: demo test coverage test-lowest test-highest test-wheel wheel java check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -68,6 +68,10 @@ soak: $(READY)
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)
 	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans
+
+# The few classes for Spark's Java; it needs a JDK, and only after a change of their source.
+java: $(READY)
+	$(BIN)/python -m watersmeet.hosts.spark.local_files.build
 
 # What is published: the sources; a wheel that brings compiled kernels, for this Python and kind of machine; and one for
 # all others, which compile kernels at first use.

@@ -3,7 +3,8 @@
     python -m benchmarks.spark_start [--runs 3] [--batches 14] [--rows 6000] [--only "ours"]
 
 Every start is a new process with a new JVM, ours and Spark's own in turn, on the same files. A "first start" has no
-class archive yet; the others have one, which is made before if need be. "Spark's own" has neither that nor our daemon.
+class archive yet; the others have one, which is made before if need be. "Spark's own" has neither that nor our daemon
+nor our classes for local files. "small batches" is the setting of that name.
 
 Told are: the start of the session, planning (from the session to the start of the query), the first batch until it is
 committed, the second, and the median of those after the fourth. "planning and first batch" is what a user waits for
@@ -32,7 +33,8 @@ from watersmeet.hosts.spark.starting import TOO_SLOW, TRIES
 WAYS, WINDOW_ROWS = 3, 4_000
 WINDOW_MS = WINDOW_ROWS // 2
 PLAIN = "Spark's own"
-CONTENDERS = ("ours, first start", "ours", "ours, packed", PLAIN, f"{PLAIN}, started by us")
+SMALL = "ours, packed, small batches"
+CONTENDERS = ("ours, first start", "ours", "ours, packed", SMALL, PLAIN, f"{PLAIN}, started by us")
 PHASES = ("session", "planning", "first batch", "second batch", "warm batch")
 CPU = ("session cpu", "first answer cpu", "other batches cpu")
 
@@ -61,9 +63,12 @@ def one_start(contender: str, folder: Path) -> dict[str, object]:
     begun = time.perf_counter()
     from pyspark.sql import functions as F
 
-    from watersmeet.hosts.spark.launch import start_spark
+    from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
+    from watersmeet.hosts.spark.local_files import CLASS_PATH
 
-    conf = {"spark.python.daemon.module": "pyspark.daemon"} if contender == PLAIN else {}
+    # A class path of the user's own, if only an empty one, has ours left out.
+    plain = {"spark.python.daemon.module": "pyspark.daemon", CLASS_PATH: ""}
+    conf = {PLAIN: plain, SMALL: {SMALL_BATCHES: "true"}}.get(contender, {})
     spark = start_spark("local[2]", {"spark.sql.shuffle.partitions": "2", **conf})
     started, started_cpu = time.perf_counter(), cpu_seconds()
     from benchmarks import spark_joins
@@ -73,7 +78,7 @@ def one_start(contender: str, folder: Path) -> dict[str, object]:
             spark.conf.set(setting, value)
         df = spark_joins.native(spark, folder, WAYS, WINDOW_MS)
     else:
-        df = spark_joins.ours(spark, folder, WAYS, WINDOW_MS, packed=contender.endswith("packed"))
+        df = spark_joins.ours(spark, folder, WAYS, WINDOW_MS, packed="packed" in contender)
     checked = df.observe("check", F.count(F.lit(1)).alias("n"), F.sum(F.expr(spark_joins.mixed(WAYS))).alias("s"))
     checkpoint = tempfile.mkdtemp(prefix="bench-")
     writer = checked.writeStream.format("noop").option("checkpointLocation", checkpoint)

@@ -101,6 +101,7 @@ def warm_up() -> None:
         for query in queries:
             for _ in session.sql(query).batches(batch_rows=64 if queries is kinds else 1 << 16):
                 pass
+    _push_few()
     # Spark spreads rows by these.
     numbers = np.arange(8)
     grouped(coordinates(numbers, 4), 4)
@@ -143,6 +144,19 @@ def _as_they_come() -> Session:
         session.stream(name, swapped, time="ts", read="arrival", lateness="5 seconds")
     session.table("names", pa.table({"k": np.arange(4), "name": [f"name {i}" for i in range(4)]}))
     return session
+
+
+def _push_few() -> None:
+    """A few rows at a time take a shorter way through a join."""
+    session = Session()
+    for number, name in enumerate("ab"):
+        session.stream(name, schema=_rows(number, 1).schema, time="ts")
+    join = "SELECT a.id, b.x FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS"
+    with session.sql(join).start() as joining, session.sql("SELECT a.id, 2 * x AS y FROM a").start() as selecting:
+        for start in range(0, FEW, 8):
+            selecting.push("a", _rows(0, FEW).slice(start, 8))
+            for number, name in enumerate("ab"):
+                joining.push(name, _rows(number, FEW).slice(start, 8))
 
 
 def _rows(seed: int, count: int) -> pa.Table:

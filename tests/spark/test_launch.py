@@ -14,12 +14,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.harness import ROOT, SHORT_LIVED, unfolded
+from watersmeet.errors import SetupError
 from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import (
     CHANGELOG,
+    JAVA_OPTIONS,
     PARTITIONS,
     PROVIDER,
+    QUICK_COMPILER,
     ROCKSDB,
+    SMALL_BATCHES,
+    START,
+    _start_conf,
     driver_memory_mb,
     ensure_settings,
     start_spark,
@@ -53,6 +59,18 @@ def test_a_session_gets_a_task_per_core_unless_it_says_how_many(spark: SparkSess
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
     assert start_spark(conf={"spark.sql.shuffle.partitions": "2"}).sparkContext is spark.sparkContext
+
+
+def test_small_batches_are_a_setting_that_the_users_own_win_over() -> None:
+    stage = "spark.sql.codegen.wholeStage"
+    usual = _start_conf("local[2]", {SMALL_BATCHES: "false"}, "usual")
+    assert (usual.get(JAVA_OPTIONS), usual.get(stage)) == (START[JAVA_OPTIONS], None)
+    small = _start_conf("local[2]", {SMALL_BATCHES: "true", stage: "true"}, "small")
+    assert (small.get(JAVA_OPTIONS), small.get(stage)) == (f"{START[JAVA_OPTIONS]} {QUICK_COMPILER}", "true")
+    theirs = _start_conf("local[2]", {SMALL_BATCHES: "true", JAVA_OPTIONS: "-Xmx1g"}, "theirs")
+    assert theirs.get(JAVA_OPTIONS) == "-Xmx1g"
+    with pytest.raises(SetupError, match=r"smallBatches is true or false, and 'yes' was given"):
+        _start_conf("local[2]", {SMALL_BATCHES: "yes"}, "odd")
 
 
 def test_memory_is_a_share_of_the_machine() -> None:

@@ -59,6 +59,7 @@ def run_demo(rows: int | None, seed: int, keep: Path | None = None, engine: str 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(QUESTION)
     with _folder(keep) as folder, ENGINES[engine](console) as host:
+        host.begin()
         _heading(console, "The streams")
         tables = _write(console, folder, rows or host.default_rows, seed)
         text = script(str(folder))

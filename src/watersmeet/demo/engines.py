@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -21,6 +23,8 @@ from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from watersmeet.hosts.spark.progress import Batch
     from watersmeet.hosts.spark.run import Running
 
@@ -37,6 +41,10 @@ class DemoEngine(Protocol):
 
     @property
     def plan(self) -> Plan: ...
+
+    def begin(self) -> None:
+        """Have what takes a while begin; until `start` nothing may be imported."""
+        ...
 
     def start(self) -> None: ...
 
@@ -64,6 +72,9 @@ class InProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        return None
+
+    def begin(self) -> None:
         return None
 
     def start(self) -> None:
@@ -107,22 +118,28 @@ class OnSpark:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._own:
-            self.spark.stop()
+        if self._starting is not None and self._own:
+            with suppress(Exception):  # what it failed with was raised where it was waited for
+                self._starting.result().stop()
 
     _own = False
+    _starting: Future[SparkSession] | None = None
 
-    def start(self) -> None:
-        started = time.perf_counter()
-        with phase("starting Spark"):
+    def begin(self) -> None:
+        self._since = time.monotonic()
+        with phase("loading Spark"):
             from pyspark import SparkContext
 
-            from watersmeet.hosts.spark.launch import start_spark
+            from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
+        self._own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
+        # Java starts while the streams are made.
+        self._starting = ThreadPoolExecutor(1, "spark").submit(start_spark, conf={SMALL_BATCHES: "true"})
 
-            own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
-            self.spark = start_spark()
-        self._own = own
-        seconds = time.perf_counter() - started
+    def start(self) -> None:
+        assert self._starting is not None
+        with phase("starting Spark", since_s=self._since):
+            self.spark = self._starting.result()
+        seconds = time.monotonic() - self._since
         java = self.spark.sparkContext._jvm.System.getProperty("java.version")  # type: ignore[union-attr]
         self.console.print("\nSpark", style="bold")
         self.console.print(f"Spark {self.spark.version} on Java {java}, started in {seconds:.1f} s.")

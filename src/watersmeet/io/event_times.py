@@ -69,7 +69,8 @@ def _furthest_us(times: Times) -> int:
 
 def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array, Times]:
     """The event-time column of some rows in microseconds, also as integers; so many rows came before them."""
-    normalized = in_microseconds(stream, column, before)
+    as_it_is = column.null_count == 0 and column.type.unit == "us"
+    normalized = column if as_it_is else in_microseconds(stream, column, before)
     times = times_of(normalized)
     if times.size and _furthest_us(times) > LATEST_US:
         raise DataError(f"stream {stream.name!r}: an event time lies beyond the years this system can count")
@@ -78,9 +79,9 @@ def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array
 
 def timed_rows(stream: Stream, batch: pa.RecordBatch, before: int) -> Rows:
     """Rows of a stream with their event times."""
-    index = batch.schema.get_field_index(stream.time)
-    column = batch.column(index)
+    column = batch.column(stream.time)
     normalized, times = event_times(stream, column, before)
-    # Mostly nothing had to be cast, and the batch is passed on as it is.
-    data = batch if normalized is column else batch.set_column(index, stream.schema.field(index), normalized)
-    return Rows(data, times)
+    if normalized is column:  # as it mostly is
+        return Rows(batch, times)
+    index = batch.schema.get_field_index(stream.time)
+    return Rows(batch.set_column(index, stream.schema.field(index), normalized), times)

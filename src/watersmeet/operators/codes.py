@@ -21,7 +21,7 @@ Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 INT64 = np.iinfo(np.int64)
-_INT64 = pa.int64()
+_INT64, _DOUBLE = pa.int64(), pa.float64()
 # Doubles near 1 lie 2**-52 apart, and a rounding is off by half of that at most; only a few of them are at stake.
 FLOAT_SLACK = 8 * 2.0**-52
 
@@ -103,8 +103,10 @@ def _buffer(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[np.int
 
 def _encode_floats(values: pa.Array) -> Codes:
     """IEEE doubles as integers in the same order: -0 is 0, every NaN is one value above all numbers."""
-    floats = np.array(pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False))
-    floats += 0.0  # makes 0.0 of -0.0
+    doubles = values if values.type == _DOUBLE else values.cast(_DOUBLE)
+    if doubles.null_count:
+        doubles = pc.fill_null(doubles, 0.0)
+    floats = doubles.to_numpy(zero_copy_only=True) + 0.0  # makes 0.0 of -0.0
     bits = floats.view(np.int64)
     # A negative double is a sign and a magnitude, and becomes minus the magnitude.
     ordered = np.where(bits >= 0, bits, INT64.min - bits)

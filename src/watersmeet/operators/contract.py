@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
+from watersmeet.operators.answers import Answer
 from watersmeet.operators.counters import Counters as Counters
+from watersmeet.operators.few_rows import Cells, cells_of
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
 
@@ -24,7 +26,7 @@ Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Rows:
     """Rows of one input in arrival order, with their event times.
 
@@ -39,8 +41,20 @@ class Rows:
     times: Times
     coded: Mapping[str, str] | None = None
 
+    def __init__(self, data: pa.RecordBatch, times: Times, coded: Mapping[str, str] | None = None) -> None:
+        # What a frozen dataclass does itself takes three times as long, which a push of a few rows feels.
+        own = self.__dict__
+        own["data"], own["times"], own["coded"] = data, times, coded
+
     def __len__(self) -> int:
         return int(self.times.size)
+
+    def cells(self, name: str) -> Cells | None:
+        """The values of a column as NumPy has them (see `cells_of`), looked up once."""
+        known: dict[str, Cells | None] = self.__dict__.setdefault("_cells", {})
+        if name not in known:
+            known[name] = cells_of(self.data.column(name))
+        return known[name]
 
     def take(self, positions: Positions) -> Rows:
         return Rows(self.data.take(pa.array(positions)), self.times[positions], self.coded)
@@ -126,6 +140,10 @@ class Operator(ABC):
     @abstractmethod
     def push(self, alias: str, rows: Rows) -> Results:
         """Take new rows; results that are certain come at once."""
+
+    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
+        """The same with all results; the columns of a few may be left to whoever asks for them."""
+        return list(self.push(alias, rows))
 
     @abstractmethod
     def advance(self, watermarks: Mapping[str, int]) -> Results:

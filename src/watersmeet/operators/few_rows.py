@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,25 +10,49 @@ import pyarrow as pa
 
 FEW = 256
 
+# The values of a column as they lie in memory, whatever they mean.
+Cells = npt.NDArray[np.signedinteger[Any]]
+
+_OF_FIXED_WIDTH = (
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+    pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"),
+    pa.timestamp("us"), pa.duration("us"),
+)  # fmt: skip
+# By the number of a kind: a type takes long to hash.
+_CELLS = {kind.id: np.dtype(f"i{kind.bit_width // 8}") for kind in _OF_FIXED_WIDTH}
+
 
 def words_as(words: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     """Int64s without gaps as a column of a type that is made of them."""
     return pa.Array.from_buffers(kind, words.size, [None, pa.py_buffer(words)])
 
 
+def cell_of(kind: pa.DataType) -> np.dtype[np.signedinteger[Any]] | None:
+    """What a value of a type lies in, if all are of one width that NumPy has."""
+    return _CELLS.get(kind.id)
+
+
+def cells_of(column: pa.Array) -> Cells | None:
+    """The values of a column without a copy; None if they are not all of one width, or some are NULL."""
+    cell = _CELLS.get(column.type.id)
+    rows = len(column)
+    if cell is None or column.null_count or not rows:
+        return None
+    cells: Cells = np.frombuffer(column.buffers()[1], cell, rows, column.offset * cell.itemsize)
+    cells.flags.writeable = False
+    return cells
+
+
 def taken(column: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     """Some rows of a column, in the order of their positions."""
-    cell = _cell(column.type) if positions.size <= FEW else None
-    if cell is None or column.null_count:
+    cells = cells_of(column) if positions.size <= FEW else None
+    if cells is None:
         return column.take(pa.array(positions))
-    start = column.offset * cell.itemsize
-    values = np.frombuffer(column.buffers()[1], cell, len(column), start)
-    return pa.Array.from_buffers(column.type, positions.size, [None, pa.py_buffer(values.take(positions))])
+    return pa.Array.from_buffers(column.type, positions.size, [None, pa.py_buffer(cells.take(positions))])
 
 
-@cache
-def _cell(kind: pa.DataType) -> np.dtype[Any] | None:
-    """What a value of a type lies in, if all are of one width that NumPy has."""
-    if pa.types.is_boolean(kind) or pa.types.is_null(kind) or not pa.types.is_primitive(kind):
-        return None
-    return np.dtype(f"u{kind.bit_width // 8}")
+def rows_taken(batch: pa.RecordBatch, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Some rows of a batch, in the order of their positions."""
+    if positions.size > FEW or not batch.num_columns:
+        return batch.take(pa.array(positions))
+    return pa.RecordBatch.from_arrays([taken(column, positions) for column in batch.columns], schema=batch.schema)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.operators.few_rows import Cells
+
 Positions = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 
@@ -61,7 +63,10 @@ class FixedColumn:
     def nbytes(self) -> int:
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
 
-    def append(self, values: pa.Array, at: int) -> None:
+    def append(self, values: pa.Array | Cells, at: int) -> None:
+        if isinstance(values, np.ndarray):
+            self._append_cells(values, at)
+            return
         end = at + len(values)
         data = np.frombuffer(values.buffers()[1], self.values.dtype) if len(values) else self.values[:0]
         self.values[at:end] = data[values.offset : values.offset + len(values)]
@@ -69,6 +74,12 @@ class FixedColumn:
             self.valid = np.ones(self.values.size, np.bool_)
         if self.valid is not None:
             self.valid[at:end] = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
+
+    def _append_cells(self, cells: Cells, at: int) -> None:
+        end = at + cells.size
+        self.values[at:end] = cells
+        if self.valid is not None:
+            self.valid[at:end] = True
 
     def gather(self, positions: Positions) -> pa.Array:
         data = pa.py_buffer(self.values.take(positions))

@@ -10,9 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.few_rows import taken
+from watersmeet.operators.few_rows import FEW, taken
+from watersmeet.operators.few_select import few_select
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.time_order import Counting
 from watersmeet.plan.expressions import Column, Expression, columns_of
@@ -27,6 +29,7 @@ class Select(Operator):
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
         self.counters = Counters()
         read = [*self.predicates, *(expression for _, expression in self.columns)]
+        self._few = few_select(self.predicates, self.columns, self.schema)
         self._reads = {column.name for expression in read for column in columns_of(expression)}
 
     window_rows = 0
@@ -41,6 +44,13 @@ class Select(Operator):
             self.counters.results += len(rows)
             arrays = [evaluate(e, _lookup(rows.data), len(rows), _times(rows)) for _, e in self.columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
+        few = self._few.take(rows) if self._few is not None and len(rows) <= FEW else None
+        if few is None:
+            return list(self.push(alias, rows))
+        self.counters.results += few.num_rows
+        return [few] if few.num_rows else []
 
     def _narrowed(self, rows: Rows, positions: Positions) -> Rows:
         """Some of the rows, with the columns that are read here."""

@@ -54,7 +54,8 @@ class StreamClock:
             return FOREVER_US
         if self.newest_us == BEGINNING_US:
             return self.promised_us
-        return max(self.newest_us - self.stream.lateness_us, self.promised_us)
+        own_us = self.newest_us - self.stream.lateness_us
+        return own_us if own_us > self.promised_us else self.promised_us
 
     @property
     def counts(self) -> bool:
@@ -83,45 +84,48 @@ class StreamClock:
         """The rows of a batch with their event times, which are checked; nothing has changed if they are refused."""
         return timed_rows(self.stream, batch, self.rows_in)
 
-    def admit(self, batch: pa.RecordBatch, floor_us: int = BEGINNING_US, others_us: int = FOREVER_US) -> Rows:
+    def admit(self, batch: pa.RecordBatch, floor_us: int = BEGINNING_US) -> Rows:
         """The rows of a batch that are in time; see `let_in`."""
-        return self.let_in(self.timed(batch), floor_us, others_us)
+        return self.let_in(self.timed(batch), floor_us)
 
-    def let_in(self, rows: Rows, floor_us: int = BEGINNING_US, others_us: int = FOREVER_US) -> Rows:
-        """Those of some rows that are in time. `floor_us` is what the watermark of the query is at least, `others_us`
-        that of the other streams."""
-        before = self.rows_in
-        self.rows_in += len(rows)
-        if len(rows) == 0:
+    def let_in(self, rows: Rows, floor_us: int = BEGINNING_US, others: Callable[[], int] = lambda: FOREVER_US) -> Rows:
+        """Those of some rows that are in time. `floor_us` is what the watermark of the query is at least, `others`
+        tells that of the other streams."""
+        before, count = self.rows_in, len(rows)
+        self.rows_in += count
+        if count == 0:
             return rows
         # Rows that are late end a silence, too.
         self.idle, self.active_at_s = False, self.wall.now_s()
-        if self._goes_on(rows.times, floor_us):
-            self._saw(rows.times[0], rows.times[-1])
-            self.newest_us = int(rows.times[-1])
+        first_us, last_us = rows.times.item(0), rows.times.item(-1)
+        if self._goes_on(rows.times, first_us, floor_us):
+            self._saw(first_us, last_us)
+            self.newest_us = last_us
             return rows
         newest = np.maximum(np.maximum.accumulate(self._moving(rows.times)), self.newest_us)
         newest_before = np.concatenate([[self.newest_us], newest[:-1]])
         self.newest_us = int(newest[-1])
         own = np.maximum(newest_before - self.stream.lateness_us, self.promised_us)
-        watermarks = np.maximum(np.minimum(own, others_us), floor_us)
+        watermarks = np.maximum(np.minimum(own, others()), floor_us)
         in_time = rows.times >= watermarks
         if not bool(in_time.all()):
             self._leave_out(rows.times, np.flatnonzero(~in_time), newest_before, watermarks, before)
             rows = rows.take(np.flatnonzero(in_time))
         if len(rows):
-            self._saw(rows.times.min(), rows.times.max())
+            self._saw(int(rows.times.min()), int(rows.times.max()))
         return rows
 
-    def _goes_on(self, times: Times, floor_us: int) -> bool:
+    def _goes_on(self, times: Times, first_us: int, floor_us: int) -> bool:
         """Whether rows come in order and after all before them, as they mostly do: then none is late."""
-        if self.stream.arrival.max_future_us is not None or times[0] < max(self.newest_us, floor_us, self.promised_us):
+        if first_us < self.newest_us or first_us < floor_us or first_us < self.promised_us:
             return False
-        return is_sorted(times)
+        return self.stream.arrival.max_future_us is None and is_sorted(times)
 
     def _saw(self, oldest_us: int, last_us: int) -> None:
-        self.oldest_us = min(self.oldest_us, int(oldest_us))
-        self.last_us = max(self.last_us, int(last_us))
+        if oldest_us < self.oldest_us:
+            self.oldest_us = oldest_us
+        if last_us > self.last_us:
+            self.last_us = last_us
 
     def _moving(self, times: Times) -> Times:
         """The times that may move the watermark; those too far in the future are put at the beginning."""
@@ -164,15 +168,16 @@ class QueryClock:
 
     def let_in(self, name: str, rows: Rows) -> Rows:
         """The same for rows whose times were checked."""
-        others_us = FOREVER_US
-        for other, clock in self.clocks.items():
-            if other != name and clock.counts:
-                others_us = min(others_us, clock.watermark_us)
         if len(rows):
             self._silent_since = None
-        rows = self.clocks[name].let_in(rows, self.watermark_us, others_us)
+        rows = self.clocks[name].let_in(rows, self.watermark_us, lambda: self._others_us(name))
         self._move()
         return rows
+
+    def _others_us(self, name: str) -> int:
+        """The watermark of the other streams."""
+        others = [clock.watermark_us for other, clock in self.clocks.items() if other != name and clock.counts]
+        return min(others, default=FOREVER_US)
 
     def promise(self, name: str, until_us: int) -> None:
         """Of this stream nothing before this time will come."""
@@ -243,15 +248,16 @@ class QueryClock:
         return self.wall.now_s() - self.moved_at_s
 
     def _move(self) -> None:
+        counting = [clock.watermark_us for clock in self.clocks.values() if not (clock.ended or clock.idle)]
+        if counting:
+            self._rise_to(min(counting))
+            return
         running = self.running
         if not running:
             self._rise_to(FOREVER_US)
-            return
-        marks = [clock.watermark_us for clock in running if not clock.idle]
-        if not marks and self.watermark_us == BEGINNING_US:  # all fell silent at once
+        elif self.watermark_us == BEGINNING_US:  # all fell silent at once
             marks = [clock.watermark_us for clock in running if clock.watermark_us > BEGINNING_US]
-        if marks:
-            self._rise_to(min(marks))
+            self._rise_to(min(marks, default=BEGINNING_US))
 
     def _rise_to(self, watermark_us: int) -> None:
         if watermark_us > self.watermark_us:

@@ -19,6 +19,7 @@ from watersmeet.io.event_times import without_nulls
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import LoadTable, build_query
@@ -32,7 +33,7 @@ from watersmeet.runtime.wall_clock import SystemClock, WallClock
 LOGGER = logging.getLogger("watersmeet")
 # Takes the name of a stream and those of its rows that came too late.
 OnLate = Callable[[str, pa.RecordBatch], None]
-Batches = list[pa.RecordBatch]
+Answers = list[Answer]
 
 
 class FedQuery:
@@ -103,42 +104,46 @@ class FedQuery:
         if clock.stream.arrival.skips_nulls:
             batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
         rows = [clock.timed(batch) for batch in batches if batch.num_rows]
-        if all(len(piece) <= most for piece in rows):
+        for piece in rows:
+            if len(piece) > most:
+                break
+        else:
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
 
-    def push(self, name: str, rows: Rows) -> Batches:
-        self._pushed, self._pushed_from = rows, self.clock.clocks[name].rows_in
-        in_time = self.clock.let_in(name, rows)
+    def push(self, name: str, rows: Rows) -> Answers:
         clock = self.clock.clocks[name]
+        self._pushed, self._pushed_from = rows, clock.rows_in
+        in_time = self.clock.let_in(name, rows)
         if clock.late.count or clock.future_rows or clock.skipped_rows:
             self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=False)
-        found: Batches = []
+        found: Answers = []
         if len(in_time):
             for alias in self._aliases[name]:
-                found += self.operator.push(alias, in_time)
+                found += self.operator.push_at_once(alias, in_time)
         return self._after(found)
 
-    def promise(self, name: str, until_us: int) -> Batches:
+    def promise(self, name: str, until_us: int) -> Answers:
         """No row of this stream before this time will come."""
         self.clock.promise(name, until_us)
         return self._after([])
 
-    def end(self, names: Sequence[str]) -> Batches:
+    def end(self, names: Sequence[str]) -> Answers:
         """No row of these streams will come any more."""
         reached_us = max(self.last_event_us, self.clock.watermark_us)
         for name in names:
             self.clock.end(name)
             self._ended.append(name)
-        found = list(self.operator.advance(self._watermarks()))
+        found: Answers = list(self.operator.advance(self._watermarks()))
         self._watermark_us = self.clock.watermark_us
         if self._present is not None and not self.clock.running:
-            self._present.end(found, reached_us)
-            self._step()
+            self._present.end([as_batch(one) for one in found], reached_us)
+            if self.on_step is not None:
+                self.on_step()
             return found
         return self._kept(found)
 
-    def tick(self) -> Batches:
+    def tick(self) -> Answers:
         """Look at the clock on the wall: whether time goes on without rows."""
         return self._after([]) if self.clock.tick() else []
 
@@ -152,7 +157,7 @@ class FedQuery:
                 waits.append(1.0)  # it joins at moments of its own
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
-    def finish(self) -> Batches:
+    def finish(self) -> Answers:
         """Everything that waits is answered."""
         found = self.end([clock.stream.name for clock in self.clock.running])
         for clock in self.clock.clocks.values():
@@ -180,23 +185,20 @@ class FedQuery:
         bring_up_to_date(self.metrics, self.clock, self.operator)
         return self.metrics
 
-    def _after(self, found: Batches) -> Batches:
+    def _after(self, found: Answers) -> Answers:
         """Tell the operators how far time has come, if it has."""
         if self.clock.watermark_us != self._watermark_us:
             self._watermark_us = self.clock.watermark_us
             found += self.operator.advance(self._watermarks())
         return self._kept(found)
 
-    def _kept(self, found: Batches) -> Batches:
+    def _kept(self, found: Answers) -> Answers:
         if self._present is not None:
-            for batch in found:
-                self._present.add(batch)
-        self._step()
-        return found
-
-    def _step(self) -> None:
+            for one in found:
+                self._present.add(as_batch(one))
         if self.on_step is not None:
             self.on_step()
+        return found
 
     def _watermarks(self) -> dict[str, int]:
         marks = dict.fromkeys(self._all_aliases, self.clock.watermark_us)

@@ -17,6 +17,7 @@ from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.fed_query import FedQuery, OnLate
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.hosts.local.silence_watch import watch_silence
+from watersmeet.operators.answers import Answer, as_batch, as_batches
 from watersmeet.operators.contract import Rows
 
 OnAnswer = Callable[[pa.RecordBatch], Any]
@@ -61,7 +62,7 @@ class Run:
         self._max_waiting, self._timeout = max_waiting, timeout
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # answers came or went, or the run ended
-        self._ready: deque[pa.RecordBatch] = deque()
+        self._ready: deque[Answer] = deque()
         self._ready_rows = 0
         self._ended: str | None = None
         self._error: BaseException | None = None
@@ -175,7 +176,7 @@ class Run:
             found, self._ready = self._ready, deque()
             self._ready_rows = 0
             self._changed.notify_all()
-        return pa.Table.from_batches(found, schema=self._fed.plan.output_schema)
+        return pa.Table.from_batches(as_batches(found), schema=self._fed.plan.output_schema)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The answers as they come, until the run is finished or closed. Waits for them, so somebody else pushes."""
@@ -192,13 +193,14 @@ class Run:
             if wait:
                 self._changed.wait_for(lambda: self._ready or self._ended)
             if self._ready:
-                batch = self._ready.popleft()
-                self._ready_rows -= batch.num_rows
+                answer = self._ready.popleft()
+                self._ready_rows -= answer.num_rows
                 self._changed.notify_all()
-                return batch
-            if self._error is not None:
+            elif self._error is not None:
                 raise self._error
-            return None
+            else:
+                return None
+        return as_batch(answer)
 
     def answer(self) -> pa.Table:
         """What an answer that changes is now: at the watermark, or after `finish` at the last event."""
@@ -260,7 +262,7 @@ class Run:
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 
-    def _do(self, step: Callable[..., list[pa.RecordBatch]], *arguments: Any) -> None:
+    def _do(self, step: Callable[..., list[Answer]], *arguments: Any) -> None:
         """One step of the query. An error inside it leaves the operators half way, so the run ends with it."""
         try:
             found = step(*arguments)
@@ -271,10 +273,11 @@ class Run:
             return
         if self._on_answer is not None:
             on_answer = self._on_answer
-            self._outgoing.extend(partial(on_answer, batch) for batch in found)
+            self._outgoing.extend(partial(on_answer, as_batch(answer)) for answer in found)
             return
         self._ready.extend(found)
-        self._ready_rows += sum(batch.num_rows for batch in found)
+        for answer in found:
+            self._ready_rows += answer.num_rows
         self._changed.notify_all()
         if self.on_ready is not None:
             self.on_ready()

@@ -28,6 +28,7 @@ class PushedRows:
 
     def __init__(self, stream: Relation) -> None:
         self.stream = stream
+        self._schema = stream.schema
         self._reading = stream.reading if isinstance(stream, Stream) else None
         self._names = frozenset(stream.schema.names)
         self._columns = [(field.name, field.type, field.nullable) for field in stream.schema]
@@ -35,6 +36,8 @@ class PushedRows:
     def batches(self, rows: Any) -> list[pa.RecordBatch]:
         """The rows in the order they have, none of the batches empty."""
         if isinstance(rows, pa.RecordBatch):
+            if self._reading is None and rows.schema.equals(self._schema):  # as most are, and batches may be small
+                return [rows] if rows.num_rows else []
             return self._entered([rows])
         if isinstance(rows, pa.Table):
             return self._entered(rows.to_batches())

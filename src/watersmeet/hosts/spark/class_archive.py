@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from watersmeet.errors import UnsafeFolderError
+from watersmeet.hosts.spark import local_files
 from watersmeet.hosts.spark.java import cache_folders, use_java
 from watersmeet.private_folders import PrivateFolder, private_folder, temporary_folder
 
@@ -158,12 +159,14 @@ def _sum(java_home: Path, jars: Path, environ: Mapping[str, str]) -> str:
         str(jars),
         environ.get("SPARK_CONF_DIR", ""),
         environ.get("SPARK_DIST_CLASSPATH", ""),
+        str(local_files.JAR),  # which comes first on the class path
     ]
     with contextlib.suppress(OSError):
         told.append((java_home / "release").read_text(encoding="utf-8"))
-    for entry in sorted(os.scandir(jars), key=lambda entry: entry.name):
-        status = entry.stat()
-        told.append(f"{entry.name} {status.st_size} {status.st_mtime_ns}")
+    ours = [local_files.JAR] if local_files.JAR.is_file() else []
+    for path in [*ours, *sorted(jars.iterdir())]:
+        status = path.stat()
+        told.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
 

@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import SetupError
-from watersmeet.hosts.spark import class_archive, daemon
+from watersmeet.hosts.spark import class_archive, daemon, local_files
 from watersmeet.hosts.spark.class_archive import ClassArchive, is_wanted
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.java import hiding_spark_home, use_java
@@ -69,6 +69,15 @@ PRELOADING: Mapping[str, str] = {
     # Spark has a daemon for each environment, and this puts a variable into that of some stages only.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
+
+# "true" as a setting of Spark: batches are small and shall be quick from the first on. Else Java and Spark compile for
+# long runs over many rows, which takes most of the processors' time in the first dozens of small batches.
+SMALL_BATCHES = "spark.watersmeet.smallBatches"
+FOR_SMALL_BATCHES: Mapping[str, str] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 
 LONGEST_WAIT_S = 60.0
 
@@ -193,10 +202,19 @@ def _start_conf(master: str, chosen: Mapping[str, str], app_name: str) -> SparkC
     if is_local(chosen.get("spark.master", master)):
         ours |= LOCAL
         ours |= PRELOADING if _workers_run_this_python(chosen) else {}
+    if _is_true(SMALL_BATCHES, chosen):
+        ours |= {**FOR_SMALL_BATCHES, JAVA_OPTIONS: f"{START[JAVA_OPTIONS]} {QUICK_COMPILER}"}
     conf = SparkConf(loadDefaults=False)
     for name, value in {**ours, **chosen}.items():
         conf.set(name, value)
     return conf.setMaster(chosen.get("spark.master", master)).setAppName(chosen.get("spark.app.name", app_name))
+
+
+def _is_true(name: str, chosen: Mapping[str, str]) -> bool:
+    said = chosen.get(name, "false").lower()
+    if said not in ("true", "false"):
+        raise SetupError(f"{name} is true or false, and {chosen[name]!r} was given")
+    return said == "true"
 
 
 def _workers_run_this_python(chosen: Mapping[str, str]) -> bool:
@@ -216,6 +234,8 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
         if is_local(conf.get("spark.master") or ""):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _let_workers_import_us()
+        if is_local(conf.get("spark.master") or ""):  # executors elsewhere would not find them
+            local_files.bring(conf)
         _use_class_archive(conf)
         # SparkContext would launch the JVM by itself, but takes no arguments for the process.
         start_gateway: Any = java_gateway.launch_gateway
@@ -229,6 +249,8 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
                     hint="what it printed stands above; another Java can be named in JAVA_HOME",
                 ) from None
         SparkContext._ensure_initialized(gateway=gateway)
+    if local_files.are_there(SparkContext._jvm):
+        local_files.use(conf)
     tell("spark")
     context = SparkContext(conf=conf)
     if conf.get("spark.python.daemon.module") == daemon.MODULE:
@@ -259,13 +281,14 @@ def _environment(conf: SparkConf) -> Iterator[None]:
 def _use_class_archive(conf: SparkConf) -> None:
     """Have Java load Spark's classes from an archive, or have one made for the next time; a user's own options for Java
     are left alone."""
-    if conf.get(JAVA_OPTIONS) != START[JAVA_OPTIONS] or not is_wanted(conf.get(class_archive.SETTING)):
+    ours = conf.get(JAVA_OPTIONS) or ""
+    if not ours.startswith(START[JAVA_OPTIONS]) or not is_wanted(conf.get(class_archive.SETTING)):
         return
     archive = ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(pyspark.__file__).with_name("jars"))
     if archive is None:
         return
     found = archive.java_options()
-    conf.set(JAVA_OPTIONS, " ".join([START[JAVA_OPTIONS], *found]))
+    conf.set(JAVA_OPTIONS, " ".join([ours, *found]))
     if not found:
         archive.make_after_this_process()
 

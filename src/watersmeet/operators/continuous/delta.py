@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.contract import Positions
+from watersmeet.operators.few_rows import rows_taken
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -42,7 +43,7 @@ class Delta:
 
     def take(self, positions: Positions) -> Delta:
         return Delta(
-            self.data.take(pa.array(positions)),
+            rows_taken(self.data, positions),
             self.instants[positions],
             self.diffs[positions],
             self.order[positions],

@@ -84,8 +84,9 @@ class FromOne:
         lives = self.source.take(until)
         # An answer below may be complete for less (pipeline = 'ita').
         until = min(until, self.source.complete)
-        entered = no_changes(self.schema)
-        if lives is not None:
+        if lives is None:
+            entered = no_changes(self.schema)
+        else:
             # Who is named here was born before. New rows that have died already say so in their deaths.
             if lives.killed.size:
                 self.expiry.kill(ONLY, lives.killed, lives.killed_at)
@@ -114,16 +115,20 @@ class FromOne:
 
     def _chosen(self, delta: Delta, births: Int64s) -> tuple[Delta, Positions | None]:
         """The changes of rows that satisfy the predicates, as the columns asked for; and which rows, if not all."""
-        data, times = delta.data, pa.array(births, pa.timestamp("us"))
+        data = delta.data
+
+        def times() -> pa.Array:
+            return pa.array(births, pa.timestamp("us"))
+
         passed = np.ones(len(delta), np.bool_)
         for predicate in self.predicates:
-            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, lambda: times)
+            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, times)
         kept = None
         if not bool(passed.all()):
             kept = np.flatnonzero(passed)
-            delta, times = delta.take(kept), times.take(pa.array(kept))
+            delta, births = delta.take(kept), births[kept]
             data = delta.data
-        arrays = [evaluate(e, _lookup(data), data.num_rows, lambda: times) for _, e in self.columns]
+        arrays = [evaluate(e, _lookup(data), data.num_rows, times) for _, e in self.columns]
         return delta.with_data(pa.RecordBatch.from_arrays(arrays, schema=self.schema)), kept
 
 

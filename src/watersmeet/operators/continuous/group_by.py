@@ -15,6 +15,7 @@ from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.same_rows import same_rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
@@ -99,7 +100,7 @@ class GroupByOperator(Unary):
             new = np.flatnonzero(~self.key_rows.holds(groups))
             _, first = np.unique(groups[new], return_index=True)
             new = new[first]
-            self.key_rows.put(groups[new], [key.take(pa.array(new)) for key in keys])
+            self.key_rows.put(groups[new], [taken(key, new) for key in keys])
         return groups
 
     def _only_group(self, length: int) -> Int64s:
@@ -110,13 +111,12 @@ class GroupByOperator(Unary):
         self, delta: Delta, order: Int64s, changed: Cells, groups: Int64s, present: Bools
     ) -> tuple[pa.RecordBatch, Bools]:
         """The output row of each cell's group after the cell, and whether it is in the answer."""
-        by_cell = pa.array(order)
         values: dict[str, pa.Array] = {}
         if self.keys:
             for i, key in enumerate(self.key_rows.get(groups)):
                 values[f"key_{i}"] = key
         for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
-            argued = None if argument is None else delta.data.column(argument).take(by_cell)
+            argued = None if argument is None else taken(delta.data.column(argument), order)
             values[f"value_{i}"] = aggregator.apply(changed, argued, delta.order[order])
         count = groups.size
 
@@ -154,7 +154,7 @@ class GroupByOperator(Unary):
         positions, changed, diffs, numbers = out[:, :n]
         self._keep_last(groups, rows, shown)
         return Delta(
-            everything.take(pa.array(positions)),
+            rows_taken(everything, positions),
             instants[changed],
             diffs,
             numbers,
@@ -180,7 +180,7 @@ class GroupByOperator(Unary):
         final = final[: kernel.last_cells(groups, self._scratch, final)]
         gone, kept = final[~shown[final]], final[shown[final]]
         self.last.drop(groups[gone])
-        self.last.put(groups[kept], [column.take(pa.array(kept)) for column in rows.columns])
+        self.last.put(groups[kept], [taken(column, kept) for column in rows.columns])
 
     def _forget(self, touched: Int64s) -> None:
         """Groups without rows lose their number."""

@@ -15,6 +15,7 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
+from watersmeet.operators.few_rows import words_as
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting, told_of
 from watersmeet.physical.pipeline import Pipeline
@@ -127,7 +128,7 @@ class Continuous(Operator):
             self.answered_us = max(self.answered_us, int(delta.instants.max()))
         columns = list(delta.data.columns)
         if self.kind != "rows":
-            columns.insert(0, pa.array(delta.instants, pa.timestamp("us")))
+            columns.insert(0, words_as(np.ascontiguousarray(delta.instants), pa.timestamp("us")))
         if self.kind == "changes":
             columns.insert(0, _signs(delta))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -163,10 +164,14 @@ class Continuous(Operator):
         return min(known, default=None)
 
 
+_ENTERS, _LEAVES = np.frombuffer(b"+-", np.uint8)
+
+
 def _signs(delta: Delta) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(
-        pa.array((delta.diffs < 0).astype(np.int8)), pa.array(["+", "-"])
-    ).dictionary_decode()
+    """A text of one letter for each change."""
+    letters = np.where(delta.diffs < 0, _LEAVES, _ENTERS)
+    ends = np.arange(letters.size + 1, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), letters.size, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
 
 
 @dataclass

@@ -10,6 +10,8 @@ import pyarrow as pa
 from watersmeet.operators.codes import Codes, Mask, codes_of, encode
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.evaluate import evaluate_predicate
+from watersmeet.operators.few_rows import FEW
+from watersmeet.operators.join.combinations import own_code
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
 
@@ -20,21 +22,31 @@ class Admission:
     def __init__(self, filters: Sequence[Expression], codes: Sequence[Code]) -> None:
         self.filters = tuple(filters)
         self.codes = tuple(dict.fromkeys(codes))
+        # Each with the column that is its own code, if one is.
+        self._columns = [(code, own_code(code.expression)) for code in self.codes]
 
     def admit(self, rows: Rows) -> tuple[Rows, dict[Code, Codes], Positions | None]:
         """The rows let through, their codes, and where they stood (None: all were let through). Rows that passed this
         door elsewhere are not looked at again."""
         if rows.coded is not None:
             return rows, self._codes_in(rows, rows.coded), None
-        kept: Positions | None = None
-        for predicate in self.filters:
-            rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
+        rows, kept = self.filtered(rows)
+        codes = self._as_they_are(rows)
+        if codes is not None:
+            return rows, codes, kept
         codes, known = self._encode(rows)
         if known is None or bool(known.all()):
             return rows, codes, kept
         where = np.flatnonzero(known)
         rows, kept = _narrow(rows, kept, known)
         return rows, {code: values[where] for code, values in codes.items()}, kept
+
+    def filtered(self, rows: Rows) -> tuple[Rows, Positions | None]:
+        """The rows that pass the filters, and where they stood (None: all passed)."""
+        kept: Positions | None = None
+        for predicate in self.filters:
+            rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
+        return rows, kept
 
     def codes_of(self, rows: Rows, at_null: int | None = None) -> dict[Code, Codes]:
         """The codes of all rows; where a value is NULL its code is `at_null`, or arbitrary if that is not given."""
@@ -49,6 +61,18 @@ class Admission:
     def _codes_in(self, rows: Rows, coded: Mapping[str, str]) -> dict[Code, Codes]:
         """The codes that came with rows, as views of their columns: each holds int64s that are not NULL."""
         return {code: encode(rows.data.column(coded[code.word])) for code in self.codes}
+
+    def _as_they_are(self, rows: Rows) -> dict[Code, Codes] | None:
+        """The codes of a few rows, if all are columns that are their own codes and no value is NULL."""
+        if len(rows) > FEW:
+            return None
+        codes: dict[Code, Codes] = {}
+        for code, column in self._columns:
+            cells = None if column is None else rows.cells(column)
+            if cells is None:
+                return None
+            codes[code] = cells
+        return codes
 
     def _encode(self, rows: Rows) -> tuple[dict[Code, Codes], Mask | None]:
         codes: dict[Code, Codes] = {}

@@ -23,6 +23,11 @@ def held_as_code(column: Column) -> bool:
     return bool(column.type == pa.int64() or column.type == pa.timestamp("us", getattr(column.type, "tz", None)))
 
 
+def own_code(expression: Expression) -> str | None:
+    """The name of the column that an expression is and that is its own code, if it is one."""
+    return expression.name if isinstance(expression, Column) and held_as_code(expression) else None
+
+
 def payload_columns(
     alias: str, expressions: Iterable[Expression], inputs: Mapping[str, Input], codes: Mapping[Code, int]
 ) -> list[Column]:

@@ -36,12 +36,14 @@ class HashIndex:
     def nbytes(self) -> int:
         return self.heads.nbytes + self.following.nbytes
 
-    def add(self, codes: npt.NDArray[np.int64], first: int, last: int, tail: int) -> None:
-        """Index rows first..last-1; chains are kept about one row long by growing the heads."""
-        if last - tail > self.heads.size:
+    def add(self, codes: npt.NDArray[np.int64], first: int, last: int, tail: int) -> bool:
+        """Index rows first..last-1; chains are kept about one row long by growing the heads. Whether they grew."""
+        grows = last - tail > self.heads.size
+        if grows:
             self.rebuild(codes, tail, last, self.following.size)
         else:
             self._link(codes, first, last)
+        return grows
 
     def rebuild(self, codes: npt.NDArray[np.int64], first: int, last: int, capacity: int) -> None:
         self._allocate_heads(_bits_for(last - first))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.few_rows import FEW, Cells
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.memory_bound import MemoryBound
+from watersmeet.operators.payload import FixedColumn, PayloadColumn
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.strategy import Code
 
@@ -33,6 +37,11 @@ class Keeping:
         self.stores: dict[str, WindowStore] = {alias: self.make_store(alias) for alias in layout.looked_up}
         self.door = Door(layout)
         self._counters = Counters()
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether nothing else happens at these moments than what is written here."""
+        return type(self) is Keeping
 
     def make_store(self, alias: str) -> WindowStore:
         layout = self.layout
@@ -118,9 +127,15 @@ class Keeping:
 def put(store: WindowStore, admitted: Admitted, codes: Iterable[Code]) -> None:
     """Append rows to their store, which holds these codes of them."""
     rows, deaths = admitted.rows, admitted.deaths
-    payload = {name: rows.data.column(name) for name in store.payload}
+    payload = {name: _payload(rows, name, column) for name, column in store.payload.items()}
     own = [admitted.codes[code] for code in codes]
     if deaths is None:
         store.append(rows.times, own, payload)
     else:
         store.append(rows.times, own, payload, deaths.serials, deaths.times)
+
+
+def _payload(rows: Rows, name: str, column: PayloadColumn) -> pa.Array | Cells:
+    """The values of a column as whoever stores them takes them soonest."""
+    cells = rows.cells(name) if len(rows) <= FEW and isinstance(column, FixedColumn) else None
+    return rows.data.column(name) if cells is None else cells

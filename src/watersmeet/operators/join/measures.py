@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from watersmeet.model.time import BEGINNING_US, UNITS_US, Times
 from watersmeet.operators.codes import Codes
+from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.sketch import REGISTERS, estimated_values, note_values
 from watersmeet.physical.statistics import InputStatistics, JoinStatistics
 from watersmeet.physical.strategy import Code
@@ -17,6 +18,7 @@ USUAL_HORIZON_US = 60_000_000
 SAMPLE_ROWS = 2048
 SAMPLED_AT_ONCE = 512
 LOOKED_AT_TOGETHER = 64
+Encode = Callable[[Rows], Mapping[Code, Codes]]
 NOTED_AT_ONCE = 4096  # rows of a batch, at equal distances, are enough to tell how many values there are
 
 
@@ -32,9 +34,15 @@ class Measures:
     def saw(self, alias: str, times: Times, codes: Mapping[Code, Codes]) -> None:
         self._inputs[alias].saw(times, codes)
 
+    def saw_few(self, alias: str, rows: Rows, encode: Encode) -> None:
+        self._inputs[alias].saw_few(rows, encode)
+
     @property
     def rows_seen(self) -> int:
-        return sum(one.rows_seen for one in self._inputs.values())
+        seen = 0
+        for one in self._inputs.values():
+            seen += one.rows_seen
+        return seen
 
     def statistics(self, rows_kept: Mapping[str, int]) -> JoinStatistics:
         return {alias: one.statistics(rows_kept.get(alias, 0)) for alias, one in self._inputs.items()}
@@ -57,6 +65,8 @@ class InputMeasures:
         # Rows that were not looked at yet: who saves this and goes on elsewhere does without these few.
         self._waiting: list[tuple[Times, list[Codes]]] = []
         self._waiting_rows = 0
+        self._not_encoded: list[Rows] = []
+        self._encode: Encode = lambda rows: {}
 
     def saw(self, times: Times, codes: Mapping[Code, Codes]) -> None:
         """A handful of rows waits for more: looking at rows costs by the batch."""
@@ -72,7 +82,20 @@ class InputMeasures:
         if self._waiting_rows >= LOOKED_AT_TOGETHER:
             self._look_at_waiting()
 
+    def saw_few(self, rows: Rows, encode: Encode) -> None:
+        """The same for a handful of rows whose codes nobody has made yet."""
+        self.rows_seen += len(rows)
+        self._encode = encode
+        self._not_encoded.append(rows)
+        self._waiting_rows += len(rows)
+        if self._waiting_rows >= LOOKED_AT_TOGETHER:
+            self._look_at_waiting()
+
     def _look_at_waiting(self) -> None:
+        if self._not_encoded:
+            rows, self._not_encoded = Rows.together(self._not_encoded), []
+            codes = self._encode(rows)
+            self._waiting.append((rows.times, [codes[code] for code in self.values]))
         if not self._waiting:
             return
         times = np.concatenate([times for times, _ in self._waiting])

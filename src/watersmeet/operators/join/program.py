@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import call, is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class Program:
     """
 
     generation = 0
+    aims = 0  # how often all tables were written
 
     def __init__(self, route: Route, windows: ClosedWindows, positions: CodePositions, *, counted: bool) -> None:
         self.route = route
@@ -117,7 +119,7 @@ class Program:
             self._out = np.empty((len(self.visits), capacity), np.int64)
         out = self._out
         while True:
-            count = self._star(times, out) if self.is_star else self._walk(times, deaths, out)
+            count = self._find(address(times), times.size, 0 if deaths is None else address(deaths), out)
             if count == star_kernel.LISTS_FULL:
                 # Nothing is copied, as each call makes its lists anew.
                 room = max(FIRST_LIST_ROOM, 4 * self.lists.shape[1])
@@ -133,13 +135,39 @@ class Program:
             if ended:
                 return
 
-    def _walk(self, times: Times, deaths: Times | None, out: Table) -> int:
+    def aim(self, stores: Stores, probing: Mapping[Code, Codes]) -> list[tuple[Table, int, int, Code]]:
+        """Write down where everything lies. Gives the entries that are addresses of new rows, with their codes."""
+        self.generation += 1
+        self._aim_at_all(stores, probing)
+        return self._from_new_rows
+
+    def aim_at_ends(self, stores: Stores) -> None:
+        """Where rows begin and end in the stores, which changes with every append and expiry."""
+        for d, (stream, _) in enumerate(self._looks_at):
+            self._aim_at_ends(self.steps[d], stores[stream])
+
+    def find_few(self, times_at: int, rows: int, out: Table) -> int:
+        """How many combinations a few new rows make, whose numbers are in `out` then; negative if it is too small, or
+        lists are. The tables are aimed (see `aims`)."""
+        self.generation += 1
+        state = self._state
+        state.fill(0)
+        state[kernel.SCALARS, kernel.AT_DEPTH] = -1
+        count = self._find(times_at, rows, 0, out)
+        return count if state[kernel.SCALARS, kernel.AT_ROW] >= rows else -1
+
+    def _find(self, times_at: int, rows: int, deaths_at: int, out: Table) -> int:
+        if self.is_star:
+            return self._star(times_at, rows, out)
+        return self._walk(times_at, rows, deaths_at, out)
+
+    def _walk(self, times_at: int, rows: int, deaths_at: int, out: Table) -> int:
         at = self._addresses
         return int(
             kernel.walk(
-                address(times),
-                0 if deaths is None else address(deaths),
-                times.size,
+                times_at,
+                deaths_at,
+                rows,
                 at.steps,
                 self.steps.shape[0],
                 at.equals,
@@ -154,14 +182,14 @@ class Program:
             )
         )
 
-    def _star(self, times: Times, out: Table) -> int:
+    def _star(self, times_at: int, rows: int, out: Table) -> int:
         at = self._addresses
         if self.steps.shape[0] == 1:
-            return int(pair_kernel.pair(address(times), times.size, at.steps, at.equals, at.limits, at.state, out))
+            return int(pair_kernel.pair(times_at, rows, at.steps, at.equals, at.limits, at.state, out))
         return int(
             star_kernel.star(
-                address(times),
-                times.size,
+                times_at,
+                rows,
                 at.steps,
                 self.steps.shape[0],
                 at.equals,
@@ -188,7 +216,7 @@ class Program:
         """Whether all arrays that the tables hold addresses of are where they were, those of new rows aside."""
         if self._aimed_at is None:
             return False
-        return all(seen() is array for seen, array in zip(self._aimed_at, self._arrays(stores), strict=True))
+        return all(map(is_, map(call, self._aimed_at), self._arrays(stores)))
 
     def _arrays(self, stores: Stores) -> list[Any]:
         arrays: list[Any] = []
@@ -204,10 +232,10 @@ class Program:
         """The arrays lie where they lay: only the new rows are elsewhere, and the ends of the stores."""
         for table, row, column, code in self._from_new_rows:
             table[row, column] = address(probing[code])
-        for d, (stream, _) in enumerate(self._looks_at):
-            self._aim_at_ends(self.steps[d], stores[stream])
+        self.aim_at_ends(stores)
 
     def _aim_at_all(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
+        self.aims += 1
         own = {d + 1: stores[step.stream] for d, step in enumerate(self.route.steps)}
 
         def bound_at(depth: int, code: Code) -> int:

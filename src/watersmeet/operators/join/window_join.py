@@ -8,6 +8,7 @@ when its last-arriving member is pushed. What is stored, who is let in and what 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Protocol
 
@@ -15,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Counters, End, Rows
+from watersmeet.operators.few_rows import FEW
 from watersmeet.operators.join.combinations import Combinations
 from watersmeet.operators.join.door import Admitted
+from watersmeet.operators.join.few_step import FewStep, Way, plain_columns, takes_few
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.measures import Measures
@@ -85,19 +89,31 @@ class WindowJoin(Counting):
         self.inputs = self.layout.inputs
         self.keeping = keeping(self.layout)
         self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
-        self.programs = self._make_programs()
+        self._go_by_routes()
         reaches = {alias: reach_of(self.windows, alias) for alias in self.windows.streams if alias in self.stores}
         self._reaches = {alias: others for alias, others in reaches.items() if others is not None}
         self.planner = planner
         self.measures = self._make_measures() if measured or planner is not None else None
         self.considered_at = 0
 
-    def _make_programs(self) -> dict[str, Program]:
+    def _go_by_routes(self) -> None:
         counted = bool(self.layout.mortal)
-        return {
+        self.programs = {
             route.origin: Program(route, self.windows, self.layout.code_positions, counted=counted)
             for route in self.strategy.routes
         }
+        self._few = self._make_few_steps() if self.keeping.keeps_all else {}
+
+    def _make_few_steps(self) -> dict[str, FewStep]:
+        tested = self.strategy.verified or self.strategy.residuals
+        columns = None if tested else plain_columns(self.layout)
+        steps: dict[str, FewStep] = {}
+        for alias, program in self.programs.items():
+            codes = self.door.admissions[alias].codes
+            if takes_few(program, self.layout, self.stores, codes):
+                select = partial(self._selected, program)
+                steps[alias] = FewStep(program, self.layout, self.stores, codes, columns, self.schema, select)
+        return steps
 
     def _make_measures(self) -> Measures:
         kept_us = {alias: self.strategy.join.retention_us(alias) for alias in self.windows.streams}
@@ -130,6 +146,36 @@ class WindowJoin(Counting):
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         for piece in self.keeping.pieces(alias, rows):
             yield from self.join_and_keep(alias, piece, alone=True)
+
+    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
+        step = self._few.get(alias) if len(rows) <= FEW else None
+        if step is not None:
+            answer = self._take_few(step, alias, rows)
+            if answer is not Way.USUAL:
+                return [] if answer is None else [answer]
+        found: list[Answer] = []
+        for piece in self.keeping.pieces(alias, rows):
+            found += self._answers(alias, piece, None, alone=True)
+        return found
+
+    def _take_few(self, step: FewStep, alias: str, rows: Rows) -> Answer | Way | None:
+        admission, counters = self.door.admissions[alias], self.counters
+        if admission.filters:
+            rows, _ = admission.filtered(rows)
+            if not len(rows):
+                return None
+        started = perf_counter()
+        answer = step.take(rows)
+        if answer is Way.USUAL:
+            return answer
+        counters.kernel_seconds += perf_counter() - started
+        if self.measures is not None:
+            self.measures.saw_few(alias, rows, admission.codes_of)
+        if alias in self.stores:
+            counters.stored_rows += len(rows)
+        if answer is not None:
+            counters.results += answer.num_rows
+        return answer
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """In steps, if that is how rows are kept: those of a step meet before they compete for memory."""
@@ -185,6 +231,9 @@ class WindowJoin(Counting):
         self, alias: str, rows: Rows, deaths: Deaths | None = None, *, alone: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Join rows with what is stored, then keep them. `alone`: they came by themselves, not in a round."""
+        return map(as_batch, self._answers(alias, rows, deaths, alone=alone))
+
+    def _answers(self, alias: str, rows: Rows, deaths: Deaths | None, *, alone: bool) -> Iterator[Answer]:
         admitted = self.door.let_in(alias, rows, deaths)
         if self.measures is not None:
             self.measures.saw(alias, admitted.rows.times, admitted.codes)
@@ -203,9 +252,9 @@ class WindowJoin(Counting):
     def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         """The combinations of some rows with what is stored, without storing them. They are not new, so they are not
         measured: a rate would count them twice."""
-        yield from self._found(alias, self.door.admit(alias, rows))
+        return map(as_batch, self._found(alias, self.door.admit(alias, rows)))
 
-    def _found(self, alias: str, admitted: Admitted) -> Iterator[pa.RecordBatch]:
+    def _found(self, alias: str, admitted: Admitted) -> Iterator[Answer]:
         rows, deaths = admitted.rows, admitted.deaths
         if len(rows) == 0:
             return
@@ -219,17 +268,18 @@ class WindowJoin(Counting):
             if numbers is None:
                 return
             for part in self.keeping.whole(program.visits, numbers, rows):
-                yield from self._results(program, part, rows)
+                answer = self._selected(program, part, rows)
+                if answer is not None:
+                    counters.results += answer.num_rows
+                    yield answer
 
-    def _results(self, program: Program, numbers: Codes, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _selected(self, program: Program, numbers: Codes, rows: Rows) -> pa.RecordBatch | None:
         found = Combinations(
             program.visits, numbers, rows, self.stores, self.inputs, self.layout.code_positions, self.timeless
         )
         for predicate in (*self.strategy.verified, *self.strategy.residuals):
             found = found.where(predicate)
-        if len(found):
-            self.counters.results += len(found)
-            yield found.select(self.columns, self.schema)
+        return found.select(self.columns, self.schema) if len(found) else None
 
     # ---- time goes on -----------------------------------------------------------------------------------------------
 
@@ -285,7 +335,7 @@ class WindowJoin(Counting):
         self.strategy = strategy
         for alias, store in self.stores.items():
             store.index_by(*self.layout.index_keys(alias, strategy))
-        self.programs = self._make_programs()
+        self._go_by_routes()
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 

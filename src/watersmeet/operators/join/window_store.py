@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
+from watersmeet.operators.few_rows import FEW, Cells
 from watersmeet.operators.join.hash_index import HashIndex
 from watersmeet.operators.join.positions import MOST_ROWS, check_positions
 from watersmeet.operators.join.sorted_index import SortedIndex
-from watersmeet.operators.kernels.rows import disorder
+from watersmeet.operators.kernels.rows import disorder, old_rows
 from watersmeet.operators.payload import Positions, moved, payload_column, picked
 
 MIN_CAPACITY = 1024
@@ -31,10 +32,12 @@ class WindowStore:
     With `counted`, each row also has its serial number in the stream and a death: the time from which newer rows
     have pushed it out of its ROWS window (FOREVER_US while it is among the newest).
 
-    `generation` counts the changes after which addresses and positions that were taken before may not be used.
+    `generation` counts the changes after which addresses and positions that were taken before may not be used;
+    `moves` those among them after which an array lies elsewhere.
     """
 
     generation = 0
+    moves = 0
     STATE: ClassVar[tuple[str, ...]] = (
         "capacity", "tail", "head", "times", "codes", "deaths", "serials", "hash_indexes", "sorted_indexes", "payload",
         "disorder_us", "newest_us",
@@ -63,6 +66,10 @@ class WindowStore:
         self.disorder_us = 0
         self.newest_us = BEGINNING_US
 
+    def loaded(self) -> None:
+        """Other arrays took the place of its own."""
+        self.moves += 1
+
     def __len__(self) -> int:
         return self.head - self.tail
 
@@ -87,7 +94,7 @@ class WindowStore:
         self,
         times: Times,
         codes: Sequence[npt.NDArray[np.int64]],
-        payload: Mapping[str, pa.Array],
+        payload: Mapping[str, pa.Array | Cells],
         serials: npt.NDArray[np.int64] | None = None,
         deaths: Times | None = None,
     ) -> None:
@@ -112,13 +119,22 @@ class WindowStore:
         self.disorder_us, self.newest_us = max(self.disorder_us, int(furthest)), int(newest)
         self.head = last
         for hashed in self.hash_indexes.values():
-            hashed.add(self.codes, first, last, self.tail)
+            self.moves += hashed.add(self.codes, first, last, self.tail)
         for ordered in self.sorted_indexes.values():
             ordered.add(self.codes, first, last, self.tail)
+
+    def took(self, count: int, furthest_us: int, newest_us: int) -> None:
+        """A kernel has put so many rows at the head, and into the hash indexes (see kernels/few)."""
+        self.generation += 1
+        self.head += count
+        self.newest_us = newest_us
+        if furthest_us > self.disorder_us:
+            self.disorder_us = furthest_us
 
     def index_by(self, hash_keys: Sequence[tuple[int, ...]], sorted_keys: Sequence[int]) -> None:
         """Have just these indexes: build what is missing over the rows held, drop the rest."""
         self.generation += 1
+        self.moves += 1
         self.hash_indexes = {key: self.hash_indexes.get(key) or self._hashed(key) for key in hash_keys}
         self.sorted_indexes = {key: self.sorted_indexes.get(key) or self._sorted(key) for key in sorted_keys}
 
@@ -137,11 +153,15 @@ class WindowStore:
 
         A row behind a younger one (disorder) waits for its turn; its time keeps it out of results meanwhile.
         """
-        if self.tail == self.head or self.times[self.tail] >= cutoff_us:
+        if self.tail == self.head:
             return 0
-        live = self.live_times
-        ordered = self.disorder_us == 0
-        return self._drop(int(live.searchsorted(cutoff_us)) if ordered else first_at_least(live, cutoff_us))
+        gone = old_rows(self.times, self.tail, min(self.head, self.tail + FEW), cutoff_us)
+        if gone == 0:
+            return 0
+        if gone == FEW:
+            live = self.live_times
+            gone = int(live.searchsorted(cutoff_us)) if self.disorder_us == 0 else first_at_least(live, cutoff_us)
+        return self._drop(gone)
 
     def forget(self, count: int) -> None:
         """Forget the oldest so many rows, whatever their times."""
@@ -170,8 +190,9 @@ class WindowStore:
         return self._drop(gone)
 
     def _drop(self, gone: int) -> int:
-        self.generation += int(gone > 0)
-        self.tail += gone
+        if gone:
+            self.generation += 1
+            self.tail += gone
         # Among no rows none is out of order.
         if gone and self.tail == self.head:
             self.disorder_us = 0
@@ -182,6 +203,7 @@ class WindowStore:
     def _make_room(self, count: int) -> None:
         if self.head + count <= self.capacity:
             return
+        self.moves += 1
         live = len(self)
         check_positions(live + count)
         wanted = _capacity_for(live + count)
@@ -207,6 +229,7 @@ class WindowStore:
     def _keep_only(self, positions: Positions) -> None:
         """Squeeze out dead rows from between live ones."""
         self.generation += 1
+        self.moves += 1
         capacity = _capacity_for(positions.size)
         self.times = picked(self.times, positions, capacity)
         self.codes = picked(self.codes, positions, capacity)

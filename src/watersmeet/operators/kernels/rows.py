@@ -17,3 +17,12 @@ def disorder(times, newest):
         elif newest - t > furthest:
             furthest = newest - t
     return furthest, newest
+
+
+@kernel
+def old_rows(times, first, last, cutoff):
+    """How many rows from the first on lie before a time, up to the first that does not."""
+    p = first
+    while p < last and times[p] < cutoff:
+        p += 1
+    return p - first

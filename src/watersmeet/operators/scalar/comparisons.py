@@ -17,11 +17,12 @@ Compare = Callable[[Value, Value], Value]
 
 def align(left: Value, right: Value) -> tuple[Value, Value]:
     """Two values in the type they are compared in."""
-    target = _comparison_type(left.type, right.type)
+    target = comparison_type(left.type, right.type)
     return convert(left, target), convert(right, target)
 
 
-def _comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The type in which two values are compared."""
     common = common_type(left, right)
     if pa.types.is_null(common):
         return pa.bool_()

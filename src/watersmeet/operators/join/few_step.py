@@ -1,0 +1,217 @@
+"""What a few new rows do in a join, with as few calls as can be: they find their partners, and settle in their store.
+
+It is the usual way (WindowJoin) with everything looked up once that does not change from push to push. Whatever is not
+as it mostly is (NULLs, a store without room, very many combinations) goes the usual way, before anything has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.operators.answers import Answer, FewAnswers
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.few_rows import cell_of, cells_of
+from watersmeet.operators.join.combinations import own_code
+from watersmeet.operators.join.layout import Layout
+from watersmeet.operators.join.program import Program
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.kernels import few
+from watersmeet.operators.kernels.memory import HALF_WORDS, address
+from watersmeet.operators.payload import FixedColumn
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
+
+# More combinations than this go the usual way.
+MOST_FOUND = 1024
+
+Table = npt.NDArray[np.int64]
+Stores = Mapping[str, WindowStore]
+# Makes an answer of the numbers of all combinations, and the new rows.
+Select = Callable[[Codes, Rows], Answer | None]
+
+
+class Way(Enum):
+    USUAL = 0
+
+
+class FewStep:
+    """New rows of one input, the origin of a program, among stores that keep all rows."""
+
+    def __init__(
+        self,
+        program: Program,
+        layout: Layout,
+        stores: Stores,
+        codes: Sequence[Code],
+        columns: Sequence[Column] | None,
+        schema: pa.Schema,
+        select: Select,
+    ) -> None:
+        """columns: those of the answers, if all are plain and of fixed width; if not, `select` makes the answers."""
+        self._program, self._layout, self._stores = program, layout, stores
+        self._columns, self._schema, self._select = columns, schema, select
+        self._origin = program.visits[0]
+        self._own = stores.get(self._origin)
+        self._given = layout.inputs[self._origin].schema
+        # The columns that are read of new rows: the sources of `few.settle`, after the event times.
+        self._read: list[str] = []
+        self._codes = {
+            code: self._source(code.expression.name) for code in codes if isinstance(code.expression, Column)
+        }
+        payload = {} if self._own is None else self._own.payload
+        self._payload = [
+            (column, self._source(name)) for name, column in payload.items() if isinstance(column, FixedColumn)
+        ]
+        self._others = [(name, column) for name, column in payload.items() if not isinstance(column, FixedColumn)]
+        self._selected = [self._source(one.name) if one.stream == self._origin else 0 for one in columns or ()]
+        stored = [self._held(one) for one in columns or () if one.stream != self._origin]
+        self._without_nulls = [column for column, _ in self._payload]
+        self._without_nulls += [column for column in stored if isinstance(column, FixedColumn)]
+        self._places_read = [(self._given.get_field_index(name), _width(self._given, name)) for name in self._read]
+        self._sources = np.zeros(1 + len(self._read), np.int64)
+        self._out = np.empty((len(program.visits), MOST_FOUND), np.int64)
+        self._aimed_at: list[int] = []  # what `_moves` gave when the tables were written
+
+    def _source(self, name: str) -> int:
+        if name not in self._read:
+            self._read.append(name)
+        return 1 + self._read.index(name)
+
+    # ---- rows come --------------------------------------------------------------------------------------------------
+
+    def take(self, rows: Rows) -> Answer | Way | None:
+        """The answer that the rows make, if they make one; they are stored then."""
+        if rows.coded is not None or not self._read_columns(rows.data) or not self._is_ready(rows):
+            return Way.USUAL
+        count, sources, program = len(rows), self._sources, self._program
+        sources[few.TIMES] = times_at = address(rows.times)
+        for table, row, field, source in self._from_new_rows:
+            table[row, field] = sources[source]
+        program.aim_at_ends(self._stores)
+        found = program.find_few(times_at, count, self._out)
+        if found < 0:
+            return Way.USUAL
+        answer = self._select(self._out[:, :found], rows) if self._columns is None and found else None
+        words = np.empty((len(self._selected), found), np.int64)
+        self._settle(rows, words)
+        return FewAnswers(self._schema, words) if self._columns is not None and found else answer
+
+    def _read_columns(self, data: pa.RecordBatch) -> bool:
+        """Where the columns of new rows lie; not if there are NULLs in them."""
+        if not data.schema.equals(self._given):
+            return False
+        sources = self._sources
+        for number, (index, width) in enumerate(self._places_read, 1):
+            column = data.column(index)
+            if column.null_count:
+                return False
+            sources[number] = column.buffers()[1].address + column.offset * width
+        return True
+
+    def _settle(self, rows: Rows, words: Table) -> None:
+        own, count = self._own, len(rows)
+        first, newest_us = (0, 0) if own is None else (own.head, own.newest_us)
+        furthest_us, newest_us = few.settle(
+            self._places, self._copies, self._indexes, self._sources, self._out, words, count, first, newest_us
+        )
+        if own is not None:
+            for name, column in self._others:
+                column.append(rows.data.column(name), first)
+            own.took(count, furthest_us, newest_us)
+
+    # ---- and stores move --------------------------------------------------------------------------------------------
+
+    def _is_ready(self, rows: Rows) -> bool:
+        """Whether there is room for the rows, and the tables are as the stores are."""
+        for column in self._without_nulls:
+            if column.valid is not None:
+                return False
+        if self._moves() != self._aimed_at:
+            self._aim(rows)
+        own = self._own
+        return own is None or own.head + len(rows) <= min(own.capacity, own.tail + self._most_indexed)
+
+    def _moves(self) -> list[int]:
+        return [self._program.aims, *[store.moves for store in self._stores.values()]]
+
+    def _aim(self, rows: Rows) -> None:
+        """Write down where everything lies that is stored."""
+        arrays = {code: cells_of(rows.data.column(self._read[source - 1])) for code, source in self._codes.items()}
+        probing = {code: cells for code, cells in arrays.items() if cells is not None}
+        entries = self._program.aim(self._stores, probing)
+        self._from_new_rows = [(table, row, field, self._codes[code]) for table, row, field, code in entries]
+        self._aim_places()
+        self._aim_copies()
+        self._aimed_at = self._moves()
+
+    def _held(self, column: Column) -> FixedColumn | Table:
+        """What a store has of a column: payload, the event times, or a code that is the column's own."""
+        store = self._stores[column.stream]
+        payload = store.payload.get(column.name)
+        if payload is not None:
+            assert isinstance(payload, FixedColumn)
+            return payload
+        if column.name == self._layout.inputs[column.stream].time:
+            return store.times
+        codes: Table = store.codes[self._layout.code_positions[column.stream][Code(column.stream, column)]]
+        return codes
+
+    def _aim_places(self) -> None:
+        columns = self._columns or ()
+        self._places = np.zeros((len(columns), few.PLACE_FIELDS), np.int64)
+        for place, column, source in zip(self._places, columns, self._selected, strict=True):
+            base = source if column.stream == self._origin else self._address(column)
+            place[:] = self._program.visits.index(column.stream), base, column.type.bit_width // 8
+
+    def _address(self, column: Column) -> int:
+        held = self._held(column)
+        array = held.values if isinstance(held, FixedColumn) else held
+        return address(array, array.dtype)
+
+    def _aim_copies(self) -> None:
+        own = self._own
+        self._copies = np.zeros((0, few.COPY_FIELDS), np.int64)
+        self._indexes = np.zeros((0, few.FIRST_KEY), np.int64)
+        self._most_indexed = 0
+        if own is None:
+            return
+        # With more rows than heads an index grows, which is done the usual way.
+        self._most_indexed = min((one.heads.size for one in own.hash_indexes.values()), default=own.capacity)
+        codes = list(self._layout.code_positions[self._origin])
+        copied = [(own.times, few.TIMES)]
+        copied += [(own.codes[i], self._codes[code]) for i, code in enumerate(codes)]
+        copied += [(column.values, source) for column, source in self._payload]
+        self._copies = np.array([[address(a, a.dtype), source, a.itemsize] for a, source in copied], np.int64)
+        self._indexes = np.zeros((len(own.hash_indexes), few.FIRST_KEY + len(codes)), np.int64)
+        for row, (key, index) in zip(self._indexes, own.hash_indexes.items(), strict=True):
+            heads, following = address(index.heads, HALF_WORDS), address(index.following, HALF_WORDS)
+            row[: few.FIRST_KEY] = heads, following, index.shift, len(key)
+            row[few.FIRST_KEY : few.FIRST_KEY + len(key)] = [self._codes[codes[position]] for position in key]
+
+
+def takes_few(program: Program, layout: Layout, stores: Stores, codes: Sequence[Code]) -> bool:
+    """Whether rows of the origin may take this way: they live as long as time lets them, codes are columns, and sorted
+    indexes, which are rebuilt with every row, are not used."""
+    origin = program.visits[0]
+    return (
+        not program.counted
+        and all(own_code(code.expression) for code in codes)
+        and all(step.access != "sorted" for step in program.route.steps)
+        and (origin not in stores or not stores[origin].sorted_indexes)
+    )
+
+
+def plain_columns(layout: Layout) -> list[Column] | None:
+    """The columns of the answers, if nothing is computed or tested for them and all are of fixed width."""
+    chosen = [e for _, e in layout.columns if isinstance(e, Column) and cell_of(e.type) is not None]
+    return chosen if len(chosen) == len(layout.columns) else None
+
+
+def _width(schema: pa.Schema, name: str) -> int:
+    return int(schema.field(name).type.bit_width) // 8
