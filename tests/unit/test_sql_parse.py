@@ -153,7 +153,6 @@ def test_an_empty_text_is_no_query(text: str) -> None:
         "CREATE STREAM s (k BIGINT, K INT) WITH (time='ts')",
         "CREATE STREAM s (k) WITH (time='ts')",
         "CREATE STREAM s (k BIGINT)",
-        "CREATE VIEW v AS SELECT 1 FROM a",
         "CREATE STREAM s WITH (time='ts') AS SELECT * FROM a",
         "CREATE SINK s WITH (sink='x')",
         "CREATE TABLE t WITH (a = 'x' b = 'y')",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from sqlglot import TokenType, exp
@@ -20,6 +21,7 @@ from watersmeet.sql.syntax import (
     JoinSyntax,
     JoinWord,
     Name,
+    NamedSyntax,
     OrderKey,
     QuerySyntax,
     SelectItem,
@@ -48,12 +50,14 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
     (("SEMI",), "semi"), (("ANTI",), "anti"),
     ((), "inner"),
 )  # fmt: skip
+_JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
 class QueryParser(SettingsParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
+        named = self._named_queries()
         body = self._compound()
         order_by = self._order_by()
         limit = self._limit()
@@ -66,7 +70,34 @@ class QueryParser(SettingsParser):
                 self._span(at_options),
                 hint="write OPTIONS (…) at the end of the whole query",
             )
-        return QuerySyntax(body, order_by, limit, every, settings, self._from(start))
+        return QuerySyntax(body, order_by, limit, every, settings, self._from(start), named)
+
+    def _named_queries(self) -> tuple[NamedSyntax, ...]:
+        """WITH name AS (…), …"""
+        if not self._match(TokenType.WITH):
+            return ()
+        if self._curr.text.upper() == "RECURSIVE":
+            self.fail(
+                "WITH RECURSIVE is not supported: a query over streams does not feed itself",
+                kind=UnsupportedError,
+                hint="write the result of the first query to a sink, and read that as a stream",
+            )
+        found = [self._named_query()]
+        while self._match(TokenType.COMMA):
+            found.append(self._named_query([one.name.text.lower() for one in found]))
+        return tuple(found)
+
+    def _named_query(self, taken: Sequence[str] = ()) -> NamedSyntax:
+        name = self._name("a name after WITH")
+        if name.text.lower() in taken:
+            self.fail(f"{name.text} is defined twice", name.span, hint="give one of them another name")
+        columns = self._names("a column") if self._curr.token_type == TokenType.L_PAREN else ()
+        if not self._match(TokenType.ALIAS):
+            self.fail(f"expected AS after {name.text}, found {self._found()}", hint="write WITH name AS (SELECT …)")
+        self._open("(")
+        query = self._query(nested=True)
+        self._close(")")
+        return NamedSyntax(name, columns, query)
 
     def _nested_query(self) -> QuerySyntax:
         return self._query(nested=True)
@@ -101,18 +132,12 @@ class QueryParser(SettingsParser):
             inner = self._query(nested=True)
             self._close(")")
             # Parentheses around a plain query only group.
-            plain = not inner.order_by and inner.limit is None and inner.every_us is None
+            plain = not inner.order_by and inner.limit is None and inner.every_us is None and not inner.named
             return inner.body if plain else inner
         return self._select()
 
     def _select(self) -> SelectSyntax:
         start = self._curr
-        if self._curr.token_type == TokenType.WITH:
-            self.fail(
-                "WITH before a query is not supported",
-                kind=UnsupportedError,
-                hint="write the subquery in FROM as (SELECT …) AS name",
-            )
         if not self._match(TokenType.SELECT):
             self.fail(f"expected SELECT, found {self._found()}")
         word = self._stream_word()
@@ -221,7 +246,7 @@ class QueryParser(SettingsParser):
             if kind is not None:
                 right = self._join_member()
                 tree = JoinSyntax(kind, tree, right, self._on(tree, right), self._from(at))
-            elif self._curr.text.upper() in slips.OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
+            elif self._curr.text.upper() in _JOIN_STARTS and self._curr.token_type != TokenType.IDENTIFIER:
                 self._refuse_join()
             else:
                 return tree
@@ -285,9 +310,10 @@ class QueryParser(SettingsParser):
     def _refuse_join(self) -> NoReturn:
         word = self._curr.text.upper()
         if self._next.token_type in _AFTER_JOIN_WORDS or word in ("LATERAL", "STRAIGHT_JOIN"):
+            words = word if self._next.token_type == TokenType.JOIN else f"{word} {self._next.text.upper()}"
             self.fail(
-                f"{word} joins are not supported; only inner joins are",
-                hint=slips.OTHER_JOINS.get(self._next.text.upper(), slips.OTHER_JOINS[word]),
+                f"{words} joins are not supported",
+                hint=slips.OTHER_JOINS.get(self._next.text.upper()) or slips.OTHER_JOINS.get(word),
                 kind=UnsupportedError,
             )
         if self._next.token_type in (TokenType.VAR, TokenType.L_PAREN):
@@ -328,7 +354,7 @@ class QueryParser(SettingsParser):
 
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
-        if self._curr.text.upper() in slips.OTHER_JOINS and self._next.token_type in _AFTER_JOIN_WORDS:
+        if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
             return None
         return self._alias("an alias")
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from watersmeet.plan.expressions import Column, Expression, streams_of
 from watersmeet.plan.nodes import Input
+from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.sources import Context, SubqueryBinder, bind_sources
+from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, asked_in
 from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join

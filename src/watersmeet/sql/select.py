@@ -10,11 +10,11 @@ from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, to_text, walk
 from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.sources import Context, SubqueryBinder
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
 
 

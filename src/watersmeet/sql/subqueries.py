@@ -16,10 +16,12 @@ from watersmeet.model.windows import Bound, Choice
 from watersmeet.plan.expressions import Column, Expression, Literal, conjuncts, replaced, streams_of
 from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
+from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
+from watersmeet.sql.named_queries import with_named
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.sources import Context, SubqueryBinder, bind_sources
+from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, span_of
 from watersmeet.sql.time_bounds import time_bounds
 from watersmeet.sql.windows import Conditions, conjuncts_of
@@ -132,7 +134,8 @@ class SubqueryJoiner:
 
     def _as_partners(self, select: SelectSyntax, asked: Asked) -> tuple[Group, Expression, Conditions]:
         """FROM of a query that is not more than that. It sees the streams around it."""
-        inputs, places = bind_sources(select.sources, self.context, self.bind_subquery)
+        seen = with_named(asked.query, self.context)
+        inputs, places = bind_sources(select.sources, seen, self.bind_subquery)
         others = {one.alias: self._unlike(one.alias) for one in inputs}
         renamed = tuple(replace(one, alias=others[one.alias]) for one in inputs)
         self.names |= {others[alias]: span for alias, span in places.items()}

@@ -158,6 +158,16 @@ class QuerySyntax:
     every_us: int | None
     settings: tuple[Setting, ...]
     span: Span
+    named: tuple[NamedSyntax, ...] = ()
+
+
+@dataclass(frozen=True)
+class NamedSyntax:
+    """`name (columns) AS (query)` of WITH."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: QuerySyntax
 
 
 Body = SelectSyntax | Compound | QuerySyntax
@@ -197,6 +207,16 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CreateView:
+    name: str
+    columns: tuple[Name, ...]
+    query: QuerySyntax
+    span: Span
+    name_span: Span
+    replace: bool = False
+
+
+@dataclass(frozen=True)
 class CreateSink:
     name: str
     options: Mapping[str, str]
@@ -216,7 +236,7 @@ class Explain:
     span: Span
 
 
-Statement = CreateStream | CreateTable | CreateSink | QuerySyntax | Explain
+Statement = CreateStream | CreateTable | CreateView | CreateSink | QuerySyntax | Explain
 
 
 class Duration(exp.Expression, exp.Condition):
