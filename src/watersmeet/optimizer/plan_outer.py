@@ -20,11 +20,16 @@ from watersmeet.plan.nodes import Derived, Input, Join, Project
 
 
 def runs_alone(node: object) -> bool:
-    """Whether a part of a query is joins that only grow, of streams and static tables, and nothing else."""
-    match node:
-        case Project(child=Join(inputs=inputs)):
-            return all(_stands_alone(one) for one in inputs)
-    return False
+    """Whether a part of a query is joins that only grow, of streams and static tables, and nothing else. A subquery may
+    call its streams what others are called; then rows could not be pushed under those names."""
+    if not isinstance(node, Project) or not _only_grows(node):
+        return False
+    names = [one.alias.lower() for one in streams_of(node)]
+    return len(set(names)) == len(names)
+
+
+def _only_grows(project: Project) -> bool:
+    return isinstance(project.child, Join) and all(map(_stands_alone, project.child.inputs))
 
 
 def has_sides(project: Project) -> bool:
@@ -36,9 +41,9 @@ def has_sides(project: Project) -> bool:
 
 
 def _stands_alone(one: Input) -> bool:
-    return isinstance(one.relation, Stream | Table) or (
-        isinstance(one.relation, Derived) and runs_alone(one.relation.plan)
-    )
+    if isinstance(one.relation, Derived):
+        return isinstance(one.relation.plan, Project) and _only_grows(one.relation.plan)
+    return isinstance(one.relation, Stream | Table)
 
 
 def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNode:
