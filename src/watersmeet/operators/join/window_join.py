@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.answers import Answer, as_batch
+from watersmeet.operators.answers import Answer, FewAnswers, as_batch
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Counters, End, Rows
 from watersmeet.operators.few_rows import FEW
@@ -173,7 +173,7 @@ class WindowJoin(Counting):
             self.measures.saw_few(alias, rows, admission.codes_of)
         if alias in self.stores:
             counters.stored_rows += len(rows)
-        if answer is not None:
+        if isinstance(answer, FewAnswers):  # others were counted where they were made
             counters.results += answer.num_rows
         return answer
 
@@ -270,7 +270,6 @@ class WindowJoin(Counting):
             for part in self.keeping.whole(program.visits, numbers, rows):
                 answer = self._selected(program, part, rows)
                 if answer is not None:
-                    counters.results += answer.num_rows
                     yield answer
 
     def _selected(self, program: Program, numbers: Codes, rows: Rows) -> pa.RecordBatch | None:
@@ -279,7 +278,11 @@ class WindowJoin(Counting):
         )
         for predicate in (*self.strategy.verified, *self.strategy.residuals):
             found = found.where(predicate)
-        return found.select(self.columns, self.schema) if len(found) else None
+        if not len(found):
+            return None
+        # Not the rows of the batch: without columns it has none.
+        self.counters.results += len(found)
+        return found.select(self.columns, self.schema)
 
     # ---- time goes on -----------------------------------------------------------------------------------------------
 
