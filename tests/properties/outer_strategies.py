@@ -114,3 +114,33 @@ def outer_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
         where = f" WHERE {draw(st.sampled_from(tree.seen))}.k {test}"
     read = tuple(draw(streams(name, 7, late)) for name in STREAMS if f"{name} " in tree.ours)
     return OuterCase(f"SELECT {listed} FROM {tree.ours}{where}", f"SELECT {listed} FROM {tree.theirs}{where}", read)
+
+
+@st.composite
+def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
+    """A chain of ASOF JOINs; DuckDB ranks the partners of each row, by time and then by all their columns."""
+    aliases = tuple("abc"[: draw(st.sampled_from([2, 2, 3]))])
+    names = {alias: draw(st.sampled_from(STREAMS)) for alias in aliases}
+    read = tuple(draw(streams(name, 7, late)) for name in STREAMS if name in names.values())
+    columns = next(source.table.schema.names for source in read)
+    ours = f"{names['a']} AS a"
+    theirs = f"(SELECT *, row_number() OVER () AS place FROM {names['a']}) AS a"
+    for alias in aliases[1:]:
+        left = draw(one_in(2, True, False))
+        keys = draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True))
+        tests = [f"a.{key} = {alias}.{key}" for key in keys]
+        tests.append(draw(st.sampled_from([f"{alias}.ts <= a.ts", f"{alias}.ts < a.ts"])))
+        if draw(st.booleans()):
+            tests.append(f"{alias}.ts >= a.ts - INTERVAL {draw(st.integers(1, 3))} SECONDS")
+        if draw(one_in(4, True, False)):
+            tests.append(f"{alias}.j > 0")
+        condition = " AND ".join(tests)
+        ours += f" ASOF {'LEFT ' if left else ''}JOIN {names[alias]} AS {alias} ON {condition}"
+        order = ", ".join(f"{alias}.{name} DESC NULLS FIRST" for name in ("ts", *columns))
+        ranked = f"SELECT a.place, {alias}.*, row_number() OVER (PARTITION BY a.place ORDER BY {order}) AS rank"
+        placed = f"(SELECT *, row_number() OVER () AS place FROM {names['a']}) AS a"
+        best = f"(SELECT * FROM ({ranked} FROM {placed} JOIN {names[alias]} AS {alias} ON {condition}) WHERE rank = 1)"
+        theirs += f" {'LEFT' if left else 'INNER'} JOIN {best} AS {alias} ON a.place = {alias}.place"
+    listed = ", ".join(f"{alias}.{name} AS {alias}_{name}" for alias in aliases for name in ("id", "k", "s"))
+    where = f" WHERE {aliases[-1]}.k IS NOT NULL" if draw(one_in(4, True, False)) else ""
+    return OuterCase(f"SELECT {listed} FROM {ours}{where}", f"SELECT {listed} FROM {theirs}{where}", read)

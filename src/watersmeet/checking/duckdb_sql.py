@@ -170,6 +170,9 @@ class Script:
         newest = _newest(join)
         rows = {one.alias: f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs}
         matches = _all([*_conditions(join), *self._near(join, newest)])
+        if join.asof is not None:
+            yield from self._latest(join, project, rows, matches)
+            return
         if join.kind in ("left", "full"):
             yield self._selected_from(join, project, ", ".join(rows.values()), matches, newest)
         certain = dict(join.certain)
@@ -185,6 +188,22 @@ class Script:
             else:
                 at = Translator().sql(certain[alias])
                 yield self._selected_from(join, project, alone, f"NOT EXISTS (SELECT 1 {partners})", at)
+
+    def _latest(self, join: Join, project: Project, rows: dict[str, str], matches: str) -> Iterator[str]:
+        """Of the partners of a row the latest, of equal times the greatest by all its columns."""
+        left, right = join.inputs
+        at = f"{quoted(left.alias)}.{TIME}"
+        over = Translator(at)
+        columns = [f"{quoted(right.alias)}.{quoted(name)} DESC NULLS FIRST" for name in right.schema.names]
+        order = ", ".join([f"{quoted(right.alias)}.{TIME} DESC", *columns])
+        first = f"row_number() OVER (PARTITION BY {quoted(left.alias)}.{ROW} ORDER BY {order}) = 1"
+        kept = _all([first, *(over.sql(condition) for condition in join.where)])
+        selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}"
+        yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {kept}"
+        if join.kind == "asof_left":
+            alone = f"{rows[left.alias]} LEFT JOIN {rows[right.alias]} ON false"
+            none = f"NOT EXISTS (SELECT 1 FROM {rows[right.alias]} WHERE {matches})"
+            yield self._selected_from(join, project, alone, none, at)
 
     @staticmethod
     def _selected_from(join: Join, project: Project, sources: str, matches: str, at: str) -> str:

@@ -11,6 +11,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.physical.nodes import (
+    AsofJoinNode,
     ChangesSourceNode,
     ClassicJoinNode,
     ContinuousNode,
@@ -49,6 +50,7 @@ NAMES: dict[type[PhysicalNode], str] = {
     WindowJoinNode: "window_join",
     ClassicJoinNode: "classic_join",
     InTimeOrderNode: "in_time_order",
+    AsofJoinNode: "asof_join",
     OuterJoinNode: "outer_join",
     ContinuousNode: "changing_answer",
     StreamSourceNode: "window",

@@ -25,6 +25,7 @@ from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, 
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
+    AsOf,
     Changes,
     Derived,
     Distinct,
@@ -190,6 +191,8 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield Line(f"read {_source(join.inputs[0])}")
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
         yield from _below(_waiting(join, explained.strategy.method) if explained is not None else ())
+    elif join.asof is not None:
+        yield from _as_of(join, join.asof)
     else:
         assert explained is not None
         yield Line(_join_words(join))
@@ -200,6 +203,17 @@ def _join(join: Join, joins: Joins) -> Lines:
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
+
+
+def _as_of(join: Join, asof: AsOf) -> Lines:
+    left, right = (one.alias for one in join.inputs)
+    oldest = "" if asof.within_us is None else f", not older than {format_interval(asof.within_us)}"
+    none = ", or none" if join.kind == "asof_left" else ""
+    yield Line(f"as-of join: each row of {left} with the latest of {right}{oldest}{none}")
+    yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
+    yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
+    kept = "of each key the last one, and those after it" if asof.within_us is None else "while they are not too old"
+    yield from _below([_entry(f"rows of {right} are kept", [kept])])
 
 
 def _join_words(join: Join) -> str:

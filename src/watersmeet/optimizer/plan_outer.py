@@ -14,7 +14,7 @@ from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import columns_read
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
-from watersmeet.physical.nodes import Columns, LeafNode, OuterJoinNode, SelectNode, WindowJoinNode
+from watersmeet.physical.nodes import AsofJoinNode, Columns, LeafNode, OuterJoinNode, SelectNode, WindowJoinNode
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression
 from watersmeet.plan.nodes import Derived, Input, Join, Project
 
@@ -46,7 +46,7 @@ def _stands_alone(one: Input) -> bool:
     return isinstance(one.relation, Stream | Table)
 
 
-def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNode:
+def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNode | AsofJoinNode:
     """A join that only grows, its sides joined first."""
     join = project.child
     assert isinstance(join, Join)
@@ -55,7 +55,23 @@ def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNod
         assert isinstance(node, SelectNode | WindowJoinNode)
         return node
     sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
-    return plan_outer(project, join, sides)
+    return plan_outer(project, join, sides) if join.asof is None else _plan_asof(project, join, sides)
+
+
+def _plan_asof(project: Project, join: Join, sides: Sequence[Input]) -> AsofJoinNode:
+    planned = [plan_growing(_project(one)) for one in sides]
+    return AsofJoinNode(
+        join,
+        project.columns,
+        tuple(node for node in planned if isinstance(node, AsofJoinNode)),
+        tuple(one.alias for one in sides),
+        _streams_of_sides(sides),
+        remembered_us(project, sides),
+    )
+
+
+def _streams_of_sides(sides: Sequence[Input]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(leaf.alias for leaf in streams_of(_project(one))) for one in sides)
 
 
 def plan_outer(project: Project, join: Join, sides: Sequence[Input] = ()) -> OuterJoinNode:
@@ -77,7 +93,7 @@ def plan_outer(project: Project, join: Join, sides: Sequence[Input] = ()) -> Out
         project.columns,
         planned,
         tuple(one.alias for one in sides),
-        tuple(tuple(leaf.alias for leaf in streams_of(_project(one))) for one in sides),
+        _streams_of_sides(sides),
         remembered_us(project, sides),
     )
 
@@ -143,5 +159,8 @@ def _leaves(project: Project, columns: Columns, kept_us: int) -> list[LeafNode]:
             found += _leaves(inside, inside.columns, kept_us)
         else:
             assert isinstance(one.relation, Stream)
-            found.append(LeafNode(one.alias, one.relation, columns_read(one, join, read), kept_us))
+            here = columns_read(one, join, read)
+            if join.asof is not None and one is join.inputs[1]:
+                here = frozenset(one.schema.names)  # the greatest of equal times is told by all columns
+            found.append(LeafNode(one.alias, one.relation, here, kept_us))
     return found

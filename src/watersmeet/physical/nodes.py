@@ -121,7 +121,25 @@ class OuterJoinNode(PhysicalNode):
     join: Join
     joining: WindowJoinNode
     columns: Columns
-    sides: tuple[SelectNode | WindowJoinNode | OuterJoinNode, ...]
+    sides: tuple[SelectNode | WindowJoinNode | OuterJoinNode | AsofJoinNode, ...]
+    side_aliases: tuple[str, ...]
+    streams: tuple[tuple[str, ...], ...]
+    remembered_us: int
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The streams it reads, in the order of the leaves."""
+        inside = dict(zip(self.side_aliases, self.streams, strict=True))
+        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
+
+
+@dataclass(frozen=True)
+class AsofJoinNode(PhysicalNode):
+    """For each row of one side the latest partner. The left side may be such a join itself; then `sides` has it."""
+
+    join: Join
+    columns: Columns
+    sides: tuple[AsofJoinNode, ...]
     side_aliases: tuple[str, ...]
     streams: tuple[tuple[str, ...], ...]
     remembered_us: int
@@ -144,8 +162,8 @@ class ContinuousNode(PhysicalNode):
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
-PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode
-RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode | ContinuousNode
+PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode | AsofJoinNode
+RowsNode = PlainNode | ContinuousNode
 
 
 # ---- the inputs of FROM below a changing answer ---------------------------------------------------------------------
@@ -189,7 +207,7 @@ class JoinSourceNode(_Windowed, PhysicalNode):
     @property
     def aliases(self) -> tuple[str, ...]:
         """What the inner join calls its streams, in the order of the leaves."""
-        if isinstance(self.inner, OuterJoinNode):
+        if isinstance(self.inner, OuterJoinNode | AsofJoinNode):
             return self.inner.aliases
         inner = self.inner.inner if isinstance(self.inner, InTimeOrderNode) else self.inner
         return tuple(one.alias for one in inner.strategy.join.streams)

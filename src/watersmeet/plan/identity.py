@@ -103,6 +103,8 @@ def _join(join: Join) -> Iterator[str]:
     for one in join.inputs:
         yield from _below(_input(one))
     yield from _below(f"where {text}" for text in _conditions(join.predicates))
+    if join.asof is not None:
+        yield from _below([f"as of {expression_text(join.asof.instant)}"])
     yield from _below(f"afterwards {text}" for text in _conditions(join.where))
     closed = join.windows
     streams = [_any_case(name) for name in closed.streams]

@@ -65,7 +65,18 @@ class Input:
         return None if isinstance(self.relation, Table | View) else self.relation.time
 
 
-JoinKind = Literal["inner", "left", "full", "semi", "anti"]
+JoinKind = Literal["inner", "left", "full", "semi", "anti", "asof", "asof_left"]
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """Of the partners of a row the latest. `instant` is the time, in microseconds since 1970, up to which a row of the
+    first input looks for one, `up_to_us` of which were added to its own time; `within_us` how much older than that time
+    it may be."""
+
+    instant: Expression
+    up_to_us: int
+    within_us: int | None
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,7 @@ class Join:
     kind: JoinKind = "inner"
     where: tuple[Expression, ...] = ()
     certain: tuple[tuple[str, Expression], ...] = ()
+    asof: AsOf | None = None
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -124,6 +136,8 @@ class Join:
             return
         if len(self.inputs) != 2:
             raise PlanError(f"a {self.kind} join has two inputs, not {len(self.inputs)}")
+        if (self.asof is None) == self.kind.startswith("asof"):
+            raise PlanError(f"a {self.kind} join is told of an instant, if and only if it looks for the latest partner")
         for alias in self.preserved:
             if self.input(alias).is_table:
                 raise WindowError(
@@ -136,7 +150,9 @@ class Join:
     def preserved(self) -> tuple[str, ...]:
         """The inputs of which every row counts, whether it has a match or not."""
         left, *others = (one.alias for one in self.inputs)
-        return () if self.kind == "inner" else (left, *others) if self.kind == "full" else (left,)
+        if self.kind in ("inner", "asof", "asof_left"):
+            return ()
+        return (left, *others) if self.kind == "full" else (left,)
 
     @staticmethod
     def _check_window(one: Input) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from watersmeet.plan.nodes import Join
 from watersmeet.reference.evaluate import Combination, evaluate, holds
 from watersmeet.reference.inputs import NS_PER_US, Member, Members, combination
+from watersmeet.reference.order import rank_of_row
 
 Rows = Mapping[str, Sequence[Member]]  # by alias
 
@@ -14,6 +15,9 @@ Rows = Mapping[str, Sequence[Member]]  # by alias
 def growing(join: Join, rows: Rows, found: Iterable[Members]) -> Iterator[Combination]:
     """What a join that only grows gives in the end, `found` being all that match, and at which time."""
     everything = list(found)
+    if join.asof is not None:
+        yield from (one for one in _latest(join, rows, everything) if _passes(join, one))
+        return
     if join.kind in ("inner", "left", "full"):
         yield from (one for one in map(combination, everything) if _passes(join, one))
     certain = dict(join.certain)
@@ -28,6 +32,23 @@ def growing(join: Join, rows: Rows, found: Iterable[Members]) -> Iterator[Combin
             one = Combination(combination(members).rows, at_ns)
             if _passes(join, one):
                 yield one
+
+
+def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combination]:
+    """Of the partners of a row the one with the latest time, of equal times the greatest by all its columns."""
+    left, right = (one.alias for one in join.inputs)
+    names = join.input(right).schema.names
+
+    def rank(members: Members) -> tuple[int, object]:
+        partner = members[right]
+        return partner.at_ns, rank_of_row([partner.values[name] for name in names])
+
+    for row in rows[left]:
+        partners = [members for members in found if members[left] is row]
+        if partners:
+            yield Combination(combination(max(partners, key=rank)).rows, row.time_ns)
+        elif join.kind == "asof_left":
+            yield Combination(combination(_alone(join, left, row)).rows, row.time_ns)
 
 
 def changing(join: Join, rows: Rows, found: Iterable[Members]) -> list[Members]:

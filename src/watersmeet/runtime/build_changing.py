@@ -29,6 +29,7 @@ from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.waiting import Waiting
 from watersmeet.physical.nodes import (
     AnswerNode,
+    AsofJoinNode,
     ChangesSourceNode,
     ContinuousNode,
     DistinctNode,
@@ -150,7 +151,7 @@ class AnswerBuilder:
             node.window,
             node.boundary,
             # What becomes certain at an instant is of that instant, and asked for are those before it.
-            behind_us=1 if isinstance(node.inner, OuterJoinNode) else 0,
+            behind_us=1 if isinstance(node.inner, OuterJoinNode | AsofJoinNode) else 0,
         )
         for alias, leaf in streams.items():
             self._leaves[leaf.name] = _entered(leaf, source.streams[alias], source)

@@ -33,7 +33,9 @@ from watersmeet.sql.syntax import (
     sources_in,
 )
 
-_AFTER_JOIN_WORDS = (TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF)
+_AFTER_JOIN_WORDS = (
+    TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
+)  # fmt: skip
 _STREAM_WORDS: dict[str, StreamWord] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
 _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.UNION: "union",
@@ -48,6 +50,8 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
     (("RIGHT", "OUTER"), "right"), (("RIGHT",), "right"),
     (("FULL", "OUTER"), "full"), (("FULL",), "full"),
     (("SEMI",), "semi"), (("ANTI",), "anti"),
+    (("ASOF", "LEFT", "OUTER"), "asof_left"), (("ASOF", "LEFT"), "asof_left"), (("ASOF", "INNER"), "asof"),
+    (("ASOF",), "asof"),
     ((), "inner"),
 )  # fmt: skip
 _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))

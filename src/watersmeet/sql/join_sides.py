@@ -15,11 +15,13 @@ from itertools import count
 import pyarrow as pa
 
 from watersmeet.errors import WindowError
+from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Boundary, Range, RowsWindow, Unbounded
+from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, columns_of, replaced, walk
 from watersmeet.plan.functions import result_type
-from watersmeet.plan.nodes import Derived, Input, Join, JoinKind, Project, View
+from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
 from watersmeet.sql.join_tree import Group, Leaf, Outer
 from watersmeet.sql.scope import HIDDEN_TIME, Scope, event_time_type
 from watersmeet.sql.spans import Shape, certain_after, crossing_bounds, ranges_between, reach, shapes_of
@@ -106,6 +108,8 @@ class JoinBuilder:
         if nested:
             said = found.bounds if self.changing else crossing
             tests += self._as_predicates(said, outer.everything, outer.left.nullable | outer.right.nullable)
+        if outer.kind.startswith("asof"):
+            return self._asof(outer, asked)
         if not self.changing:
             self._check_windows(outer)
         sides = [self._side(side, [*asked, *tests]) for side in (outer.left, outer.right)]
@@ -121,16 +125,56 @@ class JoinBuilder:
         conditions = Conditions(list(map(over, tests)), bounds, [], found.places)
         return Made(self._made(inputs, conditions, kind=outer.kind, certain=certain), over)
 
+    def _asof(self, outer: Outer, asked: Sequence[Expression]) -> Made:
+        """Of the bounds between the sides one says up to when partners count, another perhaps how old they may be."""
+        left, right = outer.left.only, outer.right.only
+        if not isinstance(right, Leaf) or not isinstance(right.input.relation, Stream):
+            raise self._refused_asof(outer, "looks for rows of a stream, which stands on its right side")
+        if self.changing:
+            raise self._refused_asof(
+                outer,
+                "gives rows once, and does not stand in an answer that changes",
+                "take its rows as they come: FROM (SELECT ISTREAM … ASOF JOIN …) [RANGE 1 HOUR] AS j",
+            )
+        first = _first_of_asof(left)
+        if first is None:
+            raise self._refused_asof(outer, "goes by the time of a stream, which stands on its left side")
+        name = right.input.alias
+        crossing = crossing_bounds(outer, self.boundary)
+        if any({b.earlier, b.later} != {first.alias, name} for b in outer.found.bounds):
+            raise self._refused_asof(outer, f"goes by the time of {first.alias}, the first stream on its left side")
+        up_to = [b.at_most_us for b in crossing if (b.earlier, b.later) == (first.alias, name)]
+        within = min((b.at_most_us for b in crossing if (b.earlier, b.later) == (name, first.alias)), default=None)
+        if not any((b.earlier, b.later) == (first.alias, name) for b in outer.found.bounds):
+            raise self._refused_asof(outer, "needs a condition that says up to when rows count")
+        if asof_conditions(outer.found.predicates, name).others:
+            raise self._refused_asof(outer, "compares the sides for equality; other conditions go into WHERE")
+        side = self._side(outer.left, [*asked, *outer.found.predicates])
+        over = _over([side])
+        # Rows of such joins have the time of the first stream, whatever they found.
+        instant = _call("add", _microseconds(_time_of(side.input)), Literal(min(up_to), pa.int64()))
+        bounds = [Bound(side.input.alias, name, min(up_to), "")]
+        bounds += [] if within is None else [Bound(name, side.input.alias, within, "")]
+        looked_up = replace(right.input, window=Unbounded() if within is None else None)
+        conditions = Conditions(list(map(over, outer.found.predicates)), bounds, [], outer.found.places)
+        inputs = (self._bare(side.input, nested=True), looked_up)
+        return Made(self._made(inputs, conditions, outer.kind, asof=AsOf(instant, min(up_to), within)), over)
+
+    def _refused_asof(self, outer: Outer, why: str, hint: str | None = None) -> Exception:
+        usual = "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR]"
+        return self.scope.text.error(f"ASOF JOIN {why}", outer.span, hint=hint or usual, kind=WindowError)
+
     def _made(
         self,
         inputs: tuple[Input, ...],
         found: Conditions,
         kind: JoinKind = "inner",
         certain: tuple[tuple[str, Expression], ...] = (),
+        asof: AsOf | None = None,
     ) -> Join:
         seen = replace(self.scope, inputs=inputs)
         places = self.places | {one.alias: self._everywhere for one in inputs if one.alias not in self.places}
-        return make_join(seen, found, self.boundary, places, kind, certain)
+        return make_join(seen, found, self.boundary, places, kind, certain, asof)
 
     @property
     def _everywhere(self) -> Span:
@@ -318,6 +362,13 @@ class JoinBuilder:
                     hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come",
                     kind=WindowError,
                 )
+
+
+def _first_of_asof(part: Leaf | Outer | None) -> Input | None:
+    """The stream whose times the rows of a chain of ASOF JOINs have."""
+    while isinstance(part, Outer) and part.kind.startswith("asof"):
+        part = part.left.only
+    return part.input if isinstance(part, Leaf) and isinstance(part.input.relation, Stream) else None
 
 
 def with_where(group: Group, where: Conditions) -> tuple[Group, Conditions]:

@@ -91,7 +91,9 @@ class Outer:
     def nullable(self) -> frozenset[str]:
         if self.kind in ("semi", "anti"):
             return self.left.nullable
-        lost = self.right.visible if self.kind == "left" else (*self.left.visible, *self.right.visible)
+        if self.kind == "asof":
+            return self.left.nullable | self.right.nullable
+        lost = self.right.visible if self.kind in ("left", "asof_left") else (*self.left.visible, *self.right.visible)
         return self.left.nullable | self.right.nullable | {one.alias for one in lost}
 
 

@@ -93,10 +93,14 @@ def _joined(shapes: tuple[Shape, ...], crossing: Iterable[Bound]) -> Shape:
 def _of_outer(outer: Outer, boundary: Boundary) -> Iterator[Shape]:
     left, right = shapes_of(outer.left, boundary), shapes_of(outer.right, boundary)
     crossing = crossing_bounds(outer, boundary)
-    if outer.kind in ("left", "full"):
+    if outer.kind in ("left", "full", "asof", "asof_left"):
         for one, other in product(left, right):
             if can_match(outer, one, other):
                 yield _joined((one, other), crossing)
+    if outer.kind.startswith("asof"):
+        # Rows wait for the time up to which they look, whether they find a partner or not.
+        yield from left if outer.kind == "asof_left" else ()
+        return
     # A row of SEMI comes at its first partner, which is not later than when it is certain that there is none.
     yield from (_alone(outer, one, right, crossing) for one in left)
     if outer.kind == "full":

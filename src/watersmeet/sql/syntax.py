@@ -17,7 +17,7 @@ from watersmeet.model.windows import Window
 Span = tuple[int, int]
 StreamWord = Literal["istream", "dstream", "rstream"]
 SetKind = Literal["union", "except", "intersect"]
-JoinWord = Literal["inner", "left", "right", "full", "semi", "anti"]
+JoinWord = Literal["inner", "left", "right", "full", "semi", "anti", "asof", "asof_left"]
 ConstraintKind = Literal["all", "pair", "directed", "path"]
 
 

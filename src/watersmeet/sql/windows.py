@@ -20,7 +20,7 @@ from watersmeet.model.windows import (
     single_window,
 )
 from watersmeet.plan.expressions import Expression, Literal, conjuncts
-from watersmeet.plan.nodes import Input, Join, JoinKind
+from watersmeet.plan.nodes import AsOf, Input, Join, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import Constraint, Name, Span, WindowCondition, span_of
@@ -157,6 +157,7 @@ def make_join(
     places: dict[str, Span],
     kind: JoinKind = "inner",
     certain: tuple[tuple[str, Expression], ...] = (),
+    asof: AsOf | None = None,
 ) -> Join:
     """The join, with what it finds wrong pointed at in the text; `places` are the sources' spans by alias."""
     try:
@@ -168,6 +169,7 @@ def make_join(
             boundary,
             kind,
             certain=certain,
+            asof=asof,
         )
     except WindowError as error:
         raise error.at(scope.text.sql, _place(error, scope.inputs, found, places)) from None

@@ -7,7 +7,6 @@ which no partner can come any more; then it is forgotten, and given if it was no
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +18,10 @@ from watersmeet.operators.contract import Counters, End, Operator, Positions, Ro
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.outer.marks import Marks
+from watersmeet.operators.outer.sides import Side, all_streams, passed_on, split_watermarks
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
 from watersmeet.plan.expressions import Column, Expression, uses_event_time
 from watersmeet.plan.nodes import Join
-
-
-@dataclass(frozen=True)
-class Side:
-    """An input that is itself a join: the operator that gives its rows, the streams it reads, the column of times."""
-
-    operator: Operator
-    streams: tuple[str, ...]
-    time: str
 
 
 class Kept:
@@ -152,13 +143,8 @@ class OuterJoin(Operator):
         if owner is None:
             yield from self._arrived(alias, rows)
         else:
-            yield from self._passed_on(owner, self.sides[owner].operator.push(alias, rows))
-
-    def _passed_on(self, alias: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows that a side has made are rows of this join."""
-        for batch in batches:
-            times = batch.column(self.sides[alias].time).cast(pa.timestamp("us")).view(pa.int64())
-            yield from self._arrived(alias, Rows(batch, times.to_numpy(zero_copy_only=False)))
+            for made in passed_on(self.sides[owner], self.sides[owner].operator.push(alias, rows)):
+                yield from self._arrived(owner, made)
 
     def _arrived(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         kept = self.kept.get(alias)
@@ -211,16 +197,10 @@ class OuterJoin(Operator):
         yield _where(earliest, earliest.column(PASSES).to_numpy(zero_copy_only=False)).select(self.schema.names)
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
-        reached: dict[str, int] = {}
-        for alias in self._inputs:
-            side = self.sides.get(alias)
-            if side is None:
-                reached[alias] = watermarks[alias]
-                continue
-            own = {stream: watermarks[stream] for stream in side.streams}
-            yield from self._passed_on(alias, side.operator.advance(own))
-            # Whatever it gives from now on has a time that is not before this.
-            reached[alias] = min(own.values())
+        reached, inside = split_watermarks(self._inputs, self.sides, watermarks)
+        for alias, marks in inside.items():
+            for made in passed_on(self.sides[alias], self.sides[alias].operator.advance(marks)):
+                yield from self._arrived(alias, made)
         for alias, kept in self.kept.items():
             others = [us for other, us in reached.items() if other != alias]
             until_us = min(others, default=FOREVER_US)
@@ -284,8 +264,7 @@ class OuterJoin(Operator):
         return max(self._answered_us, *(one.answered_us for one in inside if isinstance(one, OuterJoin)), BEGINNING_US)
 
     def _all_streams(self) -> list[str]:
-        direct = [alias for alias in self._inputs if alias not in self.sides]
-        return direct + [stream for side in self.sides.values() for stream in side.streams]
+        return all_streams(self._inputs, self.sides)
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 
