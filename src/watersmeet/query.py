@@ -12,6 +12,7 @@ import pyarrow as pa
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
 from watersmeet.model.time_reading import TimeReading
+from watersmeet.plan.brought import brought_in
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 
@@ -277,6 +278,7 @@ class Query:
         from watersmeet.sql import bind
 
         catalog = Catalog()
+        catalog.functions.update(brought_in(self.plan.root))
         for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
             given = tables[relation.name]
             reading = _reading_of_rows(relation, given)

@@ -20,6 +20,7 @@ from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.zones import check_zone
+from watersmeet.plan.user_functions import Kind, user_function
 from watersmeet.query import Declared, Explanation, Query, host_for
 from watersmeet.runtime.notices import notices_by_default
 
@@ -152,8 +153,76 @@ class Session:
         self.catalog.add(table, replace=replace)
 
     def drop(self, name: str) -> None:
-        """Forget a stream or table; queries made before keep it."""
+        """Forget a stream, a table or a function that was brought; queries made before keep it."""
         self.catalog.remove(name)
+
+    def function(
+        self,
+        name: str,
+        f: Callable[..., Any],
+        arguments: Sequence[Any] | None = None,
+        returns: Any = None,
+        *,
+        version: str = "",
+        replace: bool = False,
+    ) -> None:
+        """Bring a function of your own to SQL: Python over whole columns, in-process and on Spark.
+
+        f: called with an Arrow array for each argument, all of one length, and gives an array of that length (of
+        pyarrow or NumPy), or a pyarrow scalar that holds for all rows. NULLs are in the arrays as they are. It must
+        give the same for the same values, whatever else is in the arrays: rows are looked at in any number at a time,
+        and some again when they leave their window.
+        arguments, returns: their types, as SQL has them ('BIGINT'), as pyarrow has them, or int, float, str, bool,
+        bytes, date and datetime; without them, what the annotations of f say.
+        version: change it with what f does. A checkpoint knows its query also by it, and does not go on with another.
+        replace: take the place of a function of that name; queries made before keep theirs.
+
+        >>> import pyarrow.compute as pc
+        >>> session = Session()
+        >>> session.stream("s", pa.table({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}), time="ts")
+        >>> session.function("twice", lambda x: pc.multiply(x, 2), ["BIGINT"], "BIGINT")
+        >>> session.sql("SELECT twice(k) AS k FROM s WHERE twice(k) > 2").to_arrow()["k"].to_pylist()
+        [4]
+        """
+        self._bring("function", name, f, arguments, returns, version, replace)
+
+    def aggregate(
+        self,
+        name: str,
+        f: Callable[..., Any],
+        arguments: Sequence[Any] | None = None,
+        returns: Any = None,
+        *,
+        version: str = "",
+        replace: bool = False,
+    ) -> None:
+        """Bring an aggregate of your own to SQL: what a Python function makes of the values of a group.
+
+        f: called with an Arrow array for each argument, which holds the values of the rows that are in the group at an
+        instant, in the order of their event times, and gives one value. It is called again whenever rows of the group
+        come or go. Rows whose only argument is NULL are left out; of several arguments any may be NULL. A group
+        without rows is not asked for: it is NULL. The rest is as for `function`.
+
+        >>> session = Session()
+        >>> table = pa.table({"x": [3.0, 1.0, 2.0], "ts": pa.array([0, 1, 2], pa.timestamp("us"))})
+        >>> session.stream("s", table, time="ts")
+        >>> session.aggregate("spread", lambda x: max(x.to_pylist()) - min(x.to_pylist()), ["DOUBLE"], "DOUBLE")
+        >>> session.sql("SELECT spread(x) AS x FROM s [UNBOUNDED]").final()["x"].to_pylist()
+        [2.0]
+        """
+        self._bring("aggregate", name, f, arguments, returns, version, replace)
+
+    def _bring(
+        self, kind: Kind, name: str, f: object, arguments: object, returns: object, version: str, replace: bool
+    ) -> None:
+        from watersmeet.plan.functions import is_known
+
+        brought = user_function(kind, name, f, arguments, returns, version)
+        if is_known(name):
+            raise CatalogError(f"{name} is a function of the language", hint="give yours another name")
+        if name.lower() in self.catalog.functions and not replace:
+            raise CatalogError(f"{name} is brought twice", hint="another name, or replace=True, would do")
+        self.catalog.functions[name.lower()] = brought
 
     def _opened(
         self, name: str, data: Any, rounding: str, declared: pa.Schema | None, reading: TimeReading | None

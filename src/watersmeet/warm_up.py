@@ -34,7 +34,9 @@ AGGREGATES = """COUNT(*) AS n, COUNT(DISTINCT a.s) AS d, COUNT(DISTINCT a.id) AS
     SUM(a.m) AS money, AVG(a.id) AS mean, AVG(a.x) AS mean_x, AVG(a.m) AS mean_m, STDDEV(a.x) AS spread,
     VARIANCE(a.id) AS vary, STDDEV(a.m) AS spread_m, MIN(a.s) AS least, MAX(a.t) AS word, MAX(a.x) AS most,
     MIN(a.m) AS cheapest, MAX(a.id) AS last_id, FIRST(a.s) AS first, LAST(a.x) AS last, MEDIAN(a.x) AS middle,
-    MEDIAN(a.m) AS middle_m, PERCENTILE(a.id, 0.9) AS high"""
+    MEDIAN(a.m) AS middle_m, PERCENTILE(a.id, 0.9) AS high,
+    VAR_POP(a.x) AS vary_x, STRING_AGG(a.s) AS words, STRING_AGG(DISTINCT a.s) AS dictionary, MODE(a.id) AS usual,
+    ARG_MAX(a.s, a.x) AS largest"""
 MEMORY = "OPTIONS (memory = '30 rows', shed = '{}', recall = '{}')"
 
 JOINS = (

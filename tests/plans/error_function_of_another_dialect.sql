@@ -1,1 +1,1 @@
-SELECT DATEDIFF(ts, ts) FROM a
+SELECT AGE(ts, ts) FROM a

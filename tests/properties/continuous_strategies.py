@@ -33,15 +33,24 @@ CONSTANTS: dict[Kind, str] = {
 SIMPLE = ("COUNT(*)", "COUNT({x})", "COUNT(DISTINCT {x})")
 # What has the same value however it is computed; of floating numbers that is only what picks one of them.
 EXACT: dict[Kind, tuple[str, ...]] = {
-    "int": ("SUM({x})", "SUM(DISTINCT {x})", "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})"),
-    "text": ("MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})"),
+    "int": (
+        "SUM({x})", "SUM(DISTINCT {x})", "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})", "MODE({x})",
+        "ARG_MAX({x}, {n})", "SUM({x}) FILTER (WHERE {n} > 0)",
+    ),
+    "text": (
+        "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})", "STRING_AGG({x}, '-')", "STRING_AGG(DISTINCT {x})",
+        "MODE({x})", "ARG_MIN({x}, {n})", "STRING_AGG({x}) FILTER (WHERE {n} > 0)",
+    ),
     "float": ("MIN({x})", "MAX({x})", "LAST({x})"),
     "decimal": ("MIN({x})", "MAX({x})", "FIRST({x})"),
     "time": ("MIN({x})", "MAX({x})", "LAST({x})"),
-    "bool": ("MIN({x})", "MAX({x})", "FIRST({x})"),
-}
+    "bool": ("MIN({x})", "MAX({x})", "FIRST({x})", "BOOL_AND({x})", "BOOL_OR({x})"),
+}  # fmt: skip
+# What goes by the order of rows in time.
+BY_TIME = ("FIRST", "LAST", "MODE", "ARG_", "STRING_AGG")
 EXACT_DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})")  # of integers
-DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25)", "STDDEV({x})", "VARIANCE({x})")
+DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25)", "STDDEV({x})", "VARIANCE({x})",
+           "VAR_POP({x})", "STDDEV_POP({x})")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -250,9 +259,9 @@ def groups(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
 def aggregates(draw: st.DrawFn, kind: Kind, read: Sources, shape: Shape) -> str:
     number = draw(st.sampled_from(read.of_kind("int")))
     value = draw(st.sampled_from(read.of_kind(kind)))
-    choices = [text.format(x=value) for text in EXACT[kind]]
+    choices = [text.format(x=value, n=number) for text in EXACT[kind]]
     if read.has_view or not shape.counts:
-        choices = [text for text in choices if not text.startswith(("FIRST", "LAST"))]
+        choices = [text for text in choices if not text.startswith(BY_TIME)]
     if kind == "int":
         choices += [text.format(x=draw(st.sampled_from([text for text, _ in read.columns]))) for text in SIMPLE]
     if kind == "float":
@@ -310,7 +319,8 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
     """All aggregates of one group side by side."""
     read = draw(sources(2, shape))
     values: dict[Kind, str] = {kind: draw(st.sampled_from(read.of_kind(kind))) for kind in EXACT}
-    texts = [text.format(x=values[kind]) for kind, known in EXACT.items() for text in known]
+    number = values["int"]
+    texts = [text.format(x=values[kind], n=number) for kind, known in EXACT.items() for text in known]
     texts += [text.format(x=values["int"]) for text in (*EXACT_DOUBLES, "SUM(DISTINCT {x})")]
     texts += [text.format(x=value) for text in SIMPLE for value in values.values()]
     texts += [f"SUM({values['decimal']})", f"COUNT(DISTINCT {values['float']})"]
@@ -319,7 +329,7 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
         texts += [text.format(x=value) for text in DOUBLES for value in numbers]
         texts.append(f"SUM({values['float']})")
     if read.has_view or not shape.counts:
-        texts = [text for text in texts if not text.startswith(("FIRST", "LAST"))]
+        texts = [text for text in texts if not text.startswith(BY_TIME)]
     listed = [f"{text} AS x{n}" for n, text in enumerate(dict.fromkeys(texts))]
     key = draw(st.sampled_from([None, *read.of_kind("int"), *read.of_kind("text")]))
     head, group_by = ("", "") if key is None else (f"{key} AS g, ", f" GROUP BY {key}")

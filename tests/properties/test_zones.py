@@ -39,7 +39,11 @@ SELECT a.ts, YEAR(a.ts) AS y, MONTH(a.ts) AS m, DAY(a.ts) AS d, HOUR(a.ts) AS h,
        SECOND(a.ts) AS s, DATE_TRUNC('minute', a.ts) AS t1, DATE_TRUNC('hour', a.ts) AS t2,
        DATE_TRUNC('day', a.ts) AS t3, DATE_TRUNC('week', a.ts) AS t4, DATE_TRUNC('month', a.ts) AS t5,
        CAST(a.ts AS DATE) AS c1, CAST(a.ts AS TIMESTAMP) AS c2, CAST(a.n AS TIMESTAMP WITH TIME ZONE) AS c3,
-       HOUR(a.n) AS nh, DATE_TRUNC('day', a.n) AS nd, a.ts + INTERVAL 1 DAY AS p, a.ts - a.n AS gap, event_time() AS et
+       HOUR(a.n) AS nh, DATE_TRUNC('day', a.n) AS nd, a.ts + INTERVAL 1 DAY AS p, a.ts - a.n AS gap, event_time() AS et,
+       QUARTER(a.ts) AS q, DAYOFWEEK(a.ts) AS dow, WEEK(a.ts) AS w, DAYOFYEAR(a.ts) AS doy, MICROSECOND(a.ts) AS us,
+       STRFTIME(a.ts, '%Y-%m-%d %H:%M:%S %a %j') AS txt, LAST_DAY(a.ts) AS ld, DATE_ADD(a.ts, 3) AS later,
+       DATE_DIFF('day', a.ts, a.n) AS dd, DATE_DIFF('hour', a.ts, a.n) AS dh, DATE_DIFF('month', a.n, a.ts) AS dm,
+       EPOCH_US(a.ts) AS e, DAYNAME(a.ts) AS name
 FROM a"""
 TEXTS = """
 SELECT CAST(a.ts AS VARCHAR) AS t, CAST(CAST(a.ts AS VARCHAR) AS TIMESTAMPTZ) AS back, CAST(a.n AS VARCHAR) AS n

@@ -52,6 +52,10 @@ KINDS = {
     "groups": f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups of a join": "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
     "FROM a [RANGE 9 SECONDS], b [ROWS 7] WHERE a.k = b.k GROUP BY a.k HAVING COUNT(*) > 1",
+    "groups as a whole": "SELECT a.k, STRING_AGG(a.s, '-') AS words, STRING_AGG(DISTINCT a.s) AS known, "
+    "MODE(a.s) AS usual, "
+    "ARG_MAX(a.s, a.x) AS largest, ARG_MIN(a.id, a.x) AS least, VAR_POP(a.x) AS spread, BOOL_AND(a.x > 0) AS positive "
+    "FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "sets": "SELECT k, s FROM a [RANGE 9 SECONDS] EXCEPT ALL SELECT k, s FROM b [ROWS 6]",
     "first rows": "SELECT DISTINCT a.s, a.k FROM a [RANGE 20 SECONDS] ORDER BY s DESC LIMIT 3",
     "snapshots": "SELECT RSTREAM a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k EVERY 3 SECONDS",

@@ -372,5 +372,5 @@ def test_values_without_an_order_are_refused(function: str, distinct: bool, data
 
 
 def test_an_unknown_aggregate_is_refused() -> None:
-    with pytest.raises(ValueError, match="no aggregate mode"):
-        make_aggregator(Aggregate("mode", (Column("s", "x", pa.int64()),), pa.int64()), fifo=True)
+    with pytest.raises(ValueError, match="no aggregate product"):
+        make_aggregator(Aggregate("product", (Column("s", "x", pa.int64()),), pa.int64()), fifo=True)

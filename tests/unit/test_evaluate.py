@@ -379,3 +379,27 @@ def test_no_rows_is_not_special() -> None:
     empty = TABLE.slice(0, 0)
     for expression in CASES.values():
         assert len(run(expression, empty)) == 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        (call("repeat", lit("abc"), lit(10**9)), "longer than 2 GB"),
+        (call("lpad", lit("abc"), lit(10**9)), "is too long"),
+        (call("sqrt", lit(-1)), "there is no square root of a negative number"),
+        (call("ln", lit(0)), "there is no logarithm of zero"),
+        (call("power", lit(0), lit(-1)), "zero has no negative powers"),
+        (call("regexp_matches", lit("a"), lit("(")), "'(' is not a regular expression"),
+        (call("strptime", lit("soon"), lit("%Y-%m-%d")), "'soon' is not written as '%Y-%m-%d'"),
+        (call("strftime", lit(0, pa.timestamp("us")), lit("%Q")), "'%Q' has %Q, which is not known"),
+        (call("format", lit("{} {}"), lit(1)), "asks for value 2, and 1 are given"),
+        (call("json_extract", lit("nope"), lit("$.a")), "'nope' is not JSON"),
+        (call("unhex", lit("zz")), "'zz' is not hexadecimal"),
+        (call("make_date", lit(2024), lit(2), lit(30)), "there is no day 2024-2-30"),
+        (call("shift_left", lit(1), lit(63)), "overflows"),
+    ],
+)
+def test_what_a_function_is_not_defined_for_is_a_data_error(expression: Expression, part: str) -> None:
+    with pytest.raises(DataError) as caught:
+        run(expression, pa.table({"x": [0, 1]}))
+    assert part in str(caught.value)

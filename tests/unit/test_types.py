@@ -19,13 +19,34 @@ from watersmeet.model.zones import entering_type, zoned_type
         ("numeric ( 38, 38 )", pa.decimal128(38, 38)),
         ("double  precision", pa.float64()),
         ("timestamp(6) with time zone", pa.timestamp("us", tz="UTC")),
+        ("BIGINT[]", pa.list_(pa.int64())),
+        ("varchar(9)[][]", pa.list_(pa.list_(pa.string()))),
+        ("ARRAY<ARRAY<INT>>", pa.list_(pa.list_(pa.int32()))),
+        ("struct(Name TEXT, price DECIMAL(10, 2), tags STRING[])",
+         pa.struct({"Name": pa.string(), "price": pa.decimal128(10, 2), "tags": pa.list_(pa.string())})),
+        ('STRUCT<a: INT, "b c": STRUCT<d TIMESTAMP>>',
+         pa.struct({"a": pa.int32(), "b c": pa.struct({"d": pa.timestamp("us")})})),
+        ("MAP(STRING, DOUBLE)", pa.map_(pa.string(), pa.float64())),
     ],
-)
+)  # fmt: skip
 def test_a_type_may_be_written_as_databases_do(written: str, kind: pa.DataType) -> None:
     assert arrow_type(written) == kind
 
 
-@pytest.mark.parametrize("written", ["decimal(39)", "decimal(0)", "numeric(3, 4)", "int(3)", "timestamp(3)", "money"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "decimal(39)",
+        "decimal(0)",
+        "numeric(3, 4)",
+        "int(3)",
+        "timestamp(3)",
+        "money",
+        "money[]",
+        "struct(a)",
+        "map(int)",
+    ],
+)
 def test_a_type_that_is_none_is_not_guessed(written: str) -> None:
     assert arrow_type(written) is None
 

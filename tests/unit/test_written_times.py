@@ -18,9 +18,9 @@ import pytest
 import watersmeet as wm
 from tests.runners import bag_of
 from watersmeet.io.time_ordered_files import _Reader
-from watersmeet.io.time_text import formats_of
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time_format import time_format
+from watersmeet.model.time_text import formats_of
 from watersmeet.runtime.script import read_script
 
 FIRST = dt.datetime(2024, 4, 5, 19, 34, 38)

@@ -12,8 +12,9 @@ from uuid import uuid4
 import pyarrow as pa
 
 from watersmeet.archive.disk import reading, replace_file
-from watersmeet.errors import DataError
+from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.model.catalog import Catalog, Stream, Table
+from watersmeet.plan.brought import brought_in
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan, relations_below
 
@@ -39,6 +40,12 @@ class ArchiveDescription:
     def of(cls, plan: Plan) -> ArchiveDescription:
         relations = {one.name: one for one in relations_below(plan.root)}
         described = [_described(one) for one in relations.values()]
+        if brought := brought_in(plan.root):
+            name = next(iter(brought.values())).name
+            raise UnsupportedError(
+                f"an archive keeps the text of its query, and {name} is a function that the text does not hold",
+                hint="leave out archive, or work the function out over the answer",
+            )
         return cls(uuid4().hex, plan.sql, fingerprint_of(plan), described, timezone=plan.options.timezone)
 
     @classmethod

@@ -5,25 +5,35 @@ What means something else in DuckDB, or cannot be said, raises InexpressibleErro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.model.types import is_instant, is_text, sql_type
+from watersmeet.model.time import UNITS_US
+from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal
+from watersmeet.plan.time_functions import PARTS
 
 _INFIX = {
     "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "AND", "or": "OR",
-    "add": "+", "subtract": "-", "multiply": "*", "concat": "||", "like": "LIKE",
+    "add": "+", "subtract": "-", "multiply": "*", "concat": "||", "like": "LIKE", "int_divide": "//", "bit_and": "&",
+    "bit_or": "|", "shift_left": "<<", "shift_right": ">>",
 }  # fmt: skip
 _SAME_NAME = frozenset(
-    ("abs", "floor", "ceil", "round", "sqrt", "power", "greatest", "least", "lower", "upper", "trim", "length",
-     "substring", "starts_with", "contains", "replace", "coalesce", "nullif")
+    ("abs", "floor", "ceil", "round", "sqrt", "power", "greatest", "least", "lower", "upper", "trim",
+     "substring", "starts_with", "contains", "replace", "coalesce", "nullif",
+     "cbrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "sinh",
+     "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians", "pi", "sign", "gcd", "lcm",
+     "xor", "bit_count", "concat_ws", "reverse", "ltrim", "rtrim", "left", "right", "strpos", "ends_with", "translate",
+     "ascii", "unicode", "repeat", "split_part", "regexp_matches", "regexp_full_match",
+     "regexp_replace", "md5", "sha1", "sha256", "hex", "unhex", "from_base64", "encode", "decode",
+     "json_extract_string", "json_array_length", "json_valid", "list_contains",
+     "list_sum", "list_min", "list_max")
 )  # fmt: skip
 _WITHIN_AN_HOUR = ("microsecond", "millisecond", "second", "minute", "hour")
-_PARTS = ("year", "month", "day", "hour", "minute", "second")
 
 
 # What clocks of a zone show at an instant, and the first instant at which they show it; all in microseconds. Around a
@@ -71,6 +81,8 @@ class Translator:
                 return _literal(value, kind)
             case EventTime():
                 return self.event_time
+            case Call(user=user) if user is not None:
+                raise InexpressibleError(f"{user.name}, a function that was brought")
             case Call():
                 return _call(expression, [self.sql(arg) for arg in expression.args])
             case Aggregate(function=function):
@@ -88,9 +100,18 @@ def typed(text: str, kind: pa.DataType) -> str:
         return f"CAST(make_timestamp({text}) AS DATE)"
     if pa.types.is_duration(kind):
         return f"CAST({text} AS BIGINT)"
+    if pa.types.is_nested(kind) and not _holds_times(kind):
+        return text
     if pa.types.is_null(kind) or pa.types.is_nested(kind):
         raise InexpressibleError(f"a column of type {sql_type(kind)}")
     return f"CAST({text} AS {sql_type(kind)})"
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    """Whether there are times inside, which stay what they are there, and are microseconds everywhere else."""
+    if pa.types.is_nested(kind):
+        return any(_holds_times(kind.field(place).type) for place in range(kind.num_fields))
+    return is_instant(kind) or bool(pa.types.is_duration(kind))
 
 
 def _column(column: Column) -> str:
@@ -121,12 +142,16 @@ def _literal(value: Any, kind: pa.DataType) -> str:
 
 def _call(call: Call, args: Sequence[str]) -> str:
     function = call.function
+    if any(pa.types.is_nested(arg.type) and _holds_times(arg.type) for arg in call.args):
+        raise InexpressibleError(f"times inside a value of type {sql_type(call.args[0].type)}")
     if function in _INFIX:
         return "(" + f" {_INFIX[function]} ".join(args) + ")"
     if function in _SAME_NAME:
         return f"{function}({', '.join(args)})"
-    if function in _PARTS:
+    if function in PARTS or function in ("dayname", "monthname"):
         return f"{function}(make_timestamp({_shown(args[0], call.args[0].type)}))"
+    if function in _SPELLED:
+        return _SPELLED[function](*args)
     match function:
         case "divide":
             # Always a double, and NULL where the divisor is zero.
@@ -148,9 +173,95 @@ def _call(call: Call, args: Sequence[str]) -> str:
             return _truncated(args[0], args[1], call.args[1].type)
         case "epoch_us":
             return args[0]
+        case "date_diff":
+            return _difference(args, call)
+        case "last_day":
+            return _midnight(f"last_day(make_timestamp({_shown(args[0], call.args[0].type)}))")
+        case "date_plus_days":
+            day = f"CAST(make_timestamp({_shown(args[0], call.args[0].type)}) AS DATE)"
+            return _midnight(f"({day} + CAST({args[1]} AS INTEGER))")
+        case "strftime":
+            return f"strftime(make_timestamp({_shown(args[0], call.args[0].type)}), {args[1]})"
+        case "length" if not is_text(call.args[0].type):
+            return f"{'octet_length' if is_bytes(call.args[0].type) else 'len'}({args[0]})"
+        case "length":
+            return f"length({args[0]})"
+        case "base64" | "octet_length":
+            return f"{function}({f'encode({args[0]})' if is_text(call.args[0].type) else args[0]})"
+        case "format" | "printf":
+            if any(is_instant(arg.type) for arg in call.args):
+                raise InexpressibleError(f"{function.upper()} of times")
+            return f"{function}({', '.join(args)})"
+        case "pack":
+            return f"struct_pack({', '.join(f'f{place} := {text}' for place, text in enumerate(args))})"
+        case "slice":
+            first, last = ("" if text == "NULL" else text for text in args[1:])
+            return f"({args[0]})[{first}:{last}]"
         case "cast":
             return _cast(args[0], call.args[0].type, call.type)
     raise InexpressibleError(f"the function {function.upper()}")
+
+
+def _midnight(day: str) -> str:
+    return f"epoch_us(CAST({day} AS TIMESTAMP))"
+
+
+def _difference(args: Sequence[str], call: Call) -> str:
+    """Starts of units between two times. In a zone hours go by, and days are those that clocks show."""
+    # A timestamp beside an instant is one, too.
+    zoned = [arg.type for arg in call.args[1:] if _zone(arg.type)]
+    kinds = [zoned[0] if zoned else arg.type for arg in call.args[1:]]
+    unit = args[0].strip("'")
+    if any(_zone(kind) for kind in kinds) and unit in _WITHIN_AN_HOUR:
+        start, end = (_truncated(args[0], text, kind) for text, kind in zip(args[1:], kinds, strict=True))
+        return f"(({end} - {start}) // {UNITS_US[unit]})"
+    start, end = (f"make_timestamp({_shown(text, kind)})" for text, kind in zip(args[1:], kinds, strict=True))
+    # In whole days first: DuckDB counts weeks by the hours that have passed.
+    cast = (lambda text: f"CAST({text} AS DATE)") if unit in ("day", "week") else (lambda text: text)
+    return f"date_diff({args[0]}, {cast(start)}, {cast(end)})"
+
+
+def _bare(number: str) -> str:
+    """A constant without its type, where DuckDB takes nothing else."""
+    found = re.fullmatch(r"CAST\('(-?\d+)' AS \w+\)", number)
+    return number if found is None else found[1]
+
+
+# What has another name or takes its arguments otherwise in DuckDB.
+_SPELLED: dict[str, Callable[..., str]] = {
+    "bit_not": lambda x: f"(~{x})",
+    "isnan": lambda x: f"isnan(CAST({x} AS DOUBLE))",
+    "isinf": lambda x: f"isinf(CAST({x} AS DOUBLE))",
+    "isfinite": lambda x: f"isfinite(CAST({x} AS DOUBLE))",
+    "factorial": lambda x: f"factorial(CAST({x} AS INTEGER))",
+    "trunc": lambda x, digits=None: f"trunc({x}{'' if digits is None else f', CAST({digits} AS INTEGER)'})",
+    "regexp_extract": lambda s, p, group="0", *how: f"regexp_extract({', '.join([s, p, _bare(group), *how])})",
+    # DuckDB looks for NULL, too.
+    "list_position": lambda x, one: f"CASE WHEN {one} IS NOT NULL THEN list_position({x}, {one}) END",
+    # An empty list is an empty text here.
+    "array_to_string": lambda x, by: f"CASE WHEN {x} IS NOT NULL THEN coalesce(array_to_string({x}, {by}), '') END",
+    # At NULL DuckDB splits nowhere.
+    "split": lambda s, by: f"CASE WHEN {by} IS NOT NULL THEN split({s}, {by}) END",
+    "string_split_regex": lambda s, by: f"CASE WHEN {by} IS NOT NULL THEN string_split_regex({s}, {by}) END",
+    "chr": lambda x: f"chr(CAST({x} AS INTEGER))",
+    "lpad": lambda s, n, by="' '": f"lpad({s}, CAST({n} AS INTEGER), {by})",
+    "rpad": lambda s, n, by="' '": f"rpad({s}, CAST({n} AS INTEGER), {by})",
+    "json_extract": lambda j, path: f"CAST(json_extract({j}, {path}) AS VARCHAR)",
+    "make_date": lambda *parts: _midnight(f"make_date({', '.join(parts)})"),
+    "make_timestamp": lambda *parts: parts[0] if len(parts) == 1 else f"epoch_us(make_timestamp({', '.join(parts)}))",
+    "time_bucket": lambda width, *times: (
+        f"epoch_us(time_bucket(to_microseconds({width}), {', '.join(f'make_timestamp({one})' for one in times)}))"
+    ),
+    "epoch": lambda x: f"epoch(make_timestamp({x}))",
+    "epoch_ms": lambda x: f"epoch_ms(make_timestamp({x}))",
+    "unix_millis": lambda x: f"(({x} - (({x} % 1000) + 1000) % 1000) // 1000)",
+    "epoch_ns": lambda x: f"({x} * 1000)",
+    "unix_seconds": lambda x: f"(({x} - (({x} % 1000000) + 1000000) % 1000000) // 1000000)",
+    "strptime": lambda s, form: f"epoch_us(strptime({s}, {form}))",
+    "try_strptime": lambda s, form: f"epoch_us(try_strptime({s}, {form}))",
+    "element": lambda x, place: f"({x})[{place}]",
+    "field": lambda x, name: f"struct_extract({x}, {name})",
+}
 
 
 def _zone(kind: pa.DataType) -> str | None:

@@ -42,7 +42,7 @@ from watersmeet.plan.nodes import (
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
-_ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance")
+_ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
 
 
@@ -401,9 +401,27 @@ def _aggregate(call: Aggregate, value: str, order: str) -> str:
             return f"quantile_cont({number}, {Translator().sql(call.args[1])})"
         case "stddev" | "variance":
             return f"{'stddev_samp' if call.function == 'stddev' else 'var_samp'}({number})"
+        case "stddev_pop" | "var_pop":
+            return f"{call.function}({number})"
+        case "bool_and" | "bool_or":
+            return f"{call.function}({value})"
+        case "string_agg" if call.distinct:
+            return f"string_agg(DISTINCT {value}, {_separator(call)} ORDER BY {value})"
+        case "string_agg":
+            return f"string_agg({value}, {_separator(call)} ORDER BY {order})"
+        case "mode":
+            return f"mode({value} ORDER BY {order})"
+        case "arg_min" | "arg_max":
+            return f"{call.function}({value}.f0, {value}.f1 ORDER BY {order})"
         case "first" | "last":
             return f"{call.function}({value} ORDER BY {order}) FILTER (WHERE {value} IS NOT NULL)"
+    if call.user is not None:
+        raise InexpressibleError(f"{call.user.name}, an aggregate that was brought")
     raise InexpressibleError(f"the aggregate {call.function.upper()}")
+
+
+def _separator(call: Aggregate) -> str:
+    return Translator().sql(call.args[1]) if len(call.args) > 1 else "','"
 
 
 # -- what DuckDB computes only nearly ---------------------------------------------------------------------------

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from watersmeet.errors import DataError, TimeUnitWarning
 from watersmeet.io.csv_errors import NULL_WORDS
 from watersmeet.io.formats import Format
-from watersmeet.io.time_text import SKIPPED, formats_of, read_text
 from watersmeet.model.telling import warn
 from watersmeet.model.time import FOREVER_US, ROUND_DOWN, UNIT_NAMES, Times
 from watersmeet.model.time_reading import MOST_DIGITS, PER_SECOND, TIMESTAMP, TimeReading, day_of, likely_unit, year_of
+from watersmeet.model.time_text import SKIPPED, formats_of, read_text
 from watersmeet.model.types import is_number, is_text
 
 Mask = npt.NDArray[np.bool_]

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError, WatersmeetError
 from watersmeet.io.files import FileSource
-from watersmeet.io.time_text import formats_of
 from watersmeet.model.names import column_named
 from watersmeet.model.time_reading import day_of, likely_unit
+from watersmeet.model.time_text import formats_of
 from watersmeet.model.types import is_number, is_text, sql_type
 
 _SHOWN = 40

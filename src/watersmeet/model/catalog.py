@@ -132,10 +132,12 @@ def kind_of(relation: Relation | NamedQuery) -> str:
 
 
 class Catalog:
-    """The streams, tables and views a session knows. Names are case-insensitive, as in SQL."""
+    """The streams, tables and views a session knows, and the functions that were brought to it (plan.user_functions),
+    by name in lower case. Names are case-insensitive, as in SQL."""
 
     def __init__(self) -> None:
         self._relations: dict[str, Relation | NamedQuery] = {}
+        self.functions: dict[str, Any] = {}
 
     def add(self, relation: Relation | NamedQuery, *, replace: bool = False) -> None:
         key = relation.name.lower()
@@ -144,10 +146,11 @@ class Catalog:
         self._relations[key] = relation
 
     def remove(self, name: str) -> None:
-        if self._relations.pop(str(name).lower(), None) is None:
+        # A function may be called like a stream, which is forgotten first.
+        if self._relations.pop(str(name).lower(), None) is None and self.functions.pop(str(name).lower(), None) is None:
             meant = self.suggestion(str(name))
             raise CatalogError(
-                f"there is no stream, table or view {name!r} to drop",
+                f"there is no stream, table, view or function {name!r} to drop",
                 hint=f"did you mean {meant!r}?" if meant else None,
             )
 
@@ -160,11 +163,13 @@ class Catalog:
     def copy(self) -> Catalog:
         same = Catalog()
         same._relations = dict(self._relations)
+        same.functions = dict(self.functions)
         return same
 
     def become(self, other: Catalog) -> None:
         """Hold what another holds."""
         self._relations = dict(other._relations)
+        self.functions = dict(other.functions)
 
     def find(self, name: str) -> Relation | None:
         found = self._relations.get(name.lower())

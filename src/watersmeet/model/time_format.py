@@ -132,3 +132,32 @@ def _without_percent(written: str) -> str:
     if meant == written or not re.search("%[Yy]", meant):
         return f"{told}, '%Y-%m-%d %H:%M:%S', or '{ISO}' for any form of ISO 8601"
     return f"{told}, here {meant!r}"
+
+
+# Spark's and Java's letters, each run of them by itself.
+_JAVA_RUNS = {
+    "yyyy": "%Y", "uuuu": "%Y", "y": "%Y", "u": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m",
+    "dd": "%d", "d": "%-d", "DDD": "%j", "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "mm": "%M", "m": "%-M",
+    "ss": "%S", "s": "%-S", "SSS": "%g", "SSSSSS": "%f", "a": "%p", "EEEE": "%A", "EEE": "%a", "EE": "%a", "E": "%a",
+}  # fmt: skip
+_JAVA_TOKEN = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
+
+
+def from_java(written: str) -> str:
+    """A format in the letters of Java, `yyyy-MM-dd HH:mm:ss`, in ours. Raises ValueError for letters without a twin.
+
+    >>> from_java("yyyy-MM-dd'T'HH:mm")
+    '%Y-%m-%dT%H:%M'
+    """
+    made = ""
+    for token in _JAVA_TOKEN.finditer(written):
+        text = token[0]
+        if text.startswith("'") and len(text) > 1:
+            made += (text[1:-1].replace("''", "'") or "'").replace("%", "%%")
+        elif text[0].isalpha():
+            if text not in _JAVA_RUNS:
+                raise ValueError(f"{written!r} has {text!r}, which is not known; write it as '%Y-%m-%d %H:%M:%S'")
+            made += _JAVA_RUNS[text]
+        else:
+            made += text.replace("%", "%%")
+    return made

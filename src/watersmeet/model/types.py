@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from watersmeet.model.nested_types import nested_name, nested_type
+
 # Of several names for a type the first is the one that messages use.
 _PLAIN: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(), "BOOL": pa.bool_(),
@@ -34,6 +36,8 @@ def arrow_type(sql: str) -> pa.DataType | None:
     >>> arrow_type("decimal(10, 2)")
     Decimal128Type(decimal128(10, 2))
     """
+    if (nested := nested_type(sql, arrow_type)) is not None:
+        return nested
     name = " ".join(sql.upper().split())
     # Microseconds are the only precision there is inside, so (6) says nothing; other digits make the name unknown.
     name = _TIMES.get(re.sub(r" ?\( ?6 ?\)", "", name), name)
@@ -53,6 +57,8 @@ def arrow_type(sql: str) -> pa.DataType | None:
 
 def sql_type(data_type: pa.DataType) -> str:
     """The SQL name of an Arrow type, for messages."""
+    if (nested := nested_name(data_type, sql_type)) is not None:
+        return nested
     if pa.types.is_decimal(data_type):
         return f"DECIMAL({data_type.precision}, {data_type.scale})"
     if pa.types.is_timestamp(data_type):

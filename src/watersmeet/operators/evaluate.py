@@ -13,7 +13,24 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
 from watersmeet.model.types import sql_type
-from watersmeet.operators.scalar import arithmetic, casts, comparisons, instants, text
+from watersmeet.operators.scalar import (
+    arithmetic,
+    calendar,
+    casts,
+    characters,
+    comparisons,
+    digests,
+    formatting,
+    instants,
+    json_texts,
+    lists,
+    numbers,
+    pieces,
+    regex,
+    text,
+    time_texts,
+)
+from watersmeet.operators.scalar.user import call_user
 from watersmeet.operators.scalar.values import Function, Value, as_array, convert
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
 
@@ -21,8 +38,12 @@ Columns = Callable[[Column], pa.Array]
 EventTimes = Callable[[], pa.Array]
 
 # NULL in any argument of these makes the result NULL.
-_STRICT: dict[str, Function] = {**arithmetic.FUNCTIONS, **text.FUNCTIONS, **instants.FUNCTIONS, **casts.FUNCTIONS}
-_LENIENT: dict[str, Function] = comparisons.FUNCTIONS
+_FAMILIES = (
+    arithmetic, numbers, text, pieces, characters, regex, formatting, digests, json_texts, instants, calendar,
+    time_texts, lists, casts,
+)  # fmt: skip
+_STRICT: dict[str, Function] = {name: function for one in _FAMILIES for name, function in one.FUNCTIONS.items()}
+_LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT}
 
 
 def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:
@@ -89,6 +110,8 @@ def _value(expression: Expression, rows: EvaluatedRows) -> Value:
 
 
 def _applied(call: Call, rows: EvaluatedRows) -> Value:
+    if call.user is not None:
+        return call_user(call.user, [_array(arg, rows) for arg in call.args], rows.length)
     function = _STRICT.get(call.function) or _LENIENT.get(call.function)
     if function is None:
         raise TypeError(f"there is no function {call.function!r}")
@@ -98,8 +121,33 @@ def _applied(call: Call, rows: EvaluatedRows) -> Value:
         return pa.scalar(None, call.type)
     try:
         return convert(function(args, call), call.type)
+    except pa.ArrowCapacityError:
+        raise _data_error(call, "the texts of a batch are longer than 2 GB together") from None
+    except pa.ArrowInvalid as error:
+        known = _known(args) if call.function in _STRICT else None
+        if known is None:
+            raise _data_error(call, str(error)) from None
+    # What stands beside a NULL need not be right: the result is NULL there.
+    return _where_known(call, [_value(arg, rows.where(known)) for arg in call.args], known)
+
+
+def _known(args: list[Value]) -> npt.NDArray[np.bool_] | None:
+    """Where no argument is NULL, if one of several is somewhere."""
+    columns = [arg for arg in args if isinstance(arg, pa.Array)]
+    if len(args) < 2 or not any(column.null_count for column in columns):
+        return None
+    known: npt.NDArray[np.bool_] = np.logical_and.reduce(
+        [column.is_valid().to_numpy(zero_copy_only=False) for column in columns]
+    )
+    return known
+
+
+def _where_known(call: Call, args: list[Value], known: npt.NDArray[np.bool_]) -> Value:
+    try:
+        made = as_array(convert(_STRICT[call.function](args, call), call.type), int(known.sum()))
     except pa.ArrowInvalid as error:
         raise _data_error(call, str(error)) from None
+    return made.take(pa.array(np.cumsum(known) - 1, mask=~known))
 
 
 def _data_error(call: Call, reason: str) -> DataError:
@@ -113,7 +161,7 @@ def _data_error(call: Call, reason: str) -> DataError:
     if call.function == "cast":
         return DataError(
             f"CAST({to_text(call.args[0])} AS {sql_type(call.type)}) fails for some row: {detail}",
-            hint="filter such rows out, or guard the cast with CASE WHEN … THEN … END",
+            hint="write TRY_CAST, which makes them NULL, or guard the cast with CASE WHEN … THEN … END",
         )
     return DataError(f"{to_text(call)} fails for some row: {detail}")
 

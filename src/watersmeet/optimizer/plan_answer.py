@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
 from watersmeet.physical.nodes import (
     AnswerNode,
@@ -18,6 +20,7 @@ from watersmeet.physical.nodes import (
 )
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
+from watersmeet.plan.functions import BY_TIME
 from watersmeet.plan.nodes import (
     Changes,
     Distinct,
@@ -101,7 +104,7 @@ class AnswerPlanner:
         outputs = [(f"key_{i}", key) for i, key in enumerate(keys)]
         # What else an aggregate takes is constant, such as the share of PERCENTILE.
         outputs += [(f"arg_{i}", a.args[0]) for i, a in enumerate(aggregates) if a.args]
-        ordered = any(a.function in ("first", "last") for a in aggregates)
+        ordered = any(a.function in BY_TIME or a.user is not None for a in aggregates)
         child = self.froms.rows(grouped.child, tuple(outputs), around, ordered=ordered)
         places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
         places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
@@ -126,5 +129,5 @@ def _placed(expression: Expression, places: dict[Expression, Column]) -> Express
     if expression in places:
         return places[expression]
     if isinstance(expression, Call):
-        return Call(expression.function, tuple(_placed(a, places) for a in expression.args), expression.type)
+        return replace(expression, args=tuple(_placed(a, places) for a in expression.args))
     return expression

@@ -11,6 +11,7 @@ import pyarrow as pa
 from watersmeet.model.time import format_interval
 from watersmeet.model.types import sql_type
 from watersmeet.model.zones import moved
+from watersmeet.plan.user_functions import UserFunction
 
 Span = tuple[int, int]
 
@@ -53,6 +54,7 @@ class Call:
     function: str
     args: tuple[Expression, ...]
     type: pa.DataType
+    user: UserFunction | None = None  # a function that a user has brought
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Aggregate:
     args: tuple[Expression, ...]
     type: pa.DataType
     distinct: bool = False
+    user: UserFunction | None = None
 
 
 Expression = Column | Literal | EventTime | Call | Aggregate
@@ -109,6 +112,7 @@ def conjuncts(expression: Expression, word: str = "and") -> list[Expression]:
 _INFIX = {
     "and": "AND", "or": "OR", "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "concat": "||", "like": "LIKE",
+    "int_divide": "//", "bit_and": "&", "bit_or": "|",
     "wide_add": "+~", "wide_subtract": "-~",  # sums taken generously, see optimizer.classify_predicates
 }  # fmt: skip
 
@@ -122,9 +126,9 @@ def to_text(expression: Expression) -> str:
             return _literal_text(value, kind)
         case EventTime():
             return "event_time()"
-        case Aggregate(function=function, args=args, distinct=distinct):
+        case Aggregate(args=args, distinct=distinct):
             inside = ", ".join(map(to_text, args)) or "*"
-            return f"{function.upper()}({'DISTINCT ' if distinct else ''}{inside})"
+            return f"{_called(expression)}({'DISTINCT ' if distinct else ''}{inside})"
         case Call():
             return _call_text(expression)
 
@@ -163,11 +167,26 @@ def _call_text(call: Call) -> str:
             return f"{texts[0]} IS NULL"
         case "in":
             return f"{texts[0]} IN ({', '.join(map(to_text, call.args[1:]))})"
-        case "cast":
-            return f"CAST({to_text(call.args[0])} AS {sql_type(call.type)})"
+        case "cast" | "try_cast":
+            return f"{call.function.upper()}({to_text(call.args[0])} AS {sql_type(call.type)})"
         case "case":
             return _case_text(call)
-    return f"{call.function.upper()}({', '.join(map(to_text, call.args))})"
+        case "bit_not":
+            return f"~{texts[0]}"
+        case "date_plus_days":
+            return f"DATE_ADD({', '.join(map(to_text, call.args))})"
+        case "field":
+            return f"{texts[0]}.{call.args[1].value if isinstance(call.args[1], Literal) else texts[1]}"
+        case "element":
+            return f"{texts[0]}[{to_text(call.args[1])}]"
+        case "slice":
+            first, last = ("" if arg == Literal(None, pa.null()) else to_text(arg) for arg in call.args[1:])
+            return f"{texts[0]}[{first}:{last}]"
+    return f"{_called(call)}({', '.join(map(to_text, call.args))})"
+
+
+def _called(call: Call | Aggregate) -> str:
+    return call.function.upper() if call.user is None else call.user.name
 
 
 def _operand(expression: Expression) -> str:

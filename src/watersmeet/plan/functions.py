@@ -1,13 +1,12 @@
 """The scalar functions and aggregates of the language: canonical names, SQL names and type rules.
 
-A type rule maps argument types to the result type, or raises TypeError with a sentence for the user. NULL
-literals have Arrow's null type and fit anywhere.
+Families of functions have files of their own beside this one; what is here is written with signs or words, and what
+belongs to no family. `plan.signatures` says what a rule is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import reduce
 
@@ -23,22 +22,16 @@ from watersmeet.model.types import (
     is_text,
     sql_type,
 )
-from watersmeet.plan.arithmetic import arithmetic_type, promoted
+from watersmeet.plan import nested_functions, number_functions, text_functions, time_functions
+from watersmeet.plan.arithmetic import arithmetic_type
+from watersmeet.plan.signatures import TEXT, Signature, Types, check, number_in, rounding, to_double
+from watersmeet.plan.time_functions import TRUNCATION_UNITS
 
-Types = Sequence[pa.DataType]
-Rule = Callable[[str, Types], pa.DataType]
-TRUNCATION_UNITS = (
-    "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Signature:
-    """How many arguments a function takes and what type comes out; `at_most` None means any number."""
-
-    rule: Rule
-    at_least: int
-    at_most: int | None
+__all__ = [
+    "AGGREGATES", "BY_TIME", "FUNCTIONS", "TRUNCATION_UNITS", "Signature", "aggregate_name", "aggregate_type",
+    "check_cast", "is_known", "near_name", "result_type", "scalar_name",
+]  # fmt: skip
+_FAMILIES = (text_functions, number_functions, time_functions, nested_functions)
 
 
 def _comparison(function: str, args: Types) -> pa.DataType:
@@ -83,6 +76,12 @@ def _common(function: str, args: Types) -> pa.DataType:
     return reduce(common_type, args)
 
 
+def _largest(function: str, args: Types) -> pa.DataType:
+    for t in args:
+        _ordered(function, [t])
+    return _common(function, args)
+
+
 def _nullif(function: str, args: Types) -> pa.DataType:
     _comparison(function, args)
     return args[0]
@@ -95,68 +94,13 @@ def _case(function: str, args: Types) -> pa.DataType:
     return _common("case", [*args[1:-1:2], args[-1]])
 
 
-def _number_in(function: str, args: Types) -> pa.DataType:
-    for t in args:
-        if not (is_number(t) or pa.types.is_null(t)):
-            raise TypeError(f"{function.upper()} needs a number, not {sql_type(t)}")
-    return promoted(args[0])
-
-
-def _to_double(function: str, args: Types) -> pa.DataType:
-    _number_in(function, args)
-    return pa.float64()
+def _pack(function: str, args: Types) -> pa.DataType:
+    """Several arguments of an aggregate as one."""
+    return pa.struct([pa.field(f"f{place}", t) for place, t in enumerate(args)])
 
 
 def _abs(function: str, args: Types) -> pa.DataType:
-    return args[0] if pa.types.is_duration(args[0]) else _number_in(function, args)
-
-
-def _rounding(function: str, args: Types) -> pa.DataType:
-    result = _number_in(function, args[:1])
-    if len(args) > 1 and not pa.types.is_integer(args[1]):
-        raise TypeError(f"{function.upper()} needs a whole number of digits, not {sql_type(args[1])}")
-    if pa.types.is_decimal(result) and len(args) == 1:
-        # One digit more before the point, as 9.9 becomes 10.
-        return pa.decimal128(min(38, result.precision - result.scale + 1), 0)
-    return result
-
-
-def _text(result: pa.DataType) -> Rule:
-    def rule(function: str, args: Types) -> pa.DataType:
-        for t in args:
-            if not (is_text(t) or pa.types.is_null(t)):
-                raise TypeError(
-                    f"{function.upper()} needs text (STRING), not {sql_type(t)}; CAST(… AS STRING) would do"
-                )
-        return result
-
-    return rule
-
-
-def _length(function: str, args: Types) -> pa.DataType:
-    return pa.int64() if is_bytes(args[0]) else _text(pa.int64())(function, args)
-
-
-def _substring(function: str, args: Types) -> pa.DataType:
-    _text(pa.string())(function, args[:1])
-    for t in args[1:]:
-        if not (pa.types.is_integer(t) or pa.types.is_null(t)):
-            raise TypeError(f"SUBSTRING needs a whole start and length, not {sql_type(t)}")
-    return pa.string()
-
-
-def _instant_part(function: str, args: Types) -> pa.DataType:
-    if not (is_instant(args[0]) or pa.types.is_null(args[0])):
-        raise TypeError(f"{function.upper()} needs a TIMESTAMP or DATE, not {sql_type(args[0])}")
-    return pa.int64()
-
-
-def _date_trunc(function: str, args: Types) -> pa.DataType:
-    if not is_text(args[0]):
-        raise TypeError("DATE_TRUNC needs a unit first, for example DATE_TRUNC('hour', ts)")
-    if not (is_instant(args[1]) or pa.types.is_null(args[1])):
-        raise TypeError(f"DATE_TRUNC needs a TIMESTAMP or DATE, not {sql_type(args[1])}")
-    return pa.timestamp("us", tz=getattr(args[1], "tz", None))
+    return args[0] if pa.types.is_duration(args[0]) else number_in(function, args)
 
 
 FUNCTIONS: dict[str, Signature] = {
@@ -166,48 +110,35 @@ FUNCTIONS: dict[str, Signature] = {
     "not": Signature(_logic, 1, 1),
     "is_null": Signature(_any_to_boolean, 1, 1),
     "in": Signature(_comparison, 2, None),
-    "like": Signature(_text(pa.bool_()), 2, 2),
     **{name: Signature(arithmetic_type, 2, 2) for name in ("add", "subtract", "multiply", "divide", "modulo")},
     "negate": Signature(_abs, 1, 1),
     "abs": Signature(_abs, 1, 1),
-    "floor": Signature(_rounding, 1, 1),
-    "ceil": Signature(_rounding, 1, 1),
-    "round": Signature(_rounding, 1, 2),
-    "sqrt": Signature(_to_double, 1, 1),
-    "power": Signature(_to_double, 2, 2),
-    "greatest": Signature(_common, 1, None),
-    "least": Signature(_common, 1, None),
-    "concat": Signature(_text(pa.string()), 2, None),
-    "lower": Signature(_text(pa.string()), 1, 1),
-    "upper": Signature(_text(pa.string()), 1, 1),
-    "trim": Signature(_text(pa.string()), 1, 1),
-    "length": Signature(_length, 1, 1),
-    "substring": Signature(_substring, 2, 3),
-    "starts_with": Signature(_text(pa.bool_()), 2, 2),
-    "contains": Signature(_text(pa.bool_()), 2, 2),
-    "replace": Signature(_text(pa.string()), 3, 3),
+    "floor": Signature(rounding, 1, 1),
+    "ceil": Signature(rounding, 1, 1),
+    "round": Signature(rounding, 1, 2),
+    "greatest": Signature(_largest, 1, None),
+    "least": Signature(_largest, 1, None),
     "coalesce": Signature(_common, 1, None),
     "nullif": Signature(_nullif, 2, 2),
     "case": Signature(_case, 3, None),
-    **{name: Signature(_instant_part, 1, 1) for name in ("year", "month", "day", "hour", "minute", "second")},
-    "date_trunc": Signature(_date_trunc, 2, 2),
-    "epoch_us": Signature(_instant_part, 1, 1),
+    "pack": Signature(_pack, 1, None),
+    **{name: signature for one in _FAMILIES for name, signature in one.FUNCTIONS.items()},
 }
 
 # Written with signs or words of their own, so they cannot be called by name; modulo and concat can be both.
 _OPERATORS = frozenset(
     ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "like", "add", "subtract", "multiply",
-     "divide", "negate", "case")
+     "divide", "negate", "case", "pack", *number_functions.OPERATORS, *time_functions.OPERATORS,
+     *nested_functions.OPERATORS)
 )  # fmt: skip
 _ALIASES = {
-    "mod": "modulo", "pow": "power", "ceiling": "ceil", "substr": "substring", "len": "length",
-    "char_length": "length", "lcase": "lower", "ucase": "upper", "ifnull": "coalesce", "nvl": "coalesce",
-    "startswith": "starts_with", "character_length": "length", "strlen": "length",
+    "mod": "modulo", "ceiling": "ceil", "ifnull": "coalesce", "nvl": "coalesce",
+    **{alias: name for one in _FAMILIES for alias, name in one.ALIASES.items()},
 }  # fmt: skip
 
 
 def _sum(function: str, args: Types) -> pa.DataType:
-    result = _number_in(function, args)
+    result = number_in(function, args)
     # A sum may need any number of digits, so it gets all there are.
     return pa.decimal128(38, result.scale) if pa.types.is_decimal(result) else result
 
@@ -226,24 +157,51 @@ def _ordered(function: str, args: Types) -> pa.DataType:
     return args[0]
 
 
+def _string_agg(function: str, args: Types) -> pa.DataType:
+    for position, given in enumerate(args, start=1):
+        check(function, position, given, TEXT)
+    return pa.string()
+
+
+def _arg_extreme(function: str, args: Types) -> pa.DataType:
+    by = args[1]
+    short = pa.types.is_decimal(by) and by.precision <= 18
+    if not (pa.types.is_integer(by) or pa.types.is_floating(by) or is_instant(by) or short):
+        raise TypeError(f"{function.upper()} goes by a number or a time, not by {sql_type(by)}")
+    return args[0]
+
+
 AGGREGATES: dict[str, Signature] = {
     "count": Signature(_count, 0, 1),
     "sum": Signature(_sum, 1, 1),
     # As a double, also of decimals: the exact sum is divided at the very end.
-    "avg": Signature(_to_double, 1, 1),
+    "avg": Signature(to_double, 1, 1),
     "min": Signature(_ordered, 1, 1),
     "max": Signature(_ordered, 1, 1),
-    "median": Signature(_to_double, 1, 1),
-    "percentile": Signature(_to_double, 2, 2),
-    "stddev": Signature(_to_double, 1, 1),
-    "variance": Signature(_to_double, 1, 1),
+    "median": Signature(to_double, 1, 1),
+    "percentile": Signature(to_double, 2, 2),
+    "stddev": Signature(to_double, 1, 1),
+    "variance": Signature(to_double, 1, 1),
+    "var_pop": Signature(to_double, 1, 1),
+    "stddev_pop": Signature(to_double, 1, 1),
     "first": Signature(_same, 1, 1),
     "last": Signature(_same, 1, 1),
+    "bool_and": Signature(_logic, 1, 1),
+    "bool_or": Signature(_logic, 1, 1),
+    "string_agg": Signature(_string_agg, 1, 2),
+    "mode": Signature(_ordered, 1, 1),
+    "arg_min": Signature(_arg_extreme, 2, 2),
+    "arg_max": Signature(_arg_extreme, 2, 2),
 }
+# Their value depends on the order of rows in time.
+BY_TIME = frozenset(("first", "last", "string_agg", "mode", "arg_min", "arg_max"))
 _AGGREGATE_ALIASES = {
     "mean": "avg", "stddev_samp": "stddev", "var_samp": "variance", "quantile": "percentile",
     "quantile_cont": "percentile", "percentile_cont": "percentile", "stdev": "stddev", "var": "variance",
-    "first_value": "first", "last_value": "last",
+    "first_value": "first", "last_value": "last", "any_value": "first", "arbitrary": "first", "every": "bool_and",
+    "logical_and": "bool_and", "logical_or": "bool_or", "bool_any": "bool_or", "group_concat": "string_agg",
+    "listagg": "string_agg", "max_by": "arg_max", "argmax": "arg_max", "min_by": "arg_min", "argmin": "arg_min",
+    "approx_quantile": "percentile", "approx_percentile": "percentile", "percentile_approx": "percentile",
 }  # fmt: skip
 
 
@@ -259,9 +217,14 @@ def aggregate_name(sql_name: str) -> str | None:
     return name if name in AGGREGATES else None
 
 
-def near_name(sql_name: str) -> str | None:
-    """The function nearest to a misspelt one."""
-    known = [*(set(FUNCTIONS) - _OPERATORS), *_ALIASES, *AGGREGATES, *_AGGREGATE_ALIASES, "event_time"]
+def is_known(sql_name: str) -> bool:
+    """Whether a name stands for something in the language, so that no user can give it to something else."""
+    return scalar_name(sql_name) is not None or aggregate_name(sql_name) is not None or sql_name.lower() == "event_time"
+
+
+def near_name(sql_name: str, others: Iterable[str] = ()) -> str | None:
+    """The function nearest to a misspelt one, among those of the language and others."""
+    known = [*(set(FUNCTIONS) - _OPERATORS), *_ALIASES, *AGGREGATES, *_AGGREGATE_ALIASES, "event_time", *others]
     near = get_close_matches(sql_name.lower(), sorted(known), n=1)
     return near[0].upper() if near else None
 
@@ -300,6 +263,8 @@ def _arity(signature: Signature) -> str:
 
 def check_cast(source: pa.DataType, target: pa.DataType) -> None:
     """Refuse casts that have no meaning. Text casts to and from everything plain."""
+    if source != target and (pa.types.is_nested(source) or pa.types.is_nested(target)) and not pa.types.is_null(source):
+        raise TypeError(f"{sql_type(source)} cannot be cast to {sql_type(target)}")
     # A text may hold anything: whether it fits is seen row by row.
     if source == target or pa.types.is_null(source) or is_text(source) or is_text(target):
         return

@@ -38,6 +38,7 @@ from watersmeet.plan.nodes import (
     TopK,
     View,
 )
+from watersmeet.plan.user_functions import UserFunction
 
 # Of this text, not of what is kept under its sum: those have numbers of their own.
 FORMAT = 1
@@ -183,13 +184,18 @@ def expression_text(expression: Expression) -> str:
             return f"event_time()::{kind}"
         case Call(function="and" | "or" as word):
             return f"{word}({', '.join(_conditions([expression], word))})"
-        case Call(function=function, args=args, type=kind):
-            return _call(function, [expression_text(arg) for arg in args], kind)
-        case Aggregate(function=function, args=args, type=kind, distinct=distinct):
+        case Call(function=function, args=args, type=kind, user=user):
+            return _call(_versioned(function, user), [expression_text(arg) for arg in args], kind)
+        case Aggregate(function=function, args=args, type=kind, distinct=distinct, user=user):
             inside = ", ".join(map(expression_text, args))
-            return f"{function}({'distinct ' if distinct else ''}{inside})::{kind}"
+            return f"{_versioned(function, user)}({'distinct ' if distinct else ''}{inside})::{kind}"
         case _:
             assert_never(expression)
+
+
+def _versioned(function: str, user: UserFunction | None) -> str:
+    """A function that a user has brought is known by its name and the version it was given."""
+    return function if user is None or not user.version else f"{function}@{_name(user.version)}"
 
 
 def _call(function: str, args: list[str], kind: pa.DataType) -> str:

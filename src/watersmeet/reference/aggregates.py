@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate
-from watersmeet.reference.evaluate import Combination, evaluate
+from watersmeet.reference.evaluate import Combination, by_user, evaluate
 from watersmeet.reference.order import rank, same
 from watersmeet.reference.values import Value
 
@@ -27,6 +27,8 @@ def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
     """The value of an aggregate over a group, whose members stand in order: oldest first."""
     if not call.args:
         return len(group)
+    if call.user is not None:
+        return _by_user(call, group)
     values = [value for member in group if (value := evaluate(call.args[0], member)) is not None]
     if call.distinct:
         values = _distinct(values, first=call.function == "first")
@@ -34,9 +36,35 @@ def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
         return len(values)
     if not values:
         return None
+    if call.function == "string_agg":
+        ordered = sorted(values) if call.distinct else values
+        return (evaluate(call.args[1], group[0]) if len(call.args) > 1 else ",").join(ordered)
     if call.function == "percentile":
         return percentile(values, float(evaluate(call.args[1], group[0])))
     return _AGGREGATES[call.function](values, call.type)
+
+
+def _by_user(call: Aggregate, group: Sequence[Combination]) -> Value:
+    assert call.user is not None
+    values = [value for member in group if (value := evaluate(call.args[0], member)) is not None]
+    if call.distinct:
+        values = sorted(_distinct(values, first=True), key=rank)
+    rows = [value[1:] for value in values if value[0]] if len(call.user.arguments) > 1 else [(v,) for v in values]
+    return by_user(call.user, [list(column) for column in zip(*rows, strict=True)]) if rows else None
+
+
+def _mode(values: Sequence[Value], kind: pa.DataType) -> Value:
+    """The most frequent one, of several the oldest."""
+    counts: dict[object, int] = {}
+    for value in values:
+        counts[same([value])] = counts.get(same([value]), 0) + 1
+    return next(value for value in values if counts[same([value])] == max(counts.values()))
+
+
+def _arg_extreme(values: Sequence[Value], pick: Callable[..., Value]) -> Value:
+    """Of pairs with the smallest or largest second the first; of equal ones the oldest."""
+    known = [pair for pair in values if None not in pair]
+    return pick(known, key=lambda pair: rank(pair[1]))[0] if known else None
 
 
 def _distinct(values: list[Value], *, first: bool) -> list[Value]:
@@ -108,19 +136,19 @@ def percentile(values: Sequence[Value], share: float) -> float:
     return float(low) if low == high else float(low) * (1 - part) + float(high) * part
 
 
-def _variance(values: Sequence[Value], kind: pa.DataType) -> float | None:
-    """Of a sample: the squared distances from the mean, summed exactly, over one less than their number."""
-    if len(values) < 2:
+def _variance(values: Sequence[Value], kind: pa.DataType, *, sample: bool = True) -> float | None:
+    """The squared distances from the mean, summed exactly, over their number; of a sample over one less."""
+    if len(values) < 1 + sample:
         return None
     if not all(math.isfinite(value) for value in values):
         return math.nan
     exact = [Fraction(value) for value in values]
     mean = sum(exact, Fraction(0)) / len(exact)
-    return _rounded(sum(((value - mean) ** 2 for value in exact), Fraction(0)) / (len(exact) - 1))
+    return _rounded(sum(((value - mean) ** 2 for value in exact), Fraction(0)) / (len(exact) - sample))
 
 
-def _stddev(values: Sequence[Value], kind: pa.DataType) -> float | None:
-    variance = _variance(values, kind)
+def _stddev(values: Sequence[Value], kind: pa.DataType, *, sample: bool = True) -> float | None:
+    variance = _variance(values, kind, sample=sample)
     return None if variance is None else math.sqrt(variance)
 
 
@@ -130,7 +158,14 @@ _AGGREGATES: dict[str, Callable[[Sequence[Value], pa.DataType], Value]] = {
     "min": _min,
     "max": _max,
     "median": lambda values, kind: percentile(values, 0.5),
+    "bool_and": lambda values, kind: all(values),
+    "bool_or": lambda values, kind: any(values),
+    "mode": _mode,
+    "arg_min": lambda values, kind: _arg_extreme(values, min),
+    "arg_max": lambda values, kind: _arg_extreme(values, max),
     "variance": _variance,
+    "var_pop": lambda values, kind: _variance(values, kind, sample=False),
+    "stddev_pop": lambda values, kind: _stddev(values, kind, sample=False),
     "stddev": _stddev,
     "first": lambda values, kind: values[0],
     "last": lambda values, kind: values[-1],

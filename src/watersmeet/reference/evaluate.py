@@ -12,8 +12,10 @@ import pyarrow as pa
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import common_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal
+from watersmeet.plan.user_functions import UserFunction
+from watersmeet.reference import nested_functions, time_functions
 from watersmeet.reference.functions import FUNCTIONS, cast, date_trunc, zone_of
-from watersmeet.reference.values import Value, coerce, plain
+from watersmeet.reference.values import Value, coerce, plain, present
 from watersmeet.reference.zones import shown
 
 Row = Mapping[str, Value]
@@ -53,6 +55,8 @@ def _call(call: Call, combination: Combination) -> Value:
     if call.function in _LAZY:
         return _LAZY[call.function](call, combination)
     values = [evaluate(arg, combination) for arg in call.args]
+    if call.user is not None:
+        return by_user(call.user, [[value] for value in values])
     if call.function in _COMPARISONS:
         return _COMPARISONS[call.function](_order(values, call.args))
     if call.function == "in":
@@ -70,6 +74,19 @@ def _call(call: Call, combination: Combination) -> Value:
     if call.function in _PARTS:
         values = [shown(values[0], zone_of(call.args[0].type))]
     return FUNCTIONS[call.function](values, call.type)
+
+
+def by_user(user: UserFunction, columns: list[list[Value]]) -> Value:
+    """What a function that a user has brought gives for one row, or an aggregate for a group."""
+    arrays = [
+        pa.array([present(coerce(value, kind), kind) for value in column], kind)
+        for column, kind in zip(columns, user.arguments, strict=True)
+    ]
+    made = user.body(*arrays)
+    if user.kind == "function":
+        made = made if isinstance(made, pa.Scalar) else made[0]
+    scalar = made.cast(user.result) if isinstance(made, pa.Scalar) else pa.scalar(made, user.result)
+    return plain(scalar)
 
 
 def _case(call: Call, combination: Combination) -> Value:
@@ -179,6 +196,7 @@ _NULL_AWARE: dict[str, Callable[[list[Value], Call], Value]] = {
     "nullif": _nullif,
     "greatest": _extreme(1),
     "least": _extreme(-1),
+    **nested_functions.NULL_AWARE,
 }
 
 
@@ -255,4 +273,6 @@ _STRICT: dict[str, Callable[[list[Value], Call], Value]] = {
     "abs": _abs,
     "date_trunc": lambda values, call: date_trunc(values[0], values[1], zone_of(call.args[1].type)),
     "cast": lambda values, call: cast(values[0], call.args[0].type, call.type),
+    **time_functions.FUNCTIONS,
+    **nested_functions.STRICT,
 }

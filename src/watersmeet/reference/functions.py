@@ -13,6 +13,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.types import is_instant, is_text, sql_type
+from watersmeet.reference import number_functions, text_functions
 from watersmeet.reference.values import Value, coerce, tick_ns
 from watersmeet.reference.zones import first_past, first_shown, moment, nanoseconds, offset_text, shown
 
@@ -38,20 +39,6 @@ def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
     return int(result) if isinstance(value, int) else coerce(result, kind)
-
-
-def square_root(value: float) -> float:
-    return math.nan if value < 0 else math.sqrt(value)
-
-
-def power(base: float, exponent: float) -> float:
-    try:
-        return math.pow(base, exponent)
-    except OverflowError:
-        return math.inf if base > 0 or exponent % 2 == 0 else -math.inf
-    except ValueError:
-        # Zero to a negative power; else a root of a negative number.
-        return math.inf if base == 0 else math.nan
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -148,11 +135,12 @@ def _convert(value: Value, target: pa.DataType) -> Value:
 
 
 FUNCTIONS: dict[str, Rule] = {
+    **text_functions.FUNCTIONS,
+    **number_functions.FUNCTIONS,
     "like": lambda v, kind: matches_like(*v),
     "concat": lambda v, kind: "".join(v),
     "lower": lambda v, kind: v[0].lower(),
     "upper": lambda v, kind: v[0].upper(),
-    "trim": lambda v, kind: v[0].strip(" "),
     "length": lambda v, kind: len(v[0]),
     "substring": lambda v, kind: substring(*v),
     "starts_with": lambda v, kind: v[0].startswith(v[1]),
@@ -162,8 +150,6 @@ FUNCTIONS: dict[str, Rule] = {
     "floor": lambda v, kind: rounded(v[0], ROUND_FLOOR, 0, kind),
     "ceil": lambda v, kind: rounded(v[0], ROUND_CEILING, 0, kind),
     "round": lambda v, kind: rounded(v[0], ROUND_HALF_UP, v[1] if len(v) > 1 else 0, kind),
-    "sqrt": lambda v, kind: square_root(float(v[0])),
-    "power": lambda v, kind: power(float(v[0]), float(v[1])),
     "year": lambda v, kind: moment(v[0]).year,
     "month": lambda v, kind: moment(v[0]).month,
     "day": lambda v, kind: moment(v[0]).day,

@@ -51,7 +51,7 @@ def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
 
 def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
     """The plan of a query that was parsed as part of `text`; errors point into `text`."""
-    where = Text(text)
+    where = Text(text, catalog.functions)
     with _pointing_at(query.settings, where):
         # The query's own settings come later and win over the session's zone.
         options = Options.of({"timezone": timezone} | {setting.name: setting.value for setting in query.settings})
@@ -78,7 +78,7 @@ def bind_view(statement: CreateView, catalog: Catalog, text: str, timezone: str 
     before = catalog.copy()
     # Not even one that is replaced: the query is put in the place of the name, and would be in its own.
     before.discard(statement.name)
-    context = Context(Text(text), before, "closed", timezone, as_view=True)
+    context = Context(Text(text, catalog.functions), before, "closed", timezone, as_view=True)
     name = Name(statement.name, statement.name_span)
     columns = tuple(column.text for column in statement.columns)
     query = with_columns(statement.query, columns, name, context)

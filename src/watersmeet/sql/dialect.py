@@ -19,6 +19,7 @@ from watersmeet.sql.syntax import (
     Constraint,
     ConstraintKind,
     Duration,
+    JsonAccess,
     Name,
     QuerySyntax,
     Span,
@@ -62,13 +63,25 @@ class ExpressionParser(parser.Parser):
     # Empty, so that every call is an exp.Anonymous with its name as written: sqlglot knows hundreds, we know ours.
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-    # CASE, CAST and EXTRACT have a grammar of their own and stay with sqlglot.
+    # CASE, CAST, EXTRACT and some others have a grammar of their own and stay with sqlglot.
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"],
     }
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
+        name: parser.Parser.FUNCTION_PARSERS[name]
+        for name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING")
     }
+    # What stands behind the arrow stays as written: which paths there are is for the functions to say.
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
+        **parser.Parser.COLUMN_OPERATORS,
+        TokenType.ARROW: lambda self, this, path: JsonAccess(this=this, expression=path, as_text=False),
+        TokenType.DARROW: lambda self, this, path: JsonAccess(this=this, expression=path, as_text=True),
+    }
+    # Values have taken their places already (parameters.py): a colon is one of x[2:n].
+    PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        kind: parse for kind, parse in parser.Parser.PLACEHOLDER_PARSERS.items() if kind != TokenType.COLON
+    }
+    EXPONENT: ClassVar[dict[TokenType, type[exp.Expr]]] = {TokenType.DSTAR: exp.Pow}
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER}
 
     constants: Sequence[Literal] = ()  # what the PLACEHOLDER words stand for, by their column (see parameters.py)
@@ -172,6 +185,16 @@ class ExpressionParser(parser.Parser):
         if not self._match(TokenType.AND):
             self.fail(f"BETWEEN needs AND and an upper end, found {self._found()}", hint="write x BETWEEN 1 AND 5")
         return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_substring(self) -> Any:
+        """`SUBSTRING(s FROM 2 FOR 3)` too is a call as any other."""
+        args: list[exp.Expr | None] = list(self._parse_csv(self._parse_bitwise))
+        for word in (TokenType.FROM, TokenType.FOR):
+            if self._match(word):
+                if word == TokenType.FOR and len(args) == 1:
+                    args.append(exp.Literal.number(1))
+                args.append(self._parse_bitwise())
+        return exp.Anonymous(this="SUBSTRING", expressions=args)
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """Reached only from inside expressions, where a query may stand in parentheses."""
@@ -372,7 +395,9 @@ class Watersmeet(Dialect):
         # No statement swallows the rest of the text, and /*+ … */ is a plain comment.
         COMMANDS: ClassVar[set[TokenType]] = set()
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if word != "/*+"
+            **{word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if word != "/*+"},
+            "//": TokenType.DIV,
+            "**": TokenType.DSTAR,
         }
 
     Parser = ExpressionParser

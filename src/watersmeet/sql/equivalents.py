@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from watersmeet.model.time import UNITS_US
+from watersmeet.model.time_format import from_java
+from watersmeet.sql.syntax import AsDate, Duration
+
 Args = Sequence[exp.Expr]
 
 
@@ -40,7 +44,70 @@ def _part(args: Args) -> exp.Expr:
     return exp.Extract(this=exp.Var(this=args[0].name), expression=args[1])
 
 
+def _sha2(args: Args) -> exp.Expr:
+    """Spark's SHA2(x, 256), or 0 for the same; other lengths are refused as what they are."""
+    return _call("SHA256" if args[1].name in ("0", "256") else f"SHA{args[1].name}", args[:1])
+
+
+def _slice(args: Args) -> exp.Expr:
+    return exp.Bracket(this=args[0], expressions=[exp.Slice(this=args[1], expression=args[2])])
+
+
+def _as_date(value: exp.Expr) -> exp.Expr:
+    return AsDate(this=value)
+
+
+def _our_format(form: exp.Expr) -> exp.Expr:
+    """Spark's letters as the words of STRFTIME; a format with % in it has them already."""
+    if not isinstance(form, exp.Literal) or not form.is_string or "%" in str(form.this):
+        return form
+    return exp.Literal.string(from_java(str(form.this)))
+
+
+def _thousand(times: int) -> exp.Expr:
+    return exp.Literal.number(1000**times)
+
+
+def _interval(unit: str) -> Callable[[Args], exp.Expr]:
+    return lambda args: exp.Mul(this=args[0], expression=Duration(us=UNITS_US[unit]))
+
+
+def _distinct_count(args: Args) -> exp.Expr:
+    """Others estimate; ours is exact."""
+    return _call("COUNT", [exp.Distinct(expressions=list(args))])
+
+
 _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
+    ("iff", 3): lambda args: _choice(*args),
+    ("if_else", 3): lambda args: _choice(*args),
+    ("square", 1): lambda args: exp.Mul(this=args[0], expression=args[0].copy()),
+    ("locate", 2): lambda args: _call("STRPOS", args[::-1]),
+    ("charindex", 2): lambda args: _call("STRPOS", args[::-1]),
+    ("regexp_replace_all", 3): lambda args: _call("REGEXP_REPLACE", [*args, exp.Literal.string("g")]),
+    ("bit_length", 1): lambda args: exp.Mul(this=_call("OCTET_LENGTH", args), expression=exp.Literal.number(8)),
+    ("sha2", 2): _sha2,
+    ("list_extract", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
+    ("list_element", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
+    ("array_extract", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
+    ("element_at", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
+    ("struct_extract", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
+    ("list_slice", 3): _slice,
+    ("array_slice", 3): _slice,
+    ("datediff", 2): lambda args: _call("DATE_DIFF", [exp.Literal.string("day"), *args[::-1]]),
+    ("date_diff", 2): lambda args: _call("DATE_DIFF", [exp.Literal.string("day"), *args[::-1]]),
+    ("datediff", 3): lambda args: _call("DATE_DIFF", args),
+    ("timestampdiff", 3): lambda args: _call("DATE_DIFF", args),
+    ("timestamp_diff", 3): lambda args: _call("DATE_DIFF", args),
+    ("to_timestamp", 2): lambda args: _call("STRPTIME", [args[0], _our_format(args[1])]),
+    ("to_date", 2): lambda args: _as_date(_call("STRPTIME", [args[0], _our_format(args[1])])),
+    ("to_date", 1): lambda args: _as_date(args[0]),
+    ("date", 1): lambda args: _as_date(args[0]),
+    ("date_format", 2): lambda args: _call("STRFTIME", [args[0], _our_format(args[1])]),
+    ("timestamp_millis", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(1))]),
+    ("make_timestamp_ms", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(1))]),
+    ("timestamp_seconds", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(2))]),
+    **{(f"to_{unit}s", 1): _interval(unit) for unit in UNITS_US},
+    **{(name, 1): _distinct_count for name in ("approx_count_distinct", "approx_distinct", "count_distinct", "uniq")},
     ("isnull", 1): lambda args: _is_null(args[0]),
     ("isnull", 2): lambda args: _call("COALESCE", args),
     ("isnotnull", 1): lambda args: exp.Not(this=_is_null(args[0])),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.errors import BindError, UnsupportedError
-from watersmeet.model.types import arrow_type, is_instant, is_text, sql_type
+from watersmeet.errors import BindError, UnsupportedError, underline
+from watersmeet.model.types import arrow_type, is_instant, is_number, is_text, sql_type
 from watersmeet.model.zones import zoned_type
-from watersmeet.plan.expressions import Aggregate, Call, EventTime, Expression, Literal
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
 from watersmeet.plan.functions import (
+    BY_TIME,
     TRUNCATION_UNITS,
     aggregate_name,
     aggregate_type,
@@ -21,21 +22,25 @@ from watersmeet.plan.functions import (
     result_type,
     scalar_name,
 )
+from watersmeet.plan.time_functions import PARTS, part_named, unit_named
+from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
-from watersmeet.sql.scope import Scope, event_time_type
-from watersmeet.sql.syntax import Constant, Duration, Name, Subquery, WindowCondition, span_of
+from watersmeet.sql.scope import Scope, event_time_type, field_index
+from watersmeet.sql.syntax import AsDate, Constant, Duration, JsonAccess, Name, Subquery, WindowCondition, span_of
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
     exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply", exp.Div: "divide", exp.Mod: "modulo",
     exp.And: "and", exp.Or: "or",
+    exp.IntDiv: "int_divide", exp.BitwiseAnd: "bit_and", exp.BitwiseOr: "bit_or", exp.Pow: "power",
+    exp.BitwiseLeftShift: "shift_left", exp.BitwiseRightShift: "shift_right", exp.RegexpLike: "regexp_matches",
+    exp.SimilarTo: "regexp_full_match",
 }  # fmt: skip
 _ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least")
 _MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least")
-_PARTS = ("year", "month", "day", "hour", "minute", "second")
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class ExpressionBinder:
                 return self._case(node)
             case Subquery():
                 return self._value_of_query(node)
+            case AsDate():
+                return self._converted(self.bind(node.this), pa.date32(), node)
         return self._predicate(node)
 
     def condition(self, node: exp.Expr) -> Expression:
@@ -131,6 +138,8 @@ class ExpressionBinder:
             values = with_midnights(literals.meet([*args[1:-1:2], args[-1]]))
             pairs = [part for pair in zip(args[0:-1:2], values[:-1], strict=True) for part in pair]
             return [*pairs, values[-1]]
+        if function == "date_diff":
+            return [args[0], *with_midnights(literals.meet([*args[1:]]))]
         if function in ("add", "subtract") and any(is_instant(a.type) or pa.types.is_duration(a.type) for a in args):
             return with_midnights([_as_interval(arg) for arg in args])
         return args
@@ -138,12 +147,26 @@ class ExpressionBinder:
     def _column(self, node: exp.Column) -> Expression:
         if isinstance(node.this, exp.Star):
             raise self.error("* cannot stand inside an expression", node)
-        if node.args.get("db") is not None:
+        parts = [part for key in ("catalog", "db", "table", "this") if (part := node.args.get(key)) is not None]
+        names = [Name(part.name, span_of(part) or span_of(node) or (0, 1)) for part in parts]
+        struct = self._struct_column(names)
+        if struct is not None:
+            value, fields = struct
+            for one in fields:
+                value = self._field(value, one.text, node)
+            return value
+        if len(names) > 2:
             raise self.error(f"{self.scope.text.piece(span_of(node))} has too many parts", node, hint="write a.column")
-        table = node.args.get("table")
-        name = Name(node.name, span_of(node.this) or span_of(node) or (0, 1))
-        source = Name(table.name, span_of(table) or name.span) if table is not None else None
-        return self.scope.column(source, name)
+        return self.scope.column(names[0] if len(names) == 2 else None, names[-1])
+
+    def _struct_column(self, names: list[Name]) -> tuple[Expression, list[Name]] | None:
+        """`s.field` and `a.s.field`: a struct and the fields to take of it. Sources win over columns."""
+        inputs = {one.alias.lower() for one in self.scope.inputs}
+        if names[0].text.lower() in inputs:
+            return (self.scope.column(names[0], names[1]), names[2:]) if len(names) > 2 else None
+        if len(names) < 2 or not any(field_index(one.schema, names[0].text) is not None for one in self.scope.inputs):
+            return None
+        return self.scope.column(None, names[0]), names[1:]
 
     def _negation(self, node: exp.Neg) -> Expression:
         inner = self.bind(node.this)
@@ -174,6 +197,27 @@ class ExpressionBinder:
                 return self._like(node)
             case exp.Extract():
                 return self._part(str(node.this.name).lower(), node.expression, node)
+            case exp.BitwiseNot():
+                return self.call("bit_not", [self.bind(node.this)], node)
+            case exp.BitwiseXor():
+                raise self.error(
+                    "^ is a power in some languages and bits in others", node, hint="write POWER(x, y) or XOR(x, y)"
+                )
+            case exp.Trim():
+                return self._trim(node)
+            case exp.StrPosition():
+                return self.call("strpos", [self.bind(node.this), self.bind(node.args["substr"])], node)
+            case exp.Bracket():
+                return self._bracket(node)
+            case exp.Dot():
+                return self._field(self.bind(node.this), node.expression.name, node)
+            case JsonAccess():
+                name = "json_extract_string" if node.args["as_text"] else "json_extract"
+                return self.call(name, [self.bind(node.this), self.bind(node.expression)], node)
+            case exp.Filter():
+                return self._filtered(node)
+            case exp.WithinGroup():
+                return self._within(node)
         raise self._unsupported(node)
 
     def _value_of_query(self, node: Subquery) -> Expression:
@@ -227,6 +271,77 @@ class ExpressionBinder:
         test = self.call("like", args, node)
         return self.call("not", [test], node) if node.args.get("negate") else test
 
+    def _trim(self, node: exp.Trim) -> Expression:
+        """TRIM([LEADING | TRAILING | BOTH] [characters FROM] s)"""
+        side = str(node.args.get("position") or "BOTH").upper()
+        function = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
+        characters = node.expression
+        given = [node.this] if characters is None else [node.this, characters]
+        return self.call(function, [self.bind(one) for one in given], node)
+
+    def _bracket(self, node: exp.Bracket) -> Expression:
+        """`x[1]` and `x[1:2]` of a list or a text, `s['field']` of a struct."""
+        value, (place, *others) = self.bind(node.this), node.expressions
+        if others:
+            raise self.error("one place or one range stands in brackets", node, hint="write x[1], x[1:3] or x[1][2]")
+        if isinstance(place, exp.Slice):
+            ends = [literals.NULL if end is None else self.bind(end) for end in (place.this, place.expression)]
+            return self.call("slice", [value, *ends], node)
+        if isinstance(place, exp.Literal) and place.is_string and not pa.types.is_map(value.type):
+            return self._field(value, str(place.this), node)
+        return self.call("element", [value, self.bind(place)], node)
+
+    def _field(self, value: Expression, name: str, node: exp.Expr) -> Expression:
+        if not pa.types.is_struct(value.type):
+            raise self.error(
+                f"{to_text(value)} is {sql_type(value.type)}, which has no fields", node,
+                hint="JSON in a text is read by j ->> '$.field'" if is_text(value.type) else None,
+            )  # fmt: skip
+        names = [one.name for one in value.type]
+        index = field_index(pa.schema(list(value.type)), name)
+        if index is None:
+            raise self.error(f"{to_text(value)} has no field {name}", node, hint=f"its fields are {', '.join(names)}")
+        field = value.type.field(index)
+        return Call("field", (value, Literal(field.name, pa.string())), field.type)
+
+    def _filtered(self, node: exp.Filter) -> Expression:
+        """`f(x) FILTER (WHERE c)`: rows where the condition does not hold do not count."""
+        call, condition = node.this, node.expression.this
+        brought = self.scope.text.functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
+        if not isinstance(call, exp.Anonymous) or (
+            aggregate_name(call.name) is None and (brought is None or brought.kind != "aggregate")
+        ):
+            raise self.error(
+                "FILTER (WHERE …) goes with an aggregate", node, hint="write COUNT(*) FILTER (WHERE x > 1)"
+            )
+        return self._aggregate(call, only=condition)
+
+    def _within(self, node: exp.WithinGroup) -> Expression:
+        """`PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)` is PERCENTILE(x, 0.5)."""
+        call, keys = node.this, node.expression.expressions
+        share = call.expressions if isinstance(call, exp.Anonymous) else []
+        if aggregate_name(call.name) != "percentile" or len(share) != 1 or len(keys) != 1 or keys[0].args.get("desc"):
+            raise self.error("WITHIN GROUP goes with a percentile", node, hint="write PERCENTILE(x, 0.95)")
+        meant = exp.Anonymous(this="PERCENTILE", expressions=[keys[0].this, share[0]])
+        meant.meta.update(node.meta)
+        return self._aggregate(meant)
+
+    def _in_order_of_time(self, nodes: list[exp.Expr], node: exp.Expr) -> list[exp.Expr]:
+        """The arguments without ORDER BY, which may only say what is so anyway: by event time."""
+        if not nodes or not isinstance(nodes[-1], exp.Order):
+            return nodes
+        order = nodes[-1]
+        keys = [replace(self, aggregates=False).bind(key.this) for key in order.expressions]
+        times = all(isinstance(key, Column) and self.scope.is_time(key) for key in keys)
+        if len(keys) != 1 or not times or order.expressions[0].args.get("desc") or len(self.scope.inputs) > 1:
+            raise self.error(
+                "values of an aggregate come in the order of event time, and no other",
+                order,
+                kind=UnsupportedError,
+                hint="an aggregate of your own may sort them: session.aggregate(…)",
+            )
+        return [*nodes[:-1], order.this]
+
     def _cast(self, node: exp.Cast) -> Expression:
         value = self.bind(node.this)
         sql = self.scope.text.piece(span_of(node.args["to"]))
@@ -234,6 +349,11 @@ class ExpressionBinder:
         if target is None:
             raise self.error(f"{sql} is not a type that CAST knows", node)
         target = zoned_type(target, self.scope.zone)
+        if isinstance(node, exp.TryCast):
+            return self._tried(value, target, node)
+        return self._converted(value, target, node)
+
+    def _converted(self, value: Expression, target: pa.DataType, node: exp.Expr) -> Expression:
         try:
             # How an instant reads as text is left to the operators, so that constants and columns read alike.
             if isinstance(value, Literal) and not (is_instant(value.type) and is_text(target)):
@@ -242,6 +362,13 @@ class ExpressionBinder:
         except (TypeError, ValueError) as error:
             raise self.error(str(error), node) from None
         return Call("cast", (value,), target)
+
+    def _tried(self, value: Expression, target: pa.DataType, node: exp.Cast) -> Expression:
+        try:
+            check_cast(value.type, target)
+        except TypeError as error:
+            raise self.error(str(error), node) from None
+        return Literal(None, target) if value == literals.NULL else Call("try_cast", (value,), target)
 
     def _case(self, node: exp.Case) -> Expression:
         args: list[Expression] = []
@@ -254,10 +381,12 @@ class ExpressionBinder:
         args.append(self.bind(otherwise) if otherwise is not None else literals.NULL)
         return self.call("case", args, node)
 
-    def _part(self, part: str, value: exp.Expr, node: exp.Expr) -> Expression:
-        if part not in _PARTS:
-            epoch = "EPOCH_US(ts) is microseconds since 1970; " if part == "epoch" else ""
-            raise self.error(f"{part} is not a part of a time", node, hint=f"{epoch}the parts are {', '.join(_PARTS)}")
+    def _part(self, written: str, value: exp.Expr, node: exp.Expr) -> Expression:
+        part = part_named(written)
+        if part is None:
+            raise self.error(
+                f"{written} is not a part of a time", node, hint=f"the parts are {', '.join(PARTS)}, epoch"
+            )
         return self.call(part, [self.bind(value)], node)
 
     # -- functions ------------------------------------------------------------------------------------------
@@ -266,29 +395,85 @@ class ExpressionBinder:
         written = str(node.name)
         if written.lower() == "event_time":
             return self._event_time(node)
-        if (aggregate := aggregate_name(written)) is not None:
-            return self._aggregate(aggregate, node)
-        if (meant := equivalent(node)) is not None:
+        if (brought := self.scope.text.functions.get(written.lower())) is not None:
+            return self._brought(brought, node) if brought.kind == "function" else self._aggregate(node)
+        if aggregate_name(written) is not None:
+            return self._aggregate(node)
+        if (meant := self._equivalent(node)) is not None:
             return self.bind(meant)
+        if written.lower() in ("date_add", "date_sub") and len(node.expressions) == 2:
+            return self._moved(node)
+        if written.lower() == "to_timestamp" and len(node.expressions) == 1:
+            value = self.bind(node.expressions[0])
+            if not is_number(value.type):
+                return self._converted(value, pa.timestamp("us"), node)
         scalar = scalar_name(written)
         if scalar is None:
-            near = near_name(written)
+            near = near_name(written, self.scope.text.functions)
             hint = FOREIGN.get(written.lower()) or (f"did you mean {near}?" if near else None)
             raise self.error(f"there is no function {written}", node, hint=hint)
-        if scalar == "date_trunc":
-            self._check_unit(node)
-        return self.call(scalar, [self.bind(arg) for arg in node.expressions], node)
+        if scalar in ("date_trunc", "date_diff"):
+            self._check_unit(scalar, node)
+        args = [self.bind(arg) for arg in node.expressions]
+        return self.call(scalar, args, node)
 
-    def _check_unit(self, node: exp.Anonymous) -> None:
+    def _brought(self, brought: UserFunction, node: exp.Anonymous) -> Expression:
+        """A function that a user has brought."""
+        args = [self.bind(arg) for arg in node.expressions]
+        located = self._located(brought, node)
+        args = self._as_declared(located, args, node)
+        return Call(located.call_name, tuple(args), located.result, located)
+
+    def _located(self, brought: UserFunction, node: exp.Expr) -> UserFunction:
+        """The function with its place in the text, and its types in the zone of the query."""
+        place = span_of(node)
+        zone = self.scope.zone
+        return replace(
+            brought,
+            place=underline(self.scope.text.sql, place) if place else "",
+            arguments=tuple(zoned_type(one, zone) for one in brought.arguments),
+            result=zoned_type(brought.result, zone),
+        )
+
+    def _as_declared(self, brought: UserFunction, args: list[Expression], node: exp.Expr) -> list[Expression]:
+        try:
+            if len(args) == len(brought.arguments):
+                pairs = zip(args, brought.arguments, strict=True)
+                args = [literals.fitted(arg, kind) if isinstance(arg, Literal) else arg for arg, kind in pairs]
+            brought.check([arg.type for arg in args])
+        except (TypeError, ValueError) as error:
+            raise self.error(str(error), node) from None
+        return args
+
+    def _equivalent(self, node: exp.Anonymous) -> exp.Expr | None:
+        try:
+            return equivalent(node)
+        except ValueError as error:
+            raise self.error(str(error), node) from None
+
+    def _moved(self, node: exp.Anonymous) -> Expression:
+        """DATE_ADD and DATE_SUB: of an interval, or of a number of days."""
+        value, by = (self.bind(one) for one in node.expressions)
+        backwards = str(node.name).lower() == "date_sub"
+        if not pa.types.is_integer(by.type):
+            return self.call("subtract" if backwards else "add", [value, by], node)
+        if isinstance(value, Literal) and is_text(value.type):
+            value = self._converted(value, pa.date32(), node)
+        return self.call("date_plus_days", [value, self.call("negate", [by], node) if backwards else by], node)
+
+    def _check_unit(self, function: str, node: exp.Anonymous) -> None:
+        """A unit is a constant, in quotes or as a bare word; the operators know it by its one name."""
         unit = node.expressions[0] if node.expressions else None
-        if not isinstance(unit, exp.Literal) or str(unit.this).lower() not in TRUNCATION_UNITS:
+        word = str(unit.this) if isinstance(unit, exp.Literal) else unit.name if isinstance(unit, exp.Column) else ""
+        found = unit_named(word)
+        if found is None or unit is None:
+            times = "ts" if function == "date_trunc" else "a.ts, b.ts"
             raise self.error(
-                "DATE_TRUNC needs one of its units as a text constant",
+                f"{function.upper()} needs one of its units as a text constant",
                 node,
-                hint=f"the units are {', '.join(TRUNCATION_UNITS)}; write DATE_TRUNC('hour', ts)",
+                hint=f"the units are {', '.join(TRUNCATION_UNITS)}; write {function.upper()}('hour', {times})",
             )
-        # The operators know the units in lower case.
-        unit.set("this", str(unit.this).lower())
+        unit.replace(exp.Literal.string(found))
 
     def _event_time(self, node: exp.Anonymous) -> Expression:
         if node.expressions:
@@ -307,14 +492,18 @@ class ExpressionBinder:
             )
         return EventTime(event_time_type(self.scope.inputs, self.scope.zone))
 
-    def _aggregate(self, function: str, node: exp.Anonymous) -> Expression:
+    def _aggregate(self, node: exp.Anonymous, only: exp.Expr | None = None) -> Expression:
+        """`only` is the condition of FILTER."""
+        brought = self.scope.text.functions.get(str(node.name).lower())
+        function = aggregate_name(str(node.name)) if brought is None else brought.call_name
+        assert function is not None
         if not self.aggregates:
             raise self.error(
                 f"{node.name.upper()} is an aggregate and cannot stand in {self.clause}",
                 node,
                 hint="conditions on aggregates go into HAVING; one inside another needs a subquery",
             )
-        if function in ("first", "last") and any(one.is_view for one in self.scope.inputs):
+        if (function in BY_TIME or brought) and any(one.is_view for one in self.scope.inputs):
             raise self.error(
                 f"{node.name.upper()} goes by event time, and rows of an answer that changes have none",
                 node,
@@ -325,16 +514,59 @@ class ExpressionBinder:
         nodes, distinct = list(node.expressions), False
         if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
             nodes, distinct = list(nodes[0].expressions), True
+        nodes = self._in_order_of_time(nodes, node)
         if function == "count" and len(nodes) == 1 and isinstance(nodes[0], exp.Star) and not distinct:
             nodes = []
         elif function == "count" and not nodes and not distinct:
             raise self.error("COUNT needs a column or *", node, hint="write COUNT(*)")
         args = [inside.bind(arg) for arg in nodes]
+        if brought is not None:
+            return inside.brought_aggregate(brought, args, node, only, distinct)
+        if only is not None:
+            args = inside.where(only, args)
         try:
+            if distinct and function in ("mode", "arg_min", "arg_max"):
+                raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
             self._check_percentile(function, args)
+            self._check_separator(function, args)
+            if function in ("arg_min", "arg_max") and len(args) == 2:
+                kind = aggregate_type(function, [arg.type for arg in args])
+                return Aggregate(function, (inside.call("pack", args, node),), kind)
             return Aggregate(function, tuple(args), aggregate_type(function, [arg.type for arg in args]), distinct)
         except TypeError as error:
             raise self.error(str(error), node) from None
+
+    def where(self, condition: exp.Expr, args: list[Expression]) -> list[Expression]:
+        """The arguments of an aggregate, NULL where a condition does not hold: NULLs are passed over."""
+        holds = replace(self, clause="FILTER").condition(condition)
+        value, *others = args or [Literal(1, pa.int64())]
+        return [self.call("case", [holds, value, Literal(None, value.type)], condition), *others]
+
+    def brought_aggregate(
+        self, brought: UserFunction, args: list[Expression], node: exp.Expr, only: exp.Expr | None, distinct: bool
+    ) -> Expression:
+        located = self._located(brought, node)
+        args = self._as_declared(located, args, node)
+        if distinct and len(args) > 1:
+            raise self.error("DISTINCT goes with an aggregate of one argument", node)
+        # One argument as declared, so that nothing has to be converted for every group.
+        typed = [arg if arg.type == want else Call("cast", (arg,), want)
+                 for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
+        if len(typed) == 1:
+            typed = typed if only is None else self.where(only, typed)
+        else:
+            counts = Literal(True, pa.bool_()) if only is None else replace(self, clause="FILTER").condition(only)
+            typed = [self.call("pack", [counts, *typed], node)]
+        return Aggregate(located.call_name, tuple(typed), located.result, distinct, located)
+
+    @staticmethod
+    def _check_separator(function: str, args: list[Expression]) -> None:
+        if (
+            function == "string_agg"
+            and len(args) > 1
+            and not (isinstance(args[1], Literal) and args[1].value is not None)
+        ):
+            raise TypeError("STRING_AGG needs a constant text between the values, for example STRING_AGG(s, ', ')")
 
     @staticmethod
     def _check_percentile(function: str, args: list[Expression]) -> None:
@@ -363,13 +595,6 @@ class ExpressionBinder:
                 kind=UnsupportedError,
                 hint="give the stream a window and use GROUP BY: FROM a [RANGE 1 HOUR] GROUP BY k",
             )
-        if isinstance(node, exp.Filter):
-            return self.error(
-                "FILTER (WHERE …) is not supported",
-                node,
-                kind=UnsupportedError,
-                hint="write COUNT(CASE WHEN x > 1 THEN 1 END) or SUM(CASE WHEN x > 1 THEN y END)",
-            )
         if isinstance(node, exp.AtTimeZone):
             return self.error(
                 "AT TIME ZONE is not supported",
@@ -377,8 +602,6 @@ class ExpressionBinder:
                 kind=UnsupportedError,
                 hint="OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
             )
-        if isinstance(node, exp.RegexpLike):
-            return self.error("REGEXP is not supported", node, kind=UnsupportedError, hint="LIKE knows % and _")
         if isinstance(node, exp.Alias):
             return self.error("AS can name only a whole column of the select list", node)
         if isinstance(node, exp.Star):

@@ -13,7 +13,6 @@ _PERIODS = (
 _LATENESS = "how far out of order rows may come stands in CREATE STREAM … WITH (time = 'ts', lateness = '5 seconds')"
 _RANGE = "a window stands in brackets after its stream: a [RANGE 5 SECONDS]"
 _ROWS = "a window of the last rows stands in brackets after its stream: a [ROWS 5]"
-_BY_EVENT_TIME = "write LAST(x), the x of the latest row, or FIRST(x)"
 _EMIT = (
     "an answer that changes comes as its changes; SELECT RSTREAM … EVERY 5 MINUTES gives all of it again and again, "
     "SELECT ISTREAM … only what is new"
@@ -37,62 +36,43 @@ FUNCTIONS = {
     "stream": "leave STREAM out: every query over streams goes on",
     "rowtime": "the event time is the column that WITH (time = '…') of CREATE STREAM names, or EVENT_TIME()",
     **dict.fromkeys(
-        ("datediff", "date_diff", "timestampdiff", "timestamp_diff", "age", "months_between"),
-        "subtract the times: b.ts - a.ts is an interval, to be compared with INTERVAL 5 SECONDS; "
-        "(EPOCH_US(b.ts) - EPOCH_US(a.ts)) / 1000000 is seconds",
+        ("age", "months_between"), "write DATE_DIFF('month', a.ts, b.ts), or subtract the times: b.ts - a.ts"
     ),
     **dict.fromkeys(
-        ("date_add", "dateadd", "date_sub", "adddate", "timestampadd", "timestamp_add"), "write ts + INTERVAL 1 DAY"
+        ("dateadd", "adddate", "timestampadd", "timestamp_add", "add_months"),
+        "write ts + INTERVAL 1 DAY, or DATE_ADD(day, 30)",
     ),
+    **dict.fromkeys(("timestamp", "to_timestamp"), "write CAST(x AS TIMESTAMP), or TIMESTAMP_SECONDS(s) of a number"),
+    **dict.fromkeys(("str_to_date", "parse_timestamp"), "write STRPTIME(x, '%Y-%m-%d %H:%M:%S')"),
     **dict.fromkeys(
-        ("to_timestamp", "timestamp", "str_to_date", "strptime", "parse_timestamp", "make_timestamp"),
-        "write CAST(x AS TIMESTAMP)",
+        ("from_unixtime", "to_timestamp_ltz"),
+        "a number becomes a time by MAKE_TIMESTAMP(us), TIMESTAMP_MILLIS(ms) or TIMESTAMP_SECONDS(s)",
     ),
-    **dict.fromkeys(
-        ("from_unixtime", "to_timestamp_ltz", "timestamp_micros", "timestamp_millis", "timestamp_seconds"),
-        "a number becomes a time by adding: TIMESTAMP '1970-01-01' + x * INTERVAL 1 SECOND",
-    ),
-    **dict.fromkeys(("to_date", "date"), "write CAST(x AS DATE)"),
-    **dict.fromkeys(("to_char", "to_string", "str"), "write CAST(x AS STRING)"),
-    **dict.fromkeys(
-        ("try_cast", "safe_cast", "try_convert"),
-        "write CAST(x AS INT); a value that does not fit is an error, not NULL",
-    ),
+    **dict.fromkeys(("to_char", "to_string", "str"), "write CAST(x AS STRING), or STRFTIME(ts, '%Y-%m-%d') of a time"),
+    **dict.fromkeys(("safe_cast", "try_convert"), "write TRY_CAST(x AS INT)"),
     "convert": "write CAST(x AS INT)",
-    **dict.fromkeys(("date_format", "strftime"), "DATE_TRUNC('hour', ts) and EXTRACT(HOUR FROM ts) take times apart"),
     "datepart": "write EXTRACT(HOUR FROM ts) or HOUR(ts)",
     **dict.fromkeys(
         ("convert_tz", "from_utc_timestamp", "to_utc_timestamp"),
         "OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
     ),
+    "to_unixtime": "EPOCH(ts) is seconds since 1970, EPOCH_MS(ts) and EPOCH_US(ts) are whole numbers",
     **dict.fromkeys(
-        ("unix_timestamp", "epoch", "epoch_ms", "to_unixtime", "unix_millis", "unix_micros"),
-        "EPOCH_US(ts) is microseconds since 1970",
+        ("rand", "random", "uuid", "gen_random_uuid"), "an answer is the same whenever it is computed, without chance"
     ),
-    "decode": "write CASE WHEN x > 1 THEN y ELSE z END",
-    "left": "write SUBSTRING(x, 1, n)",
-    **dict.fromkeys(("ltrim", "rtrim"), "TRIM(x) takes blanks from both ends"),
-    "concat_ws": "write CONCAT(x, ', ', y)",
-    **dict.fromkeys(("position", "charindex", "instr", "strpos"), "CONTAINS(x, 'part') tells whether it is there"),
+    **dict.fromkeys(("hash", "xxhash64"), "write MD5(x), SHA256(x) or CRC32(x), which are the same everywhere"),
     **dict.fromkeys(
-        ("regexp_like", "regexp_matches", "rlike", "regexp_replace", "regexp_extract"), "LIKE knows % and _"
+        ("levenshtein", "editdist3", "soundex", "jaro_winkler_similarity"),
+        "make it a function of your own: session.function('levenshtein', f)",
     ),
     **dict.fromkeys(
-        ("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
-        "no aggregate collects values; FIRST, LAST, MIN and MAX give one of them",
+        ("array_agg", "list", "collect_list", "collect_set"),
+        "write STRING_AGG(s, ',') for texts, or an aggregate of your own: session.aggregate(…)",
     ),
+    **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
-        ("approx_count_distinct", "count_distinct", "uniq"), "write COUNT(DISTINCT x), which is exact"
-    ),
-    **dict.fromkeys(("approx_percentile", "percentile_approx"), "write PERCENTILE(x, 0.95), which is exact"),
-    **dict.fromkeys(("max_by", "min_by", "arg_max", "arg_min"), _BY_EVENT_TIME),
-    **dict.fromkeys(("any_value", "arbitrary"), "write MIN(x) or LAST(x)"),
-    **dict.fromkeys(
-        ("bool_and", "every", "bool_or", "some"), "write MIN(CASE WHEN x > 1 THEN 1 ELSE 0 END) = 1, or MAX for any"
-    ),
-    **dict.fromkeys(
-        ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "time_bucket",
-         "date_bin", "tumble_start", "tumble_end", "tumble_rowtime", "hop_start", "hop_end", "hop_rowtime",
+        ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "date_bin",
+         "tumble_start", "tumble_end", "tumble_rowtime", "hop_start", "hop_end", "hop_rowtime",
          "session_start", "session_end", "window_start", "window_end", "window_time"),
         _PERIODS,
     ),
@@ -105,11 +85,9 @@ FUNCTIONS = {
     ),
     **dict.fromkeys(("read_parquet", "read_csv", "read_json", "parquet_scan", "read_csv_auto"), FILE),
     **dict.fromkeys(
-        ("explode", "unnest", "flatten", "split"), "a row stays one row: take lists apart before they enter"
+        ("explode", "unnest", "flatten"), "a row stays one row: take lists apart before they enter"
     ),
-    **dict.fromkeys(
-        ("json_value", "json_extract", "get_json_object", "json_query"), "declare the fields as columns of the stream"
-    ),
+    "json_query": "write JSON_EXTRACT(j, '$.a'), or j -> '$.a'",
 }  # fmt: skip
 
 # The first words of clauses, in upper case.

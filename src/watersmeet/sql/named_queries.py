@@ -27,7 +27,8 @@ def known_query(name: Name, context: Context) -> tuple[QuerySyntax, Context] | N
     if view is None:
         return None
     # It was bound when it was created, so what is wrong with it now is so because of what was replaced since.
-    return with_columns(view.query, view.columns, name, context), replace(context, text=Text(view.text), named={})
+    text = Text(view.text, context.text.functions)
+    return with_columns(view.query, view.columns, name, context), replace(context, text=text, named={})
 
 
 def with_columns(query: QuerySyntax, columns: Sequence[str], name: Name, context: Context) -> QuerySyntax:

@@ -35,10 +35,13 @@ def with_values(tokens: Sequence[Token], text: str, parameters: Parameters | Non
     values = _Values(text, parameters)
     constants: list[Literal] = []
     found: list[Token] = []
-    at = 0
+    at = depth = 0
     while at < len(tokens):
         token, following = tokens[at], tokens[at + 1] if at + 1 < len(tokens) else None
+        depth += (token.token_type == TokenType.L_BRACKET) - (token.token_type == TokenType.R_BRACKET)
         name, used = _placeholder(token, following)
+        if name and depth and _after_operand(found) and (name.isdecimal() or not values.has(name)):
+            name = None  # x[2:3] is a part of a list
         if name is None:
             found.append(token)
             at += 1
@@ -56,6 +59,12 @@ def with_values(tokens: Sequence[Token], text: str, parameters: Parameters | Non
             found.append(Token(TokenType.DCOLON, "::", token.line, token.col, token.start + 1, token.end))
     values.check_all_used()
     return found, constants
+
+
+def _after_operand(before: list[Token]) -> bool:
+    """Whether what stands before is a value or an open bracket, and not a word such as ROWS."""
+    kinds = (TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.R_PAREN, TokenType.NUMBER, TokenType.IDENTIFIER)
+    return before[-1].token_type in kinds or before[-1].text.upper() not in ("ROWS", "RANGE", "SLIDE")
 
 
 def _token(word: Word, span: Span, number: int) -> Token:
@@ -96,6 +105,9 @@ class _Values:
             f"the values of a query are given as a dict or a list, not as a {type(parameters).__name__}",
             hint="sql(text, {'name': value}) for :name, sql(text, [value]) for ?",
         )
+
+    def has(self, name: str) -> bool:
+        return isinstance(self.given, Mapping) and name in self.given
 
     def take(self, name: str, span: Span) -> Any:
         written = self.text[span[0] : span[1]]

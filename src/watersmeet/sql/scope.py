@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from watersmeet.errors import BindError, SqlError
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Derived, Input
+from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.syntax import Name, QuerySyntax, Span
 
@@ -22,9 +23,10 @@ HIDDEN_TIME = "_ts"
 
 @dataclass(frozen=True)
 class Text:
-    """The text being bound, to point into."""
+    """The text being bound, to point into, and the functions it may call besides those of the language."""
 
     sql: str
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
 
     def error(
         self, message: str, span: Span | None, *, hint: str | None = None, kind: type[SqlError] = BindError
@@ -92,8 +94,8 @@ class Scope:
             raise self.text.error(
                 f"{one.alias} has no column {name.text}", name.span, hint=_meant(name.text, known, "its columns are")
             )
-        field = one.schema.field(index)
-        return Column(one.alias, field.name, field.type)
+        known_field = one.schema.field(index)
+        return Column(one.alias, known_field.name, known_field.type)
 
     def _unknown(self, name: Name) -> SqlError:
         known = [f"{one.alias}.{field.name}" for one in self.inputs for field in visible_fields(one)]

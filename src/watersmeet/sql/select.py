@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, to_text, walk
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, replaced, to_text, walk
+from watersmeet.plan.functions import BY_TIME
 from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
@@ -82,7 +83,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
 def _refuse_order_of_rows(outputs: list[GroupedOutput], scope: Scope) -> None:
     for output in outputs:
         for part in walk(output.expression):
-            if isinstance(part, Aggregate) and part.function in ("first", "last"):
+            if isinstance(part, Aggregate) and (part.function in BY_TIME or part.user is not None):
                 raise scope.text.error(
                     f"{part.function.upper()} goes by the order in which combinations came, and rows without a partner "
                     f"come and go",
@@ -122,6 +123,8 @@ def _readable_name(bound: Expression, words: str) -> str:
             return name
         case EventTime():
             return "event_time"
+        case Call(function="field", args=(_, Literal(value=str(name)))):
+            return name
     return words
 
 

@@ -162,7 +162,9 @@ class StatementParser(QueryParser):
         self._advance()
         # DOUBLE PRECISION is two words.
         self._match_text_seq("PRECISION")
-        if self._match(TokenType.L_PAREN):
+        if start.text.upper() in ("ARRAY", "LIST", "STRUCT", "ROW", "MAP"):
+            self._brackets()
+        elif self._match(TokenType.L_PAREN):
             self._count("a length")
             if self._match(TokenType.COMMA):
                 self._count("a scale")
@@ -171,9 +173,21 @@ class StatementParser(QueryParser):
             self._match_text_seq("LOCAL")
             if not self._match_text_seq("TIME", "ZONE"):
                 self.fail(f"expected TIME ZONE, found {self._found()}", hint="write TIMESTAMP WITH TIME ZONE")
+        while self._match(TokenType.L_BRACKET):
+            self._close("]")
         # As written: arrow_type reads types as text, here and in CAST.
         span = self._from(start)
         return self.sql[span[0] : span[1]]
+
+    def _brackets(self) -> None:
+        """Over what stands in the brackets of a type that holds others, to the last that closes them."""
+        depth = 0
+        while self._curr and (depth or self._curr.text in ("(", "<")):
+            # Two that close may be one token.
+            depth += sum(mark in "(<[" for mark in self._curr.text) - sum(mark in ")>]" for mark in self._curr.text)
+            self._advance()
+            if depth <= 0:
+                return
 
 
 # What other languages list among the columns, by its first two words.

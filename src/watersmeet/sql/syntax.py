@@ -257,6 +257,18 @@ class Subquery(exp.Expression, exp.Condition):
     arg_types: ClassVar[dict[str, bool]] = {"query": True}
 
 
+class JsonAccess(exp.Expression, exp.Condition):
+    """`j -> path` and, with the value as text, `j ->> path`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "as_text": False}
+
+
+class AsDate(exp.Expression, exp.Condition):
+    """What TO_DATE stands for: a cast to DATE that was not written as one."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class WindowCondition(exp.Expression, exp.Condition):
     """A window constraint written as a conjunct of WHERE or ON."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class BucketStage(StatefulProcessor):
     """Runs a SparkJob for the buckets of one partition."""
 
     def __init__(self, job: SparkJob, output: Output) -> None:
-        self.shipped = pickle.dumps((job, output))
+        # As pyspark sends its own functions: those that a user has brought may be known to this process only.
+        self.shipped: bytes = cloudpickle.dumps((job, output))  # type: ignore[no-untyped-call]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.meta = handle.getValueState("meta", META)

@@ -236,11 +236,11 @@ def spread(squares, sums, g, n, digits, low, scratch):
 
 @kernel
 def vary_exactly(
-    kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, out, valid
+    kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, less, out, valid
 ):
-    """Sample variances: the exact quotient of spread and n (n - 1), rounded once; NULL for fewer than two values.
+    """Variances: the exact quotient of spread and n (n - less), rounded once; NULL where that divides by nothing.
 
-    Entries 0 and 1 of `divisors` are free, for n and n - 1.
+    Of a sample `less` is 1, of all there is 0. Entries 0 and 1 of `divisors` are free, for n and n - less.
     """
     wide = squares.shape[1]
     low = room_below(divisors)
@@ -272,12 +272,12 @@ def vary_exactly(
             add_square(squares, g, 2 * at, parts, count, d)
         start = end
         n = counts[g]
-        valid[c] = n > 1
-        if n < 2:
+        valid[c] = n > less
+        if n <= less:
             continue
         if kind == FLOAT and special_total(specials, g):
             out[c] = NOT_A_NUMBER
             continue
-        divisors[0], divisors[1] = n, n - 1
+        divisors[0], divisors[1] = n, n - less
         top = spread(squares, sums, g, n, digits, low, scratch)
         out[c] = nearest_quotient(digits, top, lowest, divisors, False)

@@ -17,9 +17,9 @@ from watersmeet.operators.continuous.delta import Int64s, empty_batch, joined
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.value_order import value_order
-from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.outer.sides import Side, all_streams, passed_on, split_watermarks
+from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Join
 
@@ -153,7 +153,7 @@ class Latest:
         self._touched = np.empty(0, np.int64)
 
 
-class AsofJoin(Operator):
+class AsofJoin(Sided):
     """Rows of the first side wait until the watermark of the other has passed the instant they ask for."""
 
     STATE = ("latest", "side_operators", "counters", "_waiting", "_answered_us")
@@ -182,10 +182,6 @@ class AsofJoin(Operator):
         self._owner = {stream: alias for alias, side in self.sides.items() for stream in side.streams}
         self._waiting: list[Rows] = []
         self._answered_us = BEGINNING_US
-
-    @property
-    def side_operators(self) -> dict[str, Operator]:
-        return {alias: side.operator for alias, side in self.sides.items()}
 
     @property
     def goes_on(self) -> bool:
@@ -298,7 +294,7 @@ class AsofJoin(Operator):
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))
-        return End(self._answered_us)
+        return End(self.answered_us)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         for alias, rows in log.items():

@@ -14,11 +14,11 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths
-from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.outer.marks import Marks
-from watersmeet.operators.outer.sides import Side, all_streams, passed_on, split_watermarks
+from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
 from watersmeet.plan.expressions import Column, Expression, uses_event_time
 from watersmeet.plan.nodes import Join
@@ -58,7 +58,7 @@ class Kept:
         return gone.data, gone.order, gone.instants
 
 
-class OuterJoin(Operator):
+class OuterJoin(Sided):
     """Gives combinations as soon as their last member is in, and rows without a partner when that is certain."""
 
     STATE = ("join", "kept", "side_operators", "ready", "counters", "_answered_us", "_before")
@@ -91,10 +91,6 @@ class OuterJoin(Operator):
         self._before = (0.0, 0)
         self._owner = {stream: alias for alias, side in self.sides.items() for stream in side.streams}
         self._inputs = [one.alias for one in written.streams]
-
-    @property
-    def side_operators(self) -> dict[str, Operator]:
-        return {alias: side.operator for alias, side in self.sides.items()}
 
     # ---- what a host goes by ----------------------------------------------------------------------------------------
 
@@ -256,12 +252,6 @@ class OuterJoin(Operator):
         """After this it is certain of every row whether it has a partner."""
         yield from self.advance(dict.fromkeys(self._all_streams(), FOREVER_US))
         return End(self.answered_us)
-
-    @property
-    def answered_us(self) -> int:
-        """Up to where it was said of rows that no partner comes."""
-        inside = [side.operator for side in self.sides.values()]
-        return max(self._answered_us, *(one.answered_us for one in inside if isinstance(one, OuterJoin)), BEGINNING_US)
 
     def _all_streams(self) -> list[str]:
         return all_streams(self._inputs, self.sides)

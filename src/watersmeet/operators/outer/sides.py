@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 
 
@@ -17,6 +18,23 @@ class Side:
     operator: Operator
     streams: tuple[str, ...]
     time: str
+
+
+class Sided(Operator):
+    """A join with sides, which says of rows that no better answer can come for them."""
+
+    sides: dict[str, Side]
+    _answered_us: int
+
+    @property
+    def side_operators(self) -> dict[str, Operator]:
+        return {alias: side.operator for alias, side in self.sides.items()}
+
+    @property
+    def answered_us(self) -> int:
+        """Up to where that was said, here or in a side: rows up to it are late if any come after all."""
+        inside = [operator.answered_us for operator in self.side_operators.values() if isinstance(operator, Sided)]
+        return max(self._answered_us, *inside, BEGINNING_US)
 
 
 def passed_on(side: Side, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:

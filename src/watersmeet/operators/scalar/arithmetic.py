@@ -125,10 +125,6 @@ def round_digits(args: Sequence[Value], call: Call) -> Value:
     return pc.round(value, digits, "half_towards_infinity")
 
 
-def _doubles(kernel: Callable[..., Value]) -> Function:
-    return lambda args, call: kernel(*(convert(arg, pa.float64()) for arg in args))
-
-
 FUNCTIONS: dict[str, Function] = {
     "add": _checked(pc.add_checked),
     "subtract": _checked(pc.subtract_checked),
@@ -140,6 +136,4 @@ FUNCTIONS: dict[str, Function] = {
     "floor": _rounding(pc.floor),
     "ceil": _rounding(pc.ceil),
     "round": per_constant(1, round_digits),
-    "sqrt": _doubles(pc.sqrt),
-    "power": _doubles(pc.power),
 }

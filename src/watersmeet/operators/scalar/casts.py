@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.types import is_instant, is_number, is_text
-from watersmeet.operators.scalar.values import Function, Value, as_text, convert, rescale
+from watersmeet.operators.scalar.values import Function, Value, as_array, as_text, convert, rescale
 from watersmeet.plan.expressions import Call
 
 _ANY_DECIMAL = pa.decimal256(76, 38)
@@ -111,4 +111,18 @@ def _written(value: Value) -> Value:
     return text
 
 
-FUNCTIONS: dict[str, Function] = {"cast": cast}
+def try_cast(args: Sequence[Value], call: Call) -> Value:
+    """CAST, with NULL for what does not fit. Values are tried one by one only if not all of them fit."""
+    try:
+        return convert(cast(args, call), call.type)
+    except pa.ArrowInvalid:
+        if isinstance(args[0], pa.Scalar):
+            return pa.scalar(None, call.type)
+    encoded = args[0].dictionary_encode()
+    if len(encoded.dictionary) < 2:
+        return pa.scalar(None, call.type)
+    each = [encoded.dictionary.slice(place, 1) for place in range(len(encoded.dictionary))]
+    return pa.concat_arrays([as_array(try_cast([one], call), 1) for one in each]).take(encoded.indices)
+
+
+FUNCTIONS: dict[str, Function] = {"cast": cast, "try_cast": try_cast}

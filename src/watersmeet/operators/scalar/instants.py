@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.operators.scalar.values import Function, Value, convert, per_constant
+from watersmeet.operators.scalar.values import Function, Value, convert, from_numpy, numpy_of, per_constant
 from watersmeet.plan.expressions import Call
 from watersmeet.plan.functions import TRUNCATION_UNITS
 
@@ -50,6 +51,58 @@ def date_trunc(args: Sequence[Value], call: Call) -> Value:
     return pc.assume_timezone(start, value.type.tz, ambiguous="earliest", nonexistent="latest")
 
 
+def _epoch(per: int) -> Function:
+    """Whole units since 1970, rounded down, of so many microseconds."""
+
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        us = numpy_of(pc.cast(convert(args[0], pa.timestamp("us")), pa.int64()), 0)
+        return from_numpy(np.asarray(us // per), args, pa.int64())
+
+    return apply
+
+
+def epoch_ms(args: Sequence[Value], call: Call) -> Value:
+    """Milliseconds since 1970, rounded, halves away from zero, as in DuckDB."""
+    us = np.asarray(numpy_of(pc.cast(convert(args[0], pa.timestamp("us")), pa.int64()), 0))
+    return from_numpy(np.asarray(np.sign(us) * ((np.abs(us) + 500) // 1000)), args, pa.int64())
+
+
+def epoch(args: Sequence[Value], call: Call) -> Value:
+    """Seconds since 1970, with their fraction."""
+    return pc.divide(convert(epoch_us(args, call), pa.float64()), 1e6)
+
+
+def epoch_ns(args: Sequence[Value], call: Call) -> Value:
+    return pc.multiply_checked(epoch_us(args, call), 1000)
+
+
+def reading(value: Value) -> Value:
+    """What clocks show at an instant, as a timestamp; a date is its midnight."""
+    if pa.types.is_date(value.type) or value.type.tz is None:
+        return convert(value, pa.timestamp("us"))
+    return convert(pc.local_timestamp(value), pa.timestamp("us"))
+
+
+def _number(part: Callable[[Value], Value]) -> Function:
+    return lambda args, call: pc.cast(part(reading(args[0])), pa.int64())
+
+
+def _below_a_minute(value: Value, ticks: int) -> Value:
+    """Seconds and their fraction, counted in ticks of so many microseconds."""
+    us = numpy_of(pc.cast(value, pa.int64()), 0)
+    return from_numpy(np.asarray(us % 60_000_000 // ticks), [value], pa.int64())
+
+
+def _years_above(value: Value, years: int, first: int) -> Value:
+    """Decades count from the year 0, centuries and millennia from the year 1."""
+    of_year = numpy_of(pc.year(value), 1)
+    return from_numpy(np.asarray((of_year - first) // years + first), [value], pa.int64())
+
+
+def _yearweek(value: Value) -> Value:
+    return pc.add(pc.multiply(pc.iso_year(value), 100), pc.iso_week(value))
+
+
 def epoch_us(args: Sequence[Value], call: Call) -> Value:
     return pc.cast(convert(args[0], pa.timestamp("us")), pa.int64())
 
@@ -61,6 +114,23 @@ FUNCTIONS: dict[str, Function] = {
     "hour": _clock(pc.hour),
     "minute": _clock(pc.minute),
     "second": _clock(pc.second),
+    "millisecond": _number(lambda value: _below_a_minute(value, 1000)),
+    "microsecond": _number(lambda value: _below_a_minute(value, 1)),
+    "quarter": _number(pc.quarter),
+    "week": _number(pc.iso_week),
+    "isoyear": _number(pc.iso_year),
+    "yearweek": _number(_yearweek),
+    "dayofweek": _number(lambda value: pc.day_of_week(value, count_from_zero=True, week_start=7)),
+    "isodow": _number(lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1)),
+    "dayofyear": _number(pc.day_of_year),
+    "decade": _number(lambda value: _years_above(value, 10, 0)),
+    "century": _number(lambda value: _years_above(value, 100, 1)),
+    "millennium": _number(lambda value: _years_above(value, 1000, 1)),
     "date_trunc": per_constant(0, date_trunc),
+    "epoch": epoch,
+    "unix_seconds": _epoch(1_000_000),
+    "unix_millis": _epoch(1000),
+    "epoch_ms": epoch_ms,
+    "epoch_ns": epoch_ns,
     "epoch_us": epoch_us,
 }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.types import is_bytes
-from watersmeet.operators.scalar.values import Function, Value, as_text, per_constant
+from watersmeet.operators.scalar.lists import lengths
+from watersmeet.operators.scalar.values import Function, Value, as_text, null_where, per_constant
 from watersmeet.plan.expressions import Call
+from watersmeet.plan.nested_functions import is_list
 
 
 def _plain(kernel: Callable[[Value], Value]) -> Function:
@@ -37,7 +40,34 @@ def concat(args: Sequence[Value], call: Call) -> Value:
     return pc.binary_join_element_wise(*map(as_text, args), pa.scalar(""), null_handling="emit_null")
 
 
+def concat_ws(args: Sequence[Value], call: Call) -> Value:
+    """CONCAT_WS(between, s, …): NULLs are passed over; NULL between them makes all NULL."""
+    between, *texts = (as_text(arg) for arg in args)
+
+    # Not by Arrow's own way to skip NULLs, which loses rows that hold nothing else.
+    def joined(left: Value, right: Value) -> Value:
+        both = pc.binary_join_element_wise(left, right, between, null_handling="emit_null")
+        return pc.coalesce(both, left, right)
+
+    made = pc.coalesce(reduce(joined, texts), pa.scalar(""))
+    return null_where(pc.is_null(between), made)
+
+
+def _trimming(kernel: Callable[[Value, str], Value]) -> Function:
+    """Blanks, or any of the characters of a second text, are taken off."""
+
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        characters = args[1].as_py() if len(args) > 1 else " "
+        if characters is None:
+            return pa.scalar(None, pa.string())
+        return kernel(as_text(args[0]), characters) if characters else as_text(args[0])
+
+    return per_constant(1, apply)
+
+
 def length(args: Sequence[Value], call: Call) -> Value:
+    if is_list(args[0].type):
+        return lengths(args[0])
     return pc.binary_length(args[0]) if is_bytes(args[0].type) else pc.utf8_length(as_text(args[0]))
 
 
@@ -70,10 +100,16 @@ FUNCTIONS: dict[str, Function] = {
     "concat": concat,
     "lower": _plain(pc.utf8_lower),
     "upper": _plain(pc.utf8_upper),
-    "trim": _plain(lambda text: pc.utf8_trim(text, " ")),
+    "reverse": _plain(pc.utf8_reverse),
+    "trim": _trimming(pc.utf8_trim),
+    "ltrim": _trimming(pc.utf8_ltrim),
+    "rtrim": _trimming(pc.utf8_rtrim),
     "length": length,
     "substring": per_constant(1, per_constant(2, substring)),
     "starts_with": _matching(pc.starts_with),
+    "ends_with": _matching(pc.ends_with),
     "contains": _matching(pc.match_substring),
     "replace": per_constant(1, per_constant(2, replace)),
 }
+# With NULLs of their own way.
+LENIENT: dict[str, Function] = {"concat_ws": concat_ws}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -93,3 +93,42 @@ def per_constant(position: int, function: Function) -> Function:
         return pa.concat_arrays(pieces).take(pa.array(np.argsort(order, kind="stable")))
 
     return apply
+
+
+def over_unique(value: Value, function: Callable[[Any], Any], result: pa.DataType) -> Value:
+    """A function that only Python has, called once for every value that occurs; NULL stays NULL."""
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(function(value.as_py()) if value.is_valid else None, result)
+    encoded = value.dictionary_encode()
+    made = [function(one) for one in encoded.dictionary.to_pylist()]
+    return pa.array(made, result).take(encoded.indices)
+
+
+def numpy_of(value: Value, filler: Any) -> np.ndarray[Any, Any]:
+    """The values of a column or constant as NumPy has them, with something in place of NULLs."""
+    if isinstance(value, pa.Scalar):
+        return np.asarray(value.as_py() if value.is_valid else filler)
+    filled = value.fill_null(filler) if value.null_count else value
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def from_numpy(made: np.ndarray[Any, Any], args: Sequence[Value], result: pa.DataType) -> Value:
+    """What NumPy made of the arguments, NULL where one of them is."""
+    if made.ndim == 0:
+        known = all(arg.is_valid for arg in args)
+        return pa.scalar(made.item() if known else None, result)
+    values = pa.array(made, result)
+    for arg in args:
+        if isinstance(arg, pa.Scalar):
+            if not arg.is_valid:
+                return pa.scalar(None, result)
+        elif arg.null_count:
+            values = null_where(pc.is_null(arg), values)
+    return values
+
+
+def refuse_where(condition: Value, reason: str) -> None:
+    """An error if the condition holds anywhere."""
+    found = condition if isinstance(condition, pa.Scalar) else pc.any(condition)
+    if found.as_py():
+        raise pa.ArrowInvalid(reason)

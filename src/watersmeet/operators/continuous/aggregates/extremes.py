@@ -11,8 +11,9 @@ from watersmeet.operators.continuous.aggregates.ordered_rows import OrderedRows
 from watersmeet.operators.continuous.aggregates.row_queues import RowQueues
 from watersmeet.plan.expressions import Aggregate
 
-DESCENDING = ("max", "last")
-BY_VALUE = ("min", "max")
+# Of conditions the smallest says whether all hold, the largest whether any does.
+DESCENDING = ("max", "last", "bool_or")
+BY_VALUE = ("min", "max", "bool_and", "bool_or")
 
 
 class Extreme:

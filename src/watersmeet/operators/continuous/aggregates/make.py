@@ -8,23 +8,33 @@ import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import is_bytes, is_text, sql_type
+from watersmeet.operators.continuous.aggregates.arg_extremes import ArgExtreme
+from watersmeet.operators.continuous.aggregates.collected import Collected, Summary
 from watersmeet.operators.continuous.aggregates.contract import Aggregator
 from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
 from watersmeet.operators.continuous.aggregates.percentiles import Percentile
+from watersmeet.operators.continuous.aggregates.summaries import joined, mode, of_user, separator
 from watersmeet.operators.continuous.aggregates.sums import DecimalSum, ExactMean, FloatSum, IntegerSum, Variance
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Aggregate, to_text
 
-SAME_IF_DISTINCT = ("min", "max", "first", "last")
+SAME_IF_DISTINCT = ("min", "max", "first", "last", "bool_and", "bool_or")
 MAX_DIGITS = 38  # of decimals
 
 
 def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
     """An aggregator without rows. `fifo` promises that the rows of a group leave in the order they came."""
+    if aggregate.user is not None and not aggregate.distinct:
+        several = len(aggregate.user.arguments) > 1
+        return Collected(aggregate.args[0].type, of_user(aggregate), marked=several)
+    if aggregate.function in ("arg_min", "arg_max"):
+        return ArgExtreme(aggregate)
     if aggregate.distinct or aggregate.function != "count":
         _check_plain(aggregate)
+    if aggregate.distinct and (summary := _summary(aggregate)) is not None:
+        return DistinctValues(Collected(aggregate.args[0].type, summary, by_value=True))
     if aggregate.distinct and aggregate.function not in SAME_IF_DISTINCT:
         return DistinctValues(make_aggregator(replace(aggregate, distinct=False), fifo=False))
     if aggregate.function == "count":
@@ -34,13 +44,27 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
     match aggregate.function:
         case "sum" | "avg":
             return _make_sum(aggregate)
-        case "variance" | "stddev":
+        case "variance" | "stddev" | "var_pop" | "stddev_pop":
             return Variance(aggregate)
         case "median" | "percentile":
             return Percentile(aggregate)
-        case "min" | "max" | "first" | "last":
+        case "min" | "max" | "first" | "last" | "bool_and" | "bool_or":
             return Extreme(aggregate, fifo=fifo)
+    if (summary := _summary(aggregate)) is not None:
+        return Collected(aggregate.args[0].type, summary)
     raise ValueError(f"there is no aggregate {aggregate.function}")
+
+
+def _summary(aggregate: Aggregate) -> Summary | None:
+    """What an aggregate makes of all values of a group, if it needs them all."""
+    if aggregate.user is not None:
+        return of_user(aggregate)
+    match aggregate.function:
+        case "string_agg":
+            return joined(separator(aggregate))
+        case "mode":
+            return mode
+    return None
 
 
 def _check_plain(aggregate: Aggregate) -> None:

@@ -91,6 +91,13 @@ class OrderedRows:
         self._tree = self._tree.renamed(payload, key)
         self._firsts[:, STALE] = 1
 
+    def rename_keys(self, key: Callable[[Int64s], Int64s]) -> None:
+        """Change all keys; their order stays."""
+        rows = self._tree.entries()
+        rows[:, 1] = key(np.ascontiguousarray(rows[:, 1]))
+        self._tree = self._tree.rebuilt(rows)
+        self._firsts[:, STALE] = 1
+
     def grow(self, groups: int) -> None:
         known = len(self._counts)
         self._counts, self._firsts = grown(self._counts, groups), grown(self._firsts, groups)

@@ -134,13 +134,15 @@ class ExactMean(_Moments):
 
 
 class Variance(_Moments):
-    """VARIANCE of a sample, exact up to one rounding; STDDEV is its square root. NULL for fewer than two values."""
+    """VARIANCE of a sample, or of all there is, exact up to one rounding; STDDEV is its square root. NULL for a sample
+    of fewer than two values."""
 
     STATE = ("_counts", "_specials", "_sums", "_squares")
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
-        self._root = aggregate.function == "stddev"
+        self._root = aggregate.function.startswith("stddev")
+        self._less = 0 if aggregate.function.endswith("_pop") else 1
         self._squares = Totals(self._numbers.digits, times=2)
         self._divisors = np.array([1, 1, *powers_of_ten(2 * self._numbers.scale)], np.int64)
 
@@ -151,7 +153,8 @@ class Variance(_Moments):
         valid = np.empty(len(changes), np.bool_)
         vary_exactly(
             self._numbers.kind, words, changes.groups, lives, changes.ends, self._sums.base, self._numbers.exponent,
-            self._counts, self._sums.rows, self._squares.rows, self._specials, self._divisors, out, valid,
+            self._counts, self._sums.rows, self._squares.rows, self._specials, self._divisors, self._less, out,
+            valid,
         )  # fmt: skip
         variances: Any = out.view(np.float64)
         return column(pa.float64(), np.sqrt(variances) if self._root else variances, valid)

@@ -1,0 +1,154 @@
+"""Regular expressions, by RE2, which Arrow and DuckDB both use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.operators.scalar.values import Function, Value, as_text, per_constant
+from watersmeet.plan.expressions import Call
+
+# c: as written; i: in any case; s: a dot is any character, also a newline; m, n, p: lines are apart.
+_FLAGS = {"c": "", "i": "i", "s": "s", "m": "m", "n": "m", "p": "m"}
+_MOST_GROUPS = 9
+_SEPARATOR = "\U0010ffff"  # which Unicode says is no character
+
+
+def _constants(function: Function, *positions: int) -> Function:
+    """Patterns and options are constants to Arrow; a column of them is grouped by its values."""
+    for position in positions:
+        function = per_constant(position, function)
+    return function
+
+
+def _pattern(args: Sequence[Value], options_at: int, *, extra: str = "") -> tuple[str, str] | None:
+    """The pattern with its flags, and those of the options in `extra`; None if either is NULL."""
+    pattern = args[1].as_py()
+    options = args[options_at].as_py() if len(args) > options_at else ""
+    if pattern is None or options is None:
+        return None
+    for option in options:
+        if option not in _FLAGS and option not in extra:
+            known = ", ".join(repr(one) for one in (*_FLAGS, *extra))
+            raise pa.ArrowInvalid(f"there is no option {option!r}; the options are {known}")
+    flags = "".join(dict.fromkeys(_FLAGS[option] for option in options if option in _FLAGS))
+    return (f"(?{flags})(?:{pattern})" if flags else pattern), options
+
+
+def _searching(result: pa.DataType, search: Callable[[Value, str], Value]) -> Function:
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        found = _pattern(args, 2)
+        return pa.scalar(None, result) if found is None else _told(search, as_text(args[0]), found[0])
+
+    return _constants(apply, 1, 2)
+
+
+def _told(search: Callable[..., Value], text: Value, pattern: str, *more: str) -> Value:
+    try:
+        return search(text, pattern, *more)
+    except pa.ArrowInvalid as error:
+        reason = str(error).removeprefix("Invalid regular expression: ")
+        raise pa.ArrowInvalid(f"{pattern!r} is not a regular expression: {reason}") from None
+
+
+def extract(args: Sequence[Value], call: Call) -> Value:
+    """The first match, or one of its groups; empty where nothing matches."""
+    found, group = _pattern(args, 3), args[2].as_py() if len(args) > 2 else 0
+    if found is None or group is None:
+        return pa.scalar(None, pa.string())
+    if not 0 <= group <= _MOST_GROUPS:
+        raise pa.ArrowInvalid(f"groups are numbered from 0 to {_MOST_GROUPS}, not {group}")
+    text, pattern = as_text(args[0]), found[0]
+    there = _told(pc.match_substring_regex, text, pattern)
+    if group and not _has_group(pattern, group):
+        return pc.if_else(pc.is_null(text), text, pa.scalar(""))
+    named = with_one_group(pattern, group)
+    if named is not None:
+        found_there = pc.struct_field(pc.extract_regex(text, named), [0])
+        return pc.if_else(there, pc.fill_null(found_there, ""), pa.scalar(""))
+    # Slower, but for any pattern: all is replaced by the match, and what stands before it is as short as can be.
+    inner = f"({pattern})" if group == 0 else f"(?:{pattern})"
+    whole = rf"^(?s:.*?){inner}(?s:.*)$"
+    return pc.if_else(there, pc.replace_substring_regex(text, whole, rf"\{max(group, 1)}"), pa.scalar(""))
+
+
+def with_one_group(pattern: str, group: int) -> str | None:
+    """The pattern with a name for one group, 0 being all of it, and without the others, as Arrow takes it; None
+    if that is not easily said.
+
+    >>> with_one_group("(a)[(](b)", 2)
+    '(?:a)[(](?P<m>b)'
+    """
+    # Groups that have names, and literal text, whose parentheses are none.
+    if "(?P<" in pattern or "(?<" in pattern or "\\Q" in pattern:
+        return None
+    made, seen, position, within = "", 0, 0, False
+    while position < len(pattern):
+        mark = pattern[position]
+        if mark == "\\":
+            made, position = made + pattern[position : position + 2], position + 2
+            continue
+        if within:
+            within = mark != "]"
+        elif mark == "[":
+            # A bracket that stands first in a class is one of its characters; [: :] has a name of its own.
+            first = re.match(r"\[\^?\]?(?:\[:\^?\w+:\])*", pattern[position:])
+            assert first is not None
+            made, position, within = made + first[0], position + first.end(), True
+            continue
+        elif mark == "(" and pattern[position + 1 : position + 2] != "?":
+            seen += 1
+            mark = "(?P<m>" if seen == group else "(?:"
+        made, position = made + mark, position + 1
+    if "[:" in pattern and re.search(r"[^\[]\[:", pattern):
+        return None
+    return f"(?P<m>{made})" if group == 0 else made
+
+
+def _has_group(pattern: str, group: int) -> bool:
+    try:
+        pc.replace_substring_regex(pa.scalar(""), pattern, rf"\{group}")
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def replace(args: Sequence[Value], call: Call) -> Value:
+    r"""The first match replaced, or with the option 'g' all of them; \1 is what the first group holds."""
+    found, by = _pattern(args, 3, extra="g"), args[2].as_py()
+    if found is None or by is None:
+        return pa.scalar(None, pa.string())
+    pattern, options = found
+    _told(pc.match_substring_regex, pa.scalar(""), pattern)
+    try:
+        most = -1 if "g" in options else 1
+        return pc.replace_substring_regex(as_text(args[0]), pattern, by, max_replacements=most)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"{by!r} cannot take the place of {pattern!r}: {error}") from None
+
+
+def split(args: Sequence[Value], call: Call) -> Value:
+    pattern = args[1].as_py()
+    if pattern is None:
+        return pa.scalar(None, call.type)
+    if _told(_full, pa.scalar(""), pattern).as_py():
+        raise pa.ArrowInvalid(f"{pattern!r} matches an empty text, at which nothing can be split")
+    # Arrow's own kernel looks for ever where a pattern such as a word boundary matches nothing at all.
+    return pc.split_pattern(pc.replace_substring_regex(as_text(args[0]), pattern, _SEPARATOR), _SEPARATOR)
+
+
+def _full(text: Value, pattern: str) -> Value:
+    return pc.match_substring_regex(text, rf"\A(?:{pattern})\z")
+
+
+FUNCTIONS: dict[str, Function] = {
+    "regexp_matches": _searching(pa.bool_(), pc.match_substring_regex),
+    "regexp_full_match": _searching(pa.bool_(), _full),
+    "regexp_count": _searching(pa.int64(), pc.count_substring_regex),
+    "regexp_extract": _constants(extract, 1, 2, 3),
+    "regexp_replace": _constants(replace, 1, 2, 3),
+    "string_split_regex": _constants(split, 1),
+}

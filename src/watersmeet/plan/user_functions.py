@@ -1,0 +1,127 @@
+"""Functions and aggregates that a user brings: Python over Arrow arrays, with a name and types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from watersmeet.errors import CatalogError
+from watersmeet.model.types import arrow_type, common_type, family, sql_type
+
+Body = Callable[..., Any]
+Kind = Literal["function", "aggregate"]
+_PYTHON: dict[Any, pa.DataType] = {
+    bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), date: pa.date32(),
+    datetime: pa.timestamp("us"), pa.BooleanArray: pa.bool_(), pa.Int64Array: pa.int64(), pa.Int32Array: pa.int32(),
+    pa.DoubleArray: pa.float64(), pa.FloatArray: pa.float32(), pa.StringArray: pa.string(),
+    pa.BinaryArray: pa.binary(), pa.Date32Array: pa.date32(), pa.TimestampArray: pa.timestamp("us"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function by its name, types and version; `place` is where a query calls it, for messages.
+
+    Two are the same if they are called so and have the same types and version: what the body does only its author
+    knows, and says so by another version.
+    """
+
+    name: str
+    arguments: tuple[pa.DataType, ...]
+    result: pa.DataType
+    body: Body = field(compare=False)
+    version: str = ""
+    kind: Kind = "function"
+    place: str = field(default="", compare=False)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.version, self.kind))
+
+    @property
+    def call_name(self) -> str:
+        """What plans call it: no function of the language has a colon in its name."""
+        return f"user:{self.name.lower()}"
+
+    def check(self, given: Sequence[pa.DataType]) -> None:
+        """Refuse arguments that do not fit. Raises TypeError with a sentence."""
+        if len(given) != len(self.arguments):
+            wanted = f"{len(self.arguments)} argument{'s' if len(self.arguments) != 1 else ''}"
+            raise TypeError(f"{self.name} takes {wanted}, not {len(given)}: {self.signature}")
+        for place, (have, want) in enumerate(zip(given, self.arguments, strict=True), start=1):
+            if not _fits(have, want):
+                raise TypeError(
+                    f"{self.name} needs {sql_type(want)} as argument {place}, not {sql_type(have)}: {self.signature}"
+                )
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}({', '.join(map(sql_type, self.arguments))}) -> {sql_type(self.result)}"
+
+
+def _fits(have: pa.DataType, want: pa.DataType) -> bool:
+    """Whether values of a type are taken as those of another without losing anything."""
+    if have == want or pa.types.is_null(have):
+        return True
+    if pa.types.is_timestamp(have) and pa.types.is_timestamp(want):
+        return (have.tz is None) == (want.tz is None)
+    return family(have) == family(want) and common_type(have, want) == want
+
+
+def user_function(
+    kind: Kind, name: str, body: object, arguments: object, returns: object, version: str
+) -> UserFunction:
+    """A function that was given, checked. Raises CatalogError."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise CatalogError(f"{name!r} cannot be the name of a {kind}", hint="letters, digits and _, as in SQL")
+    if not callable(body):
+        raise CatalogError(f"{kind} {name} is to be called, and {body!r} cannot be", hint=_example(kind, name))
+    if not isinstance(version, str):
+        raise CatalogError(f"the version of {kind} {name} is text, not {version!r}", hint="version='2'")
+    hints = _annotations(body)
+    given = hints[:-1] if arguments is None else _listed(kind, name, arguments)
+    types = tuple(_type(kind, name, f"argument {place}", one) for place, one in enumerate(given, start=1))
+    if kind == "aggregate" and not types:
+        raise CatalogError(f"aggregate {name} is of some values, so it has an argument", hint=_example(kind, name))
+    result = _type(kind, name, "the result", hints[-1] if returns is None else returns)
+    return UserFunction(name, types, result, body, version, kind)
+
+
+def _annotations(body: Body) -> list[Any]:
+    """What the signature says of the arguments and, last, of the result; None where it says nothing."""
+    try:
+        signature = inspect.signature(body, eval_str=True)
+    except NameError:  # SQL's names in quotes
+        signature = inspect.signature(body)
+    except (TypeError, ValueError):  # of built-in functions it is not known
+        return [None]
+    said = [one.annotation for one in signature.parameters.values() if one.default is inspect.Parameter.empty]
+    return [None if one is inspect.Parameter.empty else one for one in (*said, signature.return_annotation)]
+
+
+def _listed(kind: str, name: str, arguments: object) -> list[Any]:
+    if isinstance(arguments, str | pa.DataType | type):
+        return [arguments]
+    if not isinstance(arguments, Sequence):
+        raise CatalogError(f"the arguments of {kind} {name} are a list of types, not {arguments!r}")
+    return list(arguments)
+
+
+def _type(kind: Kind, name: str, what: str, given: object) -> pa.DataType:
+    found = given if isinstance(given, pa.DataType) else None
+    if isinstance(given, str):
+        found = arrow_type(given.strip("'\""))
+    elif found is None and isinstance(given, type):
+        found = _PYTHON.get(given)
+    if found is None:
+        missing = "is not said" if given is None else f"is {given!r}, which is no type"
+        raise CatalogError(f"the type of {what} of {kind} {name} {missing}", hint=_example(kind, name))
+    return found
+
+
+def _example(kind: Kind, name: str) -> str:
+    return f"write session.{kind}({name!r}, f, ['BIGINT'], 'DOUBLE'), or def f(x: int) -> float"

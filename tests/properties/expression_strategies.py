@@ -1,0 +1,173 @@
+"""Random expressions in SQL, and random values for them: NULL, empty, unicode, negative and extreme ones among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+# What an expression gives. `near` are doubles that two libraries compute alike but for the last digits: nothing is made
+# of them.
+KINDS = ("int", "small", "text", "float", "near", "decimal", "time", "date", "bool", "bytes", "list", "texts")
+TEXTS = [
+    None, "", "a", "ab", "abcabc", "a,b,,c", " x ", "héllo wörld", "日本", "🙂a", "A b-C", "a\nb", "a\\b%_", "12",
+    "-1.5",
+    "2024-02-29", "2024-02-30 10:00:00", "1999-12-31 23:59:59.5", "deadbeef", "YWJj", "xyzzy" * 5,
+]  # fmt: skip
+FLOATS = [
+    None, 0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.5, -2.5, 100.0, 1e18, -1e300, float("inf"), float("-inf"), float("nan"),
+]  # fmt: skip
+TIMES = [
+    None, datetime(1970, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(2024, 2, 29, 12, 30, 1, 500_000),
+    datetime(2023, 1, 1), datetime(2000, 12, 31, 23, 0, 59), datetime(1900, 3, 1, 0, 0, 0, 1), datetime(2101, 7, 9, 3),
+    datetime(2024, 3, 1), datetime(1969, 7, 20, 20, 17, 40),
+]  # fmt: skip
+JSON = [
+    None, "{}", '{"a": {"b": [1, 2.5]}, "s": "é\\n"}', "[1, 2, 3]", '"x"', "null", '{"a": null, "b": true}',
+    '{"a.b": 1}',
+]  # fmt: skip
+COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "i": ("int", pa.int64(), [None, 0, 1, -1, 7, -8, 63, 64, 255, 2**40, -(2**40), 2**53 + 1, 2**63 - 1, -(2**63)]),
+    "n": ("small", pa.int64(), [None, 0, 1, 2, 3, -1, -2, 5, 12]),
+    "m": ("small", pa.int32(), [None, 0, 1, 2, 4, -3]),
+    "s": ("text", pa.string(), TEXTS),
+    "t": ("text", pa.string(), [None, "", "a", "b", ",", "é", "ab", " ", "🙂"]),
+    "f": ("float", pa.float64(), FLOATS),
+    "g": ("float", pa.float64(), FLOATS[::-1]),
+    "d": ("decimal", pa.decimal128(6, 2), [None, Decimal("0.00"), Decimal("1.25"), Decimal("-1.25"), Decimal("99.99")]),
+    "ts": ("time", pa.timestamp("us"), TIMES),
+    "us": ("time", pa.timestamp("us"), TIMES[::-1]),
+    "day": ("date", pa.date32(), [None, date(1970, 1, 1), date(2024, 2, 29), date(1999, 12, 31), date(1901, 1, 6)]),
+    "b": ("bool", pa.bool_(), [None, True, False]),
+    "raw": ("bytes", pa.binary(), [None, b"", b"abc", b"\x00\xff"]),
+    "l": ("list", pa.list_(pa.int64()), [None, [], [1], [1, 2, 3], [3, None, -1], [None]]),
+    "j": ("json", pa.string(), JSON),
+}
+_PATTERNS = ("'a'", "'a+b?'", "'[a-c]+'", "'(a)(b)?'", "'^a'", "'[0-9]+'", "'x*'", "'.'", "'b|c'", "'é'")
+_FORMATS = (
+    "'%Y-%m-%d %H:%M:%S.%f'", "'%a %d %b %y'", "'%-d.%-m. %I %p'", "'%j %U %W %w'", "'%G-%V-%u'", "'%A, %B; %g'",
+    "'%x %X 100%%'",
+)  # fmt: skip
+_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_PARTS = (
+    "year", "month", "day", "hour", "minute", "second", "millisecond", "microsecond", "quarter", "week", "isoyear",
+    "yearweek", "dayofweek", "isodow", "dayofyear", "decade", "century", "millennium",
+)  # fmt: skip
+_ANGLES = ("sqrt", "cbrt", "exp", "ln", "log2", "log10", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+           "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians")  # fmt: skip
+
+# By what comes out. {kind} is an expression of that kind; {…:} are words to choose from.
+TEMPLATES: dict[str, tuple[str, ...]] = {
+    "int": (
+        "gcd({int}, {int})", "lcm({small}, {small})", "({int} // {int})", "({int} & {int})", "({int} | {small})",
+        "(~{int})",
+        "xor({int}, {int})", "({small} << {int})", "({int} >> {int})", "bit_count({int})", "unix_seconds({time})",
+        "sign({int})", "sign({float})", "sign({decimal})", "trunc({int})", "factorial({small})", "epoch_ms({time})",
+        "epoch_us({date})", "unix_millis({time})", "epoch_ns({time})",
+        "octet_length({text})", "octet_length({bytes})", "unicode({text})",
+        "date_diff('{unit}', {time}, {time})", "date_diff('{unit}', {date}, {time})", "json_array_length({json})",
+    ),
+    "small": (
+        "length({text})", "strpos({text}, {text})", "position({text} IN {text})", "ascii({text})", "{part}({time})",
+        "extract({part} FROM {date})", "len({list})", "list_position({list}, {small})", "{list}[{small}]",
+        "list_max({list})", "list_min({list})", "length({bytes})",
+    ),
+    "text": (
+        "reverse({text})", "left({text}, {small})", "right({text}, {small})", "lpad({text}, {small}, {text})",
+        "rpad({text}, {small}, 'xy')", "lpad({text}, {small})", "repeat({text}, {small})", "trim({text})",
+        "ltrim({text}, {text})", "rtrim({text}, 'ab ')", "trim(BOTH 'a' FROM {text})", "translate({text}, 'abc', 'xy')",
+        "split_part({text}, {text}, {small})", "split_part({text}, ',', {small})", "chr({small})", "md5({text})",
+        "sha1({bytes})", "sha256({text})", "hex({text})", "hex({int})", "base64({text})", "base64({bytes})",
+        "concat_ws({text}, {text}, {text})", "concat_ws('-', {text}, {text}, {text})", "{text}[{small}]",
+        "regexp_extract({text}, {pattern})", "regexp_extract({text}, '(a)(b)?', 2)", "{text}[{small}:{small}]",
+        "regexp_replace({text}, {pattern}, '-')", "regexp_replace({text}, {pattern}, '<>', 'g')",
+        "regexp_replace({text}, '(a)(b)?', '\\2\\1')", "strftime({time}, {format})", "strftime({date}, {format})",
+        "dayname({time})", "monthname({date})", "format('{{}}-{{:>5}}', {text}, {text})",
+        "format('{{:05d}}|{{}}', {small}, {int})", "printf('%5d|%-4s|%x', {small}, {text}, {small})",
+        "array_to_string({list}, ', ')", "array_to_string({texts}, '/')", "{texts}[{small}]",
+        "json_extract({json}, '$.a')", "({json} -> '$.a.b[0]')", "({json} ->> 's')", 
+        "json_extract_string({json}, '$.a.b')",
+        "({json} ->> '$[-1]')", "CASE WHEN {bool} THEN {text} ELSE {text} END", "coalesce({text}, {text})",
+    ),
+    "near": (*(f"{name}({{float}})" for name in _ANGLES), *(f"{name}({{decimal}})" for name in _ANGLES[:12]),
+             "power({float}, {small})", "atan2({float}, {float})", "log({float}, {float})", "pi()", "epoch({time})",
+             "({small} ** {small})", "cot({float})"),
+    "float": ("trunc({float})", "least({float}, {float})"),
+    "decimal": ("trunc({decimal}, 1)", "greatest({decimal}, {decimal})"),
+    "time": (
+        "time_bucket(INTERVAL 5 MINUTES, {time})", "time_bucket(INTERVAL 7 DAYS, {time})", "make_timestamp({small})",
+        "time_bucket(INTERVAL 3 HOURS, {time}, {time})", "date_trunc('{unit}', {time})",
+        "try_strptime({text}, '%Y-%m-%d')", "try_strptime({text}, '%Y-%m-%d %H:%M:%S.%f')",
+        "make_timestamp(2000 + {small}, 1 + abs({small}) % 12, 1 + abs({small}) % 28, 0, 59, {small} % 60)",
+    ),
+    "date": ("last_day({time})", "last_day({date})", "date_add({date}, {small})", "date_sub({date}, {small})",
+             "make_date(2024, {small}, {small})"),
+    "bool": (
+        "regexp_matches({text}, {pattern})", "regexp_matches({text}, {pattern}, 'i')", "({text} RLIKE {pattern})",
+        "regexp_full_match({text}, {pattern})", "ends_with({text}, {text})", "starts_with({text}, {text})",
+        "contains({text}, {text})", "isnan({float})", "isinf({float})", "isfinite({float})", "json_valid({text})",
+        "list_contains({list}, {small})",
+    ),
+    "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
+    "list": ("{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]"),
+    "texts": ("split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """An expression over columns of the table."""
+
+    sql: str
+    table: pa.Table
+
+    def __repr__(self) -> str:
+        return f"\nSELECT {self.sql}\n{self.table.to_pandas().to_string()}"
+
+
+@st.composite
+def expressions(draw: st.DrawFn, kind: str, depth: int) -> str:
+    columns = [name for name, (known, _, _) in COLUMNS.items() if known == kind]
+    templates = TEMPLATES.get(kind, ()) if depth > 0 or not columns else ()
+    if not templates or (columns and depth < 2 and draw(st.booleans())):
+        return draw(st.sampled_from(columns))
+    return draw(filled(draw(st.sampled_from(templates)), depth))
+
+
+@st.composite
+def filled(draw: st.DrawFn, template: str, depth: int) -> str:
+    made, rest = "", template
+    while rest:
+        before, brace, rest = rest.partition("{")
+        made += before
+        if not brace:
+            break
+        if rest.startswith("{"):  # of the format itself
+            inside, _, rest = rest[1:].partition("}}")
+            made += "{" + inside + "}"
+            continue
+        word, _, rest = rest.partition("}")
+        choices = {"pattern": _PATTERNS, "format": _FORMATS, "unit": _UNITS, "part": _PARTS}.get(word)
+        made += draw(st.sampled_from(choices)) if choices else draw(expressions(word, depth - 1))
+    return made
+
+
+@st.composite
+def tables(draw: st.DrawFn, most: int = 12) -> pa.Table:
+    rows = draw(st.integers(1, most))
+    return pa.table(
+        {
+            name: pa.array(draw(st.lists(st.sampled_from(values), min_size=rows, max_size=rows)), kind)
+            for name, (_, kind, values) in COLUMNS.items()
+        }
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    kind = draw(st.sampled_from([*TEMPLATES, "text", "text", "near", "int"]))
+    return Case(draw(expressions(kind, 2)), draw(tables()))

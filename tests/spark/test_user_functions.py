@@ -1,0 +1,49 @@
+"""Functions that users bring run on Spark's workers as they run in-process, and go wrong with the same words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+import watersmeet as wm
+
+pytestmark = pytest.mark.spark
+ROWS = pa.table(
+    {
+        "k": [1, 2, 3, None], "l": [[1], [], None, [4, 5]], "st": [{"f": "a,b"}] * 4,
+        "ts": [datetime(2026, 1, 1, 0, 0, second) for second in range(4)],
+    }
+)  # fmt: skip
+
+
+def brought(session: wm.Session) -> wm.Session:
+    factor = 2  # which only this process knows
+    session.stream("s", ROWS, time="ts")
+    session.function("scaled", lambda x: pc.multiply(x, factor), ["BIGINT"], "BIGINT")
+    session.function("broken", lambda x: pa.array(["a"] * len(x)), ["BIGINT"], "BIGINT")
+    session.aggregate("path", lambda x: "-".join(map(str, x.to_pylist())), ["BIGINT"], "STRING")
+    return session
+
+
+def test_functions_travel_to_the_workers(spark: SparkSession) -> None:
+    here, there = brought(wm.Session()), brought(wm.Session(spark, buckets=1))
+
+    def rows(session: wm.Session, text: str) -> list[Any]:
+        return sorted(map(str, session.sql(text)))
+
+    join = "SELECT scaled(l.k) AS v FROM s l, s r WHERE scaled(l.k) = r.k + l.k WINDOW = 9 SECONDS"
+    assert rows(there, join) == rows(here, join) != []
+    nested = "SELECT l[-1] AS last, st.f, SPLIT(st.f, ',') AS parts, REGEXP_EXTRACT(st.f, '[b-z]') AS b FROM s"
+    assert rows(there, nested) == rows(here, nested) != []
+    changing = "SELECT path(k) AS p, STRING_AGG(CAST(k AS STRING)) AS s FROM s [RANGE 1 SECOND]"
+    assert rows(there, changing) == rows(here, changing) != []
+    with pytest.raises(wm.DataError) as caught:
+        there.sql("SELECT broken(k) AS v FROM s").to_arrow()
+    assert "the function broken returned STRING, but it is declared to return BIGINT" in str(caught.value)
+    assert "line 1: SELECT broken(k) AS v FROM s" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
