@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.model.catalog import Catalog, Relation, Statistics, Stream, Table
+from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.brought import brought_in
 from watersmeet.plan.nodes import Plan, relations_below
@@ -359,19 +359,16 @@ class Explanation(Query):
 
 
 class Declared(Query):
-    """`CREATE STREAM …; CREATE TABLE …`: what was declared, a row for each, as its answer."""
+    """`CREATE STREAM …; CREATE VIEW …`: what was declared, a row for each, as its answer."""
 
     _SCHEMA = pa.schema([("name", pa.string()), ("kind", pa.string()), ("columns", pa.string())])
 
-    def __init__(self, relations: Sequence[Relation], host: Host) -> None:
+    def __init__(self, relations: Sequence[Relation | NamedQuery], host: Host) -> None:
         from watersmeet.io.showing import columns_told
 
         self.host = host
         self._rows = pa.Table.from_pylist(
-            [
-                {"name": one.name, "kind": type(one).__name__.lower(), "columns": columns_told(one.schema)}
-                for one in relations
-            ],
+            [{"name": one.name, "kind": kind_of(one), "columns": columns_told(one.schema)} for one in relations],
             self._SCHEMA,
         )
         self._metrics, self._live = None, None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.importing import undisturbed
 from watersmeet.model.arrival import PARSERS, arrival_of
-from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.runtime.script import Job
     from watersmeet.sql.parameters import Parameters
-    from watersmeet.sql.syntax import CreateStream, CreateTable
+    from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView
 
 __all__ = ["Declared", "Explanation", "Query", "Session"]
 
@@ -256,10 +256,10 @@ class Session:
         with undisturbed():
             from watersmeet.sql import bind_query, parse_script
             from watersmeet.sql.parse import single_question
-            from watersmeet.sql.syntax import CreateStream, CreateTable, Explain
+            from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView, Explain
 
         statements = parse_script(text, parameters)
-        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable)]
+        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView)]
         asked = single_question(statements, text)
         catalog = self._with_declared(creating, text)
         if asked is None:
@@ -313,12 +313,16 @@ class Session:
         """The plan of a query as text."""
         return self.sql(text, parameters).explain()
 
-    def _with_declared(self, statements: Sequence[CreateStream | CreateTable], text: str) -> Catalog:
+    def _with_declared(self, statements: Sequence[CreateStream | CreateTable | CreateView], text: str) -> Catalog:
         """The catalog with what some statements create, apart from the session's own until all is well."""
-        from watersmeet.runtime.script import declare
+        from watersmeet.runtime.script import declare, declare_view
+        from watersmeet.sql.syntax import CreateView
 
         catalog = self.catalog.copy()
         for statement in statements:
+            if isinstance(statement, CreateView):
+                declare_view(statement, catalog, text, self.timezone)
+                continue
             declare(statement, catalog, text, opener=self.host.opener, pushed=self.host.takes_pushes)
         return catalog
 
@@ -335,7 +339,7 @@ class Session:
         from watersmeet.io.showing import columns_told
 
         relations = [self.catalog[name] for name in self.catalog.names()]
-        return [(type(one).__name__.lower(), one.name, f"({columns_told(one.schema)})") for one in relations]
+        return [(kind_of(one), one.name, f"({columns_told(one.schema)})") for one in relations]
 
 
 def _column_named(name: str, time: object) -> str:

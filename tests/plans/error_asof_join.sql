@@ -1,1 +1,1 @@
-SELECT a.k FROM a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts
+SELECT a.k FROM a ASOF JOIN b ON a.k = b.k

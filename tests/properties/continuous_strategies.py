@@ -153,6 +153,7 @@ class Sources:
     sql: str
     columns: Columns
     has_view: bool
+    is_plain: bool = True  # inner joins only
 
     def of_kind(self, kind: Kind) -> list[str]:
         return [text for text, known in self.columns if known == kind] or [CONSTANTS[kind]]
@@ -161,7 +162,8 @@ class Sources:
 @st.composite
 def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
     """A few entries and sometimes a table, joined on a column or not at all."""
-    number = draw(st.sampled_from(shape.inputs))
+    outer = draw(one_in(4, True, False))
+    number = draw(st.sampled_from([2, 2, 3] if outer else shape.inputs))
     aliases = "abc"[:number]
     found = [draw(entries(alias, depth, shape)) for alias in aliases]
     conditions: list[str] = []
@@ -185,8 +187,37 @@ def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
     )
     if any(not one.is_view for one in found):
         columns += (("EPOCH_US(event_time()) % 5000000", "int"),)
+    if outer:
+        return draw(left_over(aliases, found, shape))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return Sources(f"FROM {', '.join(texts)}{where}", columns, any(one.is_view for one in found))
+
+
+@st.composite
+def left_over(draw: st.DrawFn, aliases: str, found: Sequence[From], shape: Shape) -> Sources:
+    """The same entries, joined so that rows without a partner are given, or asked for."""
+    sql, seen = found[0].sql, [(aliases[0], found[0])]
+    for alias, one in zip(aliases[1:], found[1:], strict=True):
+        kind = draw(st.sampled_from(["LEFT", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "INNER"]))
+        conditions: list[str] = []
+        for other, before in seen:
+            if one.partner and before.partner and draw(one_in(4, False, True)):
+                sign = draw(st.sampled_from(shape.joined_by))
+                conditions.append(f"{other}.{before.partner} {sign} {alias}.{one.partner}")
+            if one.time and before.time and draw(one_in(4, True, False)):
+                a, b = f"{other}.{before.time}", f"{alias}.{one.time}"
+                conditions.append(draw(st.sampled_from([f"{a} <= {b}", f"{b} - {a} <= INTERVAL 1 SECOND"])))
+        if one.partner and draw(one_in(5, True, False)):
+            conditions.append(f"{alias}.{one.partner} <> 2")
+        sql = f"{sql} {kind} JOIN {one.sql} ON {' AND '.join(conditions) or 'TRUE'}"
+        seen = seen if kind in ("SEMI", "ANTI") else [*seen, (alias, one)]
+        if len(seen) > 1 and draw(one_in(4, True, False)):
+            sql = f"({sql})"
+    partners = [f"{alias}.{one.partner}" for alias, one in seen if one.partner]
+    where = draw(st.sampled_from(["> 0", "IS NOT NULL", "IS NULL", "<> 2"])) if draw(one_in(3, True, False)) else None
+    columns = tuple((f"{alias}.{name}", kind) for alias, one in seen for name, kind in one.columns)
+    text = f"FROM {sql}" + (f" WHERE {draw(st.sampled_from(partners))} {where}" if where and partners else "")
+    return Sources(text, columns, has_view=True, is_plain=False)
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
@@ -197,7 +228,11 @@ def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     """A plain SELECT over windows, or SELECT DISTINCT."""
     read = draw(sources(depth - 1, shape))
     listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
-    return f"SELECT {draw(st.sampled_from(['', '', 'DISTINCT ']))}{', '.join(listed)} {read.sql}"
+    word = draw(st.sampled_from(["", "", "DISTINCT "]))
+    # Rows without a partner are told for certain only where windows end with time.
+    if not read.is_plain and ("ROWS" in read.sql or "UNBOUNDED" in read.sql):
+        word = "DISTINCT "
+    return f"SELECT {word}{', '.join(listed)} {read.sql}"
 
 
 @st.composite

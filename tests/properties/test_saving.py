@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from tests.conformance.methods import H02, NAMED
 from tests.conformance.test_window_forms import asked, shapes
 from tests.properties import continuous_strategies, strategies
+from tests.properties.outer_strategies import OuterCase, outer_cases
 from tests.properties.test_joins import refuse_contradictions
+from tests.properties.test_outer_joins import planned
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, bound_plan
 from tests.unit.test_shedding_join import FORMS, MEMORY, random_tables, selected
@@ -47,6 +49,14 @@ def test_random_continuous_queries(case: continuous_strategies.Case, batches: in
     except UnsupportedError:
         assume(False)
     goes_on_as_if_nothing_had_happened(relay, batches)
+
+
+@few
+@given(outer_cases(), st.integers(1, 7))
+def test_random_trees_of_joins_with_rows_left_over(case: OuterCase, batches: int) -> None:
+    plan = planned(case)
+    assume(any(len(source.table) for source in case.sources))
+    goes_on_as_if_nothing_had_happened(Relay(plan, case.sources), batches)
 
 
 @pytest.mark.parametrize("name", [*NAMED, *H02])

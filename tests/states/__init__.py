@@ -41,6 +41,14 @@ KINDS = {
     "archive = 'nowhere')",
     "bounded, panes": f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS {MEMORY.format('prob', 'panes')}",
     "bounded, counted": f"{SELECT} FROM a [ROWS 20], b [ROWS 30] WHERE a.k = b.k {MEMORY.format('drift', 'none')}",
+    "left join of a left join": f"{SELECT}, c.id AS third FROM a LEFT JOIN b ON a.k = b.k AND ABS(b.ts - a.ts) <= "
+    "5 SECONDS LEFT JOIN c ON a.s = c.s AND ABS(c.ts - a.ts) <= 3 SECONDS",
+    "semi join in time": "SELECT a.id, EVENT_TIME() AS at FROM a SEMI JOIN b ON a.k = b.k AND "
+    "ABS(b.ts - a.ts) <= 9 SECONDS",
+    "full join of windows": "SELECT a.k, COUNT(*) AS n, COUNT(b.k) AS m FROM a [RANGE 9 SECONDS] FULL JOIN b [ROWS 7] "
+    "ON a.k = b.k GROUP BY a.k",
+    "anti join of a view": "SELECT DISTINCT a.k FROM a [RANGE 9 SECONDS] ANTI JOIN (SELECT k, COUNT(*) AS n FROM b "
+    "[RANGE 9 SECONDS] GROUP BY k) v ON a.k = v.k AND v.n > 1",
     "groups": f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups of a join": "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
     "FROM a [RANGE 9 SECONDS], b [ROWS 7] WHERE a.k = b.k GROUP BY a.k HAVING COUNT(*) > 1",

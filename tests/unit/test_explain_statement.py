@@ -11,12 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.plans import golden_catalog
 from watersmeet.cli.commands import app
 from watersmeet.errors import ParseError, UnsupportedError
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Session
-from watersmeet.sql import bind, slips
 
 JOIN = "SELECT x.k FROM s x, s y WHERE x.k = y.k WINDOW = 5 SECONDS"
 ROWS = pa.table({"k": [1, 2, 1], "ts": [dt.datetime(2026, 1, 1, 0, 0, second) for second in range(3)]})
@@ -91,9 +89,3 @@ def test_what_is_run_keeps_its_name_whatever_is_explained_before_it(tmp_path: Pa
     text = script(tmp_path, f"EXPLAIN {JOIN}; SELECT k FROM s").read_text()
     assert [job.name for job in read_script(text)] == ["query 1"]
     assert [job.name for job in read_script(text, explain=True)] == ["plan 1", "query 1"]
-
-
-def test_the_queries_that_hints_give_are_queries() -> None:
-    semi = slips.SEMI.removeprefix("join with the different keys: ")
-    for sql in (slips.ANTI.removeprefix("what has no partner is "), f"SELECT a.k {semi}"):
-        bind(sql, golden_catalog())

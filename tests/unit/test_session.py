@@ -222,7 +222,7 @@ def test_a_name_may_be_used_again() -> None:
     with pytest.raises(wm.BindError, match="no stream or table"):
         made.sql("SELECT k FROM s")
     assert len(list(before)) == 3
-    with pytest.raises(wm.CatalogError, match="no stream or table 's' to drop"):
+    with pytest.raises(wm.CatalogError, match="no stream, table, view or function 's' to drop"):
         made.drop("s")
     made.table("t", ROWS)
     made.table("t", ROWS, replace=True)

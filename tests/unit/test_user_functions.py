@@ -159,7 +159,7 @@ def test_it_can_be_forgotten() -> None:
     session.drop("F")
     with pytest.raises(wm.BindError, match="there is no function f"):
         session.sql("SELECT f(k) FROM a")
-    with pytest.raises(wm.CatalogError, match="no stream or table 'f' to drop"):
+    with pytest.raises(wm.CatalogError, match="no stream, table, view or function 'f' to drop"):
         session.drop("f")
 
 

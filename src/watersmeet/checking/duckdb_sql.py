@@ -10,7 +10,7 @@ Every stream is a table `rows of …` of its rows in time, with `#time` in micro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -49,6 +49,15 @@ _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
 def raw_name(relation: Stream | Table) -> str:
     """The table that holds what arrived, in a column more the order: `#row`."""
     return f"all of {relation.name}"
+
+
+@dataclass(frozen=True)
+class Held:
+    """FROM and WHERE of a join over what its windows hold, and how the instant is called there."""
+
+    sources: str
+    conditions: str
+    at: str
 
 
 @dataclass
@@ -148,11 +157,59 @@ class Script:
         found = growing_join(node)
         assert found is not None
         join = found.join
+        if join.kind != "inner":
+            return " UNION ALL ".join(self._with_those_alone(join, found.project))
         newest = _newest(join)
         sources = [f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs]
         conditions = [*_conditions(join), *self._near(join, newest)]
         selected = _selected(found.project, Translator(newest))
         return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
+
+    def _with_those_alone(self, join: Join, project: Project) -> Iterator[str]:
+        """An outer, semi or anti join that only grows: what matches, and what never does."""
+        newest = _newest(join)
+        rows = {one.alias: f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs}
+        matches = _all([*_conditions(join), *self._near(join, newest)])
+        if join.asof is not None:
+            yield from self._latest(join, project, rows, matches)
+            return
+        if join.kind in ("left", "full"):
+            yield self._selected_from(join, project, ", ".join(rows.values()), matches, newest)
+        certain = dict(join.certain)
+        for alias in join.preserved:
+            (other,) = (one.alias for one in join.inputs if one.alias != alias)
+            # Of the other there is no row, so that its columns are NULL.
+            alone = f"{rows[alias]} LEFT JOIN {rows[other]} ON false"
+            partners = f"FROM {rows[other]} WHERE {matches}"
+            if join.kind == "semi":
+                first = f'LATERAL (SELECT min({newest}) AS "#first" {partners}) AS "#partner"'
+                held = '"#partner"."#first"'
+                yield self._selected_from(join, project, f"{rows[alias]}, {first}", f"{held} IS NOT NULL", held)
+            else:
+                at = Translator().sql(certain[alias])
+                yield self._selected_from(join, project, alone, f"NOT EXISTS (SELECT 1 {partners})", at)
+
+    def _latest(self, join: Join, project: Project, rows: dict[str, str], matches: str) -> Iterator[str]:
+        """Of the partners of a row the latest, of equal times the greatest by all its columns."""
+        left, right = join.inputs
+        at = f"{quoted(left.alias)}.{TIME}"
+        over = Translator(at)
+        columns = [f"{quoted(right.alias)}.{quoted(name)} DESC NULLS FIRST" for name in right.schema.names]
+        order = ", ".join([f"{quoted(right.alias)}.{TIME} DESC", *columns])
+        first = f"row_number() OVER (PARTITION BY {quoted(left.alias)}.{ROW} ORDER BY {order}) = 1"
+        kept = _all([first, *(over.sql(condition) for condition in join.where)])
+        selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}"
+        yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {kept}"
+        if join.kind == "asof_left":
+            alone = f"{rows[left.alias]} LEFT JOIN {rows[right.alias]} ON false"
+            none = f"NOT EXISTS (SELECT 1 FROM {rows[right.alias]} WHERE {matches})"
+            yield self._selected_from(join, project, alone, none, at)
+
+    @staticmethod
+    def _selected_from(join: Join, project: Project, sources: str, matches: str, at: str) -> str:
+        over = Translator(at)
+        kept = _all([matches, *(over.sql(condition) for condition in join.where)])
+        return f"SELECT {_selected(project, over)}, {at} AS {TIME} FROM {sources} WHERE {kept}"
 
     def _near(self, join: Join, newest: str) -> Iterator[str]:
         for one in join.streams:
@@ -168,9 +225,9 @@ class Script:
         """The rows of an answer at each of the instants in a table: `#at` first, then its columns."""
         match node:
             case Project(child=Join() as join):
-                sources, conditions = self._held(join, instants)
-                selected = _selected(node, Translator(_newest(join)))
-                return f"SELECT {MOMENT}.{AT}, {selected} FROM {sources} WHERE {conditions}"
+                held = self._held(join, instants)
+                selected = _selected(node, Translator(_newest_shown(join)))
+                return f"SELECT {held.at} AS {AT}, {selected} FROM {held.sources} WHERE {held.conditions}"
             case Project(child=GroupBy() as grouping):
                 return self._grouped(node, grouping, instants)
             case Distinct(child=child):
@@ -182,8 +239,9 @@ class Script:
                 return self._first(node, instants)
         raise InexpressibleError(type(node).__name__)
 
-    def _held(self, join: Join, instants: str) -> tuple[str, str]:
-        """FROM and WHERE of a join over what its windows hold."""
+    def _held(self, join: Join, instants: str) -> Held:
+        if join.kind != "inner":
+            return self._held_by_two(join, instants)
         sources, conditions = [f"{instants} AS {MOMENT}"], list(_conditions(join))
         for one in join.inputs:
             name = quoted(one.alias)
@@ -200,7 +258,30 @@ class Script:
                 conditions.append(f"{MOMENT}.{AT} {within} {name}.{TIME} + {one.window.size_us}")
             elif isinstance(one.window, RowsWindow):
                 conditions.append(f"({name}.{GONE} IS NULL OR {MOMENT}.{AT} < {name}.{GONE})")
-        return ", ".join(sources), _all(conditions)
+        return Held(", ".join(sources), _all(conditions), f"{MOMENT}.{AT}")
+
+    def _held_by_two(self, join: Join, instants: str) -> Held:
+        """Each side with the instants at which its rows are there; rows match at the same instant."""
+        sides = []
+        for one in join.inputs:
+            name = quoted(one.alias)
+            alone = replace(
+                join, inputs=(one,), predicates=(), bounds=(), choices=(), kind="inner", where=(), certain=()
+            )
+            if one.is_table:
+                held = Held(f"{instants} AS {MOMENT}, {self._with_deaths(one)} AS {name}", "true", f"{MOMENT}.{AT}")
+            else:
+                held = self._held(alone, instants)
+            shown = f"{name}.* EXCLUDE ({AT})" if one.is_view else f"{name}.*"
+            inside = f"SELECT {held.at} AS {AT}, {shown} FROM {held.sources} WHERE {held.conditions}"
+            sides.append(f"({inside}) AS {name}")
+        left, right = (f"{quoted(one.alias)}.{AT}" for one in join.inputs)
+        matches = _all([f"{left} = {right}", *_conditions(join)])
+        if join.kind in ("semi", "anti"):
+            exists = f"EXISTS (SELECT 1 FROM {sides[1]} WHERE {matches})"
+            return Held(sides[0], exists if join.kind == "semi" else f"NOT {exists}", left)
+        word = {"left": "LEFT", "full": "FULL"}[join.kind]
+        return Held(f"{sides[0]} {word} JOIN {sides[1]} ON {matches}", "true", f"coalesce({left}, {right})")
 
     def _with_deaths(self, one: Input) -> str:
         """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
@@ -215,13 +296,13 @@ class Script:
 
     def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
         join = grouping.child
-        sources, conditions = self._held(join, instants)
-        over_rows = Translator(_newest(join))
+        held = self._held(join, instants)
+        over_rows = Translator(_newest_shown(join))
         wanted = [e for _, e in node.columns] + ([] if grouping.having is None else [grouping.having])
         aggregates = list(dict.fromkeys(p for e in wanted for p in walk(e) if isinstance(p, Aggregate)))
         keys = {key: f'"#k{n}"' for n, key in enumerate(grouping.keys)}
         values = {call: f'"#x{n}"' for n, call in enumerate(aggregates) if call.args}
-        inner = [f"{MOMENT}.{AT}", *(f"{over_rows.sql(key)} AS {name}" for key, name in keys.items())]
+        inner = [f"{held.at} AS {AT}", *(f"{over_rows.sql(key)} AS {name}" for key, name in keys.items())]
         inner += [f"{over_rows.sql(call.args[0])} AS {name}" for call, name in values.items()]
         inner += [f'{text} AS "#o{n}"' for n, text in enumerate(_ages(join))]
         order = ", ".join(f'"#o{n}"' for n, _ in enumerate(_ages(join)))
@@ -230,8 +311,8 @@ class Script:
         over_groups = Translator(known=known)
         having = "" if grouping.having is None else f" HAVING {over_groups.sql(grouping.having)}"
         return (
-            f"SELECT {AT}, {_selected(node, over_groups)} FROM (SELECT {', '.join(inner)} FROM {sources} "
-            f"WHERE {conditions}) GROUP BY {', '.join([AT, *keys.values()])}{having}"
+            f"SELECT {AT}, {_selected(node, over_groups)} FROM (SELECT {', '.join(inner)} FROM {held.sources} "
+            f"WHERE {held.conditions}) GROUP BY {', '.join([AT, *keys.values()])}{having}"
         )
 
     def _first(self, node: TopK, instants: str) -> str:
@@ -266,15 +347,20 @@ def _all(conditions: Sequence[str]) -> str:
     return " AND ".join(conditions) or "true"
 
 
-def _newest(join: Join) -> str:
-    times = [f"{quoted(one.alias)}.{TIME}" for one in join.streams]
+def _newest(join: Join, inputs: Sequence[Input] | None = None) -> str:
+    times = [f"{quoted(one.alias)}.{TIME}" for one in inputs or join.inputs if one.time is not None]
     return f"greatest({', '.join(times)})" if times else "NULL"
+
+
+def _newest_shown(join: Join) -> str:
+    """Of a semi or anti join only the first input is there to be selected from."""
+    return _newest(join, join.inputs[:1] if join.kind in ("semi", "anti") else None)
 
 
 def _ages(join: Join) -> list[str]:
     """What FIRST and LAST go by: the newest member's time, then time and arrival of each member."""
     each = [[f"{quoted(i.alias)}.{TIME}"] * (i.time is not None) + [f"{quoted(i.alias)}.{ROW}"] for i in join.inputs]
-    return [] if join.views else [_newest(join), *(text for texts in each for text in texts)]
+    return [] if join.views or join.kind != "inner" else [_newest(join), *(text for texts in each for text in texts)]
 
 
 def _conditions(join: Join) -> Iterator[str]:

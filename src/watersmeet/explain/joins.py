@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
-from watersmeet.physical.nodes import FromManyNode, JoinNode
+from watersmeet.physical.nodes import FromManyNode, JoinNode, OuterJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.physical.strategy import JoinStrategy
@@ -55,10 +55,12 @@ def join_of_the_answer(plan: Plan, joins: Sequence[ExplainedJoin]) -> ExplainedJ
 
 def _found(physical: PhysicalPlan) -> Iterator[tuple[Join, JoinNode, FromManyNode | None]]:
     # Those inside a FROM are told with it, once.
-    held = {id(node.joining) for node in physical.nodes if isinstance(node, FromManyNode)}
+    held = {id(node.joining) for node in physical.nodes if isinstance(node, FromManyNode | OuterJoinNode)}
     for node in physical.nodes:
         if isinstance(node, FromManyNode):
             yield node.join, node.joining, node
+        elif isinstance(node, OuterJoinNode):
+            yield node.join, node.joining, None
         elif isinstance(node, JoinNode) and id(node) not in held:
             yield node.strategy.join, node, None
 

@@ -25,6 +25,7 @@ from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, 
 from watersmeet.plan.expressions import Call, Column, Expression, to_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
+    AsOf,
     Changes,
     Derived,
     Distinct,
@@ -190,15 +191,44 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield Line(f"read {_source(join.inputs[0])}")
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
         yield from _below(_waiting(join, explained.strategy.method) if explained is not None else ())
+    elif join.asof is not None:
+        yield from _as_of(join, join.asof)
     else:
         assert explained is not None
-        yield Line(f"join {len(join.inputs)} inputs, no intermediate results")
+        yield Line(_join_words(join))
+        yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
         yield from _below([*_bounds(join.windows), *_strategy(explained.strategy, explained.views)])
         yield from _below(_holding(explained.holder))
     yield from _below(_written_times(join.inputs))
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
+
+
+def _as_of(join: Join, asof: AsOf) -> Lines:
+    left, right = (one.alias for one in join.inputs)
+    oldest = "" if asof.within_us is None else f", not older than {format_interval(asof.within_us)}"
+    none = ", or none" if join.kind == "asof_left" else ""
+    yield Line(f"as-of join: each row of {left} with the latest of {right}{oldest}{none}")
+    yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
+    yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
+    kept = "of each key the last one, and those after it" if asof.within_us is None else "while they are not too old"
+    yield from _below([_entry(f"rows of {right} are kept", [kept])])
+
+
+def _join_words(join: Join) -> str:
+    left, *others = (one.alias for one in join.inputs)
+    waits = ", once it is certain that none can come" if join.certain else ""
+    match join.kind:
+        case "left":
+            return f"left join: combinations, and rows of {left} without a partner{waits}"
+        case "full":
+            return f"full join: combinations, and rows of {left} and of {others[0]} without a partner{waits}"
+        case "semi":
+            return f"semi join: rows of {left} that have a partner in {others[0]}, each once"
+        case "anti":
+            return f"anti join: rows of {left} without a partner in {others[0]}{waits}"
+    return f"join {len(join.inputs)} inputs, no intermediate results"
 
 
 def _written_times(inputs: Sequence[Input]) -> Lines:

@@ -114,15 +114,32 @@ def _as_declared(name: str, schema: pa.Schema, statistics: Statistics) -> Statis
     return replace(statistics, distinct=distinct)
 
 
+@dataclass(frozen=True)
+class NamedQuery:
+    """CREATE VIEW: a query that stands for itself wherever its name does. `query` is its syntax and `text` what that
+    points into; they are for the binder, and nobody else looks inside."""
+
+    name: str
+    schema: pa.Schema
+    query: Any
+    text: str
+    columns: tuple[str, ...] = ()
+
+
+def kind_of(relation: Relation | NamedQuery) -> str:
+    """What the language calls it."""
+    return "view" if isinstance(relation, NamedQuery) else type(relation).__name__.lower()
+
+
 class Catalog:
-    """The streams and tables a session knows, and the functions that were brought to it (plan.user_functions), by name
-    in lower case. Names are case-insensitive, as in SQL."""
+    """The streams, tables and views a session knows, and the functions that were brought to it (plan.user_functions),
+    by name in lower case. Names are case-insensitive, as in SQL."""
 
     def __init__(self) -> None:
-        self._relations: dict[str, Relation] = {}
+        self._relations: dict[str, Relation | NamedQuery] = {}
         self.functions: dict[str, Any] = {}
 
-    def add(self, relation: Relation, *, replace: bool = False) -> None:
+    def add(self, relation: Relation | NamedQuery, *, replace: bool = False) -> None:
         key = relation.name.lower()
         if key in self._relations and not replace:
             raise CatalogError(f"{relation.name!r} is declared twice", hint="give the second one another name")
@@ -133,10 +150,14 @@ class Catalog:
         if self._relations.pop(str(name).lower(), None) is None and self.functions.pop(str(name).lower(), None) is None:
             meant = self.suggestion(str(name))
             raise CatalogError(
-                f"there is no stream or table {name!r} to drop", hint=f"did you mean {meant!r}?" if meant else None
+                f"there is no stream, table, view or function {name!r} to drop",
+                hint=f"did you mean {meant!r}?" if meant else None,
             )
 
-    def __getitem__(self, name: str) -> Relation:
+    def discard(self, name: str) -> None:
+        self._relations.pop(name.lower(), None)
+
+    def __getitem__(self, name: str) -> Relation | NamedQuery:
         return self._relations[name.lower()]
 
     def copy(self) -> Catalog:
@@ -151,7 +172,12 @@ class Catalog:
         self.functions = dict(other.functions)
 
     def find(self, name: str) -> Relation | None:
-        return self._relations.get(name.lower())
+        found = self._relations.get(name.lower())
+        return None if isinstance(found, NamedQuery) else found
+
+    def find_query(self, name: str) -> NamedQuery | None:
+        found = self._relations.get(name.lower())
+        return found if isinstance(found, NamedQuery) else None
 
     def names(self) -> list[str]:
         return [relation.name for relation in self._relations.values()]

@@ -113,8 +113,17 @@ def _join_keys(join: Join, places: Iterator[int]) -> list[_JoinKey]:
         if all(chosen.values()):
             # Of several columns that hold the key the first by name; they are equal in every row that matters.
             streams = tuple(place for alias, names in chosen.items() for place in options[alias][names[0]])
-            found.append(_JoinKey(frozenset(group), streams))
+            found.append(_JoinKey(frozenset(_carrying(join, group)), streams))
     return found
+
+
+def _carrying(join: Join, group: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The columns in which every row of an answer has the key: where a row has no partner, those of the partner have
+    none. Where either may be missing, no column does."""
+    if join.kind == "inner":
+        return group
+    always = {join.inputs[0].alias} if join.kind != "full" else set()
+    return {(alias, name) for alias, name in group if alias in always}
 
 
 def _input_keys(one: Input, places: Iterator[int]) -> dict[str, Places]:

@@ -32,6 +32,7 @@ from watersmeet.plan.nodes import (
     SetOperation,
     SortKey,
     TopK,
+    is_monotone,
     order_of,
 )
 
@@ -55,6 +56,8 @@ class AnswerPlanner:
             case Changes(child=child):
                 # ISTREAM and DSTREAM differ only in what the pipeline lets out at the end.
                 return NetNode(self._below(child, self.outermost))
+            case Project(child=Join(kind=kind)) if kind != "inner" and is_monotone(node):
+                inside = self.froms.growing(node, self.outermost)
             case Project(child=Join() as join, columns=columns):
                 # Only here may options say in which order to join.
                 inside = self.froms.rows(join, columns, self.outermost, method=self.plan.method)

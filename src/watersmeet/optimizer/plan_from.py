@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range
 from watersmeet.optimizer.plan_join import plan_join
+from watersmeet.optimizer.plan_outer import (
+    growing_leaves,
+    has_sides,
+    plan_growing,
+    plan_outer,
+    remembered_us,
+    runs_alone,
+)
 from watersmeet.optimizer.read_inputs import columns_read, joined_leaf, leaf_of, reach_us, unlike
 from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.hidden import hidden_columns, with_lives
+from watersmeet.physical.hidden import GIVEN_AT, SERIAL, hidden_columns, member_column, with_lives
 from watersmeet.physical.nodes import (
     AnswerNode,
     ChangesSourceNode,
     Columns,
+    FromGrowingNode,
     FromManyNode,
+    FromMatchedNode,
     FromOneNode,
     JoinSourceNode,
     LeafNode,
@@ -29,6 +40,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.pipeline import Pipeline
+from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
 
@@ -82,6 +94,8 @@ class FromPlanner:
             read = columns_read(inputs[0], join, columns)
             schema = pa.schema([field for field in inputs[0].schema if field.name in read])
             return FromOneNode(sources[0], schema, join.predicates, columns, around.noticing, self.negative)
+        if join.kind != "inner":
+            return self._matched(join, sources, columns)
         announced = tuple(source.alias for source in sources if source.announced)
         # FIRST and LAST break ties of time by the serial numbers of all members.
         counted = tuple(source.alias for source in sources) if ordered else announced
@@ -93,6 +107,30 @@ class FromPlanner:
         if self.negative and in_time and not ordered and not numbered:
             return NegativeJoinNode(*made, held=_held(join, columns))
         return FromManyNode(*made)
+
+    def growing(self, project: Project, around: Surroundings) -> AnswerNode:
+        """A join that only grows. Its inputs are not all streams as they come, or it would run by itself."""
+        join = project.child
+        assert isinstance(join, Join)
+        if join.kind == "inner":
+            return self.rows(join, project.columns, around)
+        inside = around.in_from(min(FOREVER_US, around.outer_us + remembered_us(project, ())))
+        asked = (*project.columns, *((f"__{i}", e) for i, e in enumerate((*join.where, *(e for _, e in join.certain)))))
+        inputs = [one for one in join.inputs if not isinstance(one.relation, Table)]
+        sources = tuple(self._source(one, join, asked, inside) for one in inputs)
+        timed = replace(project, columns=(*project.columns, (GIVEN_AT, EventTime())))
+        return FromGrowingNode(sources, plan_outer(timed, join), project.columns)
+
+    def _matched(self, join: Join, sources: tuple[SourceNode, ...], columns: Columns) -> AnswerNode:
+        """Who matches is found by the join inside, which tells the numbers of the rows that count without a match."""
+        announced = tuple(source.alias for source in sources if source.announced)
+        numbered = tuple(source.alias for source in sources if source.announced or source.alias in join.preserved)
+        inside = replace(join, kind="inner", where=(), certain=())
+        members = tuple((member_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
+        shown = (*(columns if join.kind in ("left", "full") else ()), *members)
+        joining = _joining(inside, shown, numbered, announced, None)
+        # What has expired is noticed in time: a row that is left alone enters the answer then.
+        return FromMatchedNode(FromManyNode(join, sources, joining, shown, numbered, "in_time"), columns)
 
     def _source(self, one: Input, join: Join, outputs: Columns, around: Surroundings) -> SourceNode:
         reach = reach_us(one.window, around.outer_us)
@@ -108,6 +146,13 @@ class FromPlanner:
             case Derived(plan=Changes() as changes, time=time):
                 answer = self.answers.changes(changes, around.in_from(reach))
                 return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
+            case Derived(plan=Project() as project, time=time) if has_sides(project):
+                if runs_alone(project):
+                    leaves = tuple(replace(leaf, name=self._name(leaf.name)) for leaf in growing_leaves(project, reach))
+                    return JoinSourceNode(one.alias, plan_growing(project), leaves, time, one.window, join.boundary)
+                bare = replace(project, columns=_without(project.columns, time))
+                rows = self.growing(bare, around.in_from(reach))
+                return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
             case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
                 # A join that reads subqueries cannot run alone: as an answer, its entering rows are the stream.
                 if any(isinstance(each.relation, Derived | View) for each in inputs):

@@ -8,10 +8,11 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.plan_answer import AnswerPlanner
 from watersmeet.optimizer.plan_join import plan_join
+from watersmeet.optimizer.plan_outer import growing_leaves, has_sides, plan_growing, runs_alone
 from watersmeet.optimizer.read_inputs import joined_leaf
 from watersmeet.physical.nodes import ContinuousNode, leaves_below
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Join, Plan, Project, is_monotone
 
 
 def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> PhysicalPlan:
@@ -20,7 +21,7 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
     query run in turns, with queues between them, so many changes at a time."""
     choice = choose_pipeline(plan)
     match plan.root:
-        case Project(child=Join(inputs=inputs) as join) as project if all(
+        case Project(child=Join(inputs=inputs, kind="inner") as join) as project if all(
             isinstance(one.relation, Stream | Table) for one in inputs
         ):
             method = plan.method
@@ -29,6 +30,8 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
             # By alias, which is enough here: only subqueries can use one twice.
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)
             return PhysicalPlan(plan_join(project, method, plan.shedding), leaves, choice)
+        case Project(child=Join()) as project if is_monotone(project) and runs_alone(project) and has_sides(project):
+            return PhysicalPlan(plan_growing(project), growing_leaves(project), choice)
     answer = AnswerPlanner(plan, choice.pipeline, quantum).answer()
     root = ContinuousNode(answer, plan.kind, plan.output_schema, choice.pipeline)
     return PhysicalPlan(root, leaves_below(root), choice)

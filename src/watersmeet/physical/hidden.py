@@ -14,12 +14,20 @@ from watersmeet.plan.nodes import Input, Join
 
 # Two underscores, so that no output column of a query is likely to be called that.
 SERIAL = "__serial"
+# Of the combinations of an outer, semi or anti join: whether what comes after it lets them through, and their time.
+PASSES, FOUND_AT = "__passes", "__found_at"
+GIVEN_AT = "__given_at"  # the event time of a row that is given
 SINCE = "__since"  # the event time that a row of a changing answer has in the join
 
 
 def time_column(alias: str) -> str:
     """Where a combination has the event time of its member of one input."""
     return f"__time_{alias}"
+
+
+def member_column(alias: str) -> str:
+    """Where a combination says which row of an input it was made of, whether or not it lives by that."""
+    return f"__member_{alias}"
 
 
 def serial_column(alias: str) -> str:

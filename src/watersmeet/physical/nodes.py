@@ -113,6 +113,45 @@ class InTimeOrderNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class OuterJoinNode(PhysicalNode):
+    """A join of two sides of which rows are given, or asked for, without a partner. `joining` finds who matches, with
+    hidden columns beside those asked for; `sides` are the inputs that are joins themselves, `streams` what each reads,
+    in the same order. A row may decide about others for `remembered_us` after its time."""
+
+    join: Join
+    joining: WindowJoinNode
+    columns: Columns
+    sides: tuple[SelectNode | WindowJoinNode | OuterJoinNode | AsofJoinNode, ...]
+    side_aliases: tuple[str, ...]
+    streams: tuple[tuple[str, ...], ...]
+    remembered_us: int
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The streams it reads, in the order of the leaves."""
+        inside = dict(zip(self.side_aliases, self.streams, strict=True))
+        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
+
+
+@dataclass(frozen=True)
+class AsofJoinNode(PhysicalNode):
+    """For each row of one side the latest partner. The left side may be such a join itself; then `sides` has it."""
+
+    join: Join
+    columns: Columns
+    sides: tuple[AsofJoinNode, ...]
+    side_aliases: tuple[str, ...]
+    streams: tuple[tuple[str, ...], ...]
+    remembered_us: int
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The streams it reads, in the order of the leaves."""
+        inside = dict(zip(self.side_aliases, self.streams, strict=True))
+        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
+
+
+@dataclass(frozen=True)
 class ContinuousNode(PhysicalNode):
     """An answer that changes, as rows with instants and signs."""
 
@@ -123,8 +162,8 @@ class ContinuousNode(PhysicalNode):
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
-PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode
-RowsNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | ContinuousNode
+PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode | AsofJoinNode
+RowsNode = PlainNode | ContinuousNode
 
 
 # ---- the inputs of FROM below a changing answer ---------------------------------------------------------------------
@@ -156,7 +195,7 @@ class StreamSourceNode(_Windowed, PhysicalNode):
 
 @dataclass(frozen=True)
 class JoinSourceNode(_Windowed, PhysicalNode):
-    """A plain join or selection as a stream; `time` names the column that is its event time."""
+    """A join that only grows, or a selection, as a stream; `time` names the column that is its event time."""
 
     alias: str
     inner: PlainNode
@@ -168,6 +207,8 @@ class JoinSourceNode(_Windowed, PhysicalNode):
     @property
     def aliases(self) -> tuple[str, ...]:
         """What the inner join calls its streams, in the order of the leaves."""
+        if isinstance(self.inner, OuterJoinNode | AsofJoinNode):
+            return self.inner.aliases
         inner = self.inner.inner if isinstance(self.inner, InTimeOrderNode) else self.inner
         return tuple(one.alias for one in inner.strategy.join.streams)
 
@@ -248,6 +289,24 @@ class NegativeJoinNode(FromManyNode):
 
 
 @dataclass(frozen=True)
+class FromMatchedNode(PhysicalNode):
+    """An outer, semi or anti join: `combinations` are what matches, with the members' numbers in hidden columns."""
+
+    combinations: FromManyNode
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class FromGrowingNode(PhysicalNode):
+    """An outer, semi or anti join that only grows, over inputs that are not all streams as they come. `inner` has no
+    sides of its own, and gives the event time of each row besides the columns asked for."""
+
+    sources: tuple[SourceNode, ...]
+    inner: OuterJoinNode
+    columns: Columns
+
+
+@dataclass(frozen=True)
 class GroupByNode(PhysicalNode):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
     in the order in which they came."""
@@ -314,6 +373,8 @@ class NetworkNode(PhysicalNode):
 AnswerNode = (
     FromOneNode
     | FromManyNode
+    | FromMatchedNode
+    | FromGrowingNode
     | GroupByNode
     | DistinctNode
     | SetOperationNode

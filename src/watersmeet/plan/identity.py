@@ -99,11 +99,14 @@ def _node(node: Node) -> Iterator[str]:
 
 def _join(join: Join) -> Iterator[str]:
     """The windows between streams stand in their closed form, in which all ways to write them are the same."""
-    yield f"join, windows {join.boundary}"
+    yield f"{'' if join.kind == 'inner' else f'{join.kind} '}join, windows {join.boundary}"
     # In the order of FROM, which decides between equal event times.
     for one in join.inputs:
         yield from _below(_input(one))
     yield from _below(f"where {text}" for text in _conditions(join.predicates))
+    if join.asof is not None:
+        yield from _below([f"as of {expression_text(join.asof.instant)}"])
+    yield from _below(f"afterwards {text}" for text in _conditions(join.where))
     closed = join.windows
     streams = [_any_case(name) for name in closed.streams]
     # Sorted, as the directions of WINDOW PATHs are found in the order in which they are written.

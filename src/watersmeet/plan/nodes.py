@@ -65,6 +65,20 @@ class Input:
         return None if isinstance(self.relation, Table | View) else self.relation.time
 
 
+JoinKind = Literal["inner", "left", "full", "semi", "anti", "asof", "asof_left"]
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """Of the partners of a row the latest. `instant` is the time, in microseconds since 1970, up to which a row of the
+    first input looks for one, `up_to_us` of which were added to its own time; `within_us` how much older than that time
+    it may be."""
+
+    instant: Expression
+    up_to_us: int
+    within_us: int | None
+
+
 @dataclass(frozen=True)
 class Join:
     """All combinations, one row of each input, that satisfy every predicate and every window bound.
@@ -72,6 +86,10 @@ class Join:
     `bounds` and `choices` are the constraints written between streams; those of `[RANGE …]` windows are added
     here. One input is allowed: then this is a filter over a single stream. `predicates` are AND-ed and hold no
     bounds on time columns that `bounds` already expresses.
+
+    The other kinds have two inputs, and all of the above only says which of their rows match. `where` filters what
+    comes of that. In a join that only grows `certain` is, for every input whose rows are given without a match, the
+    first instant at which none can come any more: an expression over its columns.
     """
 
     inputs: tuple[Input, ...]
@@ -79,9 +97,14 @@ class Join:
     bounds: tuple[Bound, ...] = ()
     choices: tuple[Choice, ...] = ()
     boundary: Boundary = "closed"
+    kind: JoinKind = "inner"
+    where: tuple[Expression, ...] = ()
+    certain: tuple[tuple[str, Expression], ...] = ()
+    asof: AsOf | None = None
 
     def __post_init__(self) -> None:
         self._check_names()
+        self._check_kind()
         if not self.streams and not self.views:
             raise WindowError(
                 "the query reads only static tables; at least one input must be a stream",
@@ -98,13 +121,38 @@ class Join:
         aliases = [one.alias for one in self.inputs]
         if len({alias.lower() for alias in aliases}) < len(aliases):
             raise PlanError(f"two inputs of a join have one alias: {', '.join(aliases)}")
-        _check_columns("a condition", self.predicates, self)
-        _refuse_aggregates("a condition", self.predicates)
+        _check_columns("a condition", (*self.predicates, *self.where, *(e for _, e in self.certain)), self)
+        _refuse_aggregates("a condition", (*self.predicates, *self.where))
         streams = {one.alias for one in self.streams}
         bounds = [*self.bounds, *(bound for choice in self.choices for way in choice.alternatives for bound in way)]
         strange = {name for bound in bounds for name in (bound.earlier, bound.later)} - streams
         if strange:
             raise PlanError(f"a window bounds {min(strange)}, which is none of the streams {', '.join(streams)}")
+
+    def _check_kind(self) -> None:
+        if self.kind == "inner":
+            if self.where or self.certain:
+                raise PlanError("an inner join has no conditions that come after it")
+            return
+        if len(self.inputs) != 2:
+            raise PlanError(f"a {self.kind} join has two inputs, not {len(self.inputs)}")
+        if (self.asof is None) == self.kind.startswith("asof"):
+            raise PlanError(f"a {self.kind} join is told of an instant, if and only if it looks for the latest partner")
+        for alias in self.preserved:
+            if self.input(alias).is_table:
+                raise WindowError(
+                    f"{alias} is a static table, and its rows without a partner could be given only when all is over",
+                    hint=f"put {alias} on the other side: keep the rows of the stream",
+                    alias=alias,
+                )
+
+    @property
+    def preserved(self) -> tuple[str, ...]:
+        """The inputs of which every row counts, whether it has a match or not."""
+        left, *others = (one.alias for one in self.inputs)
+        if self.kind in ("inner", "asof", "asof_left"):
+            return ()
+        return (left, *others) if self.kind == "full" else (left,)
 
     @staticmethod
     def _check_window(one: Input) -> None:
@@ -416,7 +464,7 @@ class SelectedJoin:
 
 
 def growing_join(node: Node) -> SelectedJoin | None:
-    """A join whose combinations, once found, stay in the answer: it reads no answers that change."""
+    """A join whose rows, once given, stay in the answer: it reads no answers that change."""
     match node:
         case Project(child=Join() as join) if not join.views:
             return SelectedJoin(join, node)
@@ -424,9 +472,9 @@ def growing_join(node: Node) -> SelectedJoin | None:
 
 
 def plain_join(node: Node) -> SelectedJoin | None:
-    """A growing join of streams and static tables, without subqueries: what one join operator runs by itself."""
+    """A growing inner join of streams and static tables, without subqueries: what one operator runs by itself."""
     found = growing_join(node)
-    return None if found is None or children(found.join) else found
+    return None if found is None or found.join.kind != "inner" or children(found.join) else found
 
 
 def is_monotone(node: Node) -> bool:
@@ -437,7 +485,7 @@ def is_monotone(node: Node) -> bool:
 def method_of(root: Node, options: Options) -> Method:
     """How the options ask the join of a plan to run; other plans take no such options."""
     match root:
-        case Project(child=Join(inputs=inputs)):
+        case Project(child=Join(inputs=inputs, kind="inner")):
             tables = [one.alias for one in inputs if one.is_table]
             method = Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
             # The papers' joins read streams and tables; with a query in FROM the engine's own runs, in any order.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from watersmeet.model.windows import Bound, Choice, Range, RowsWindow
 from watersmeet.plan.expressions import streams_of, uses_event_time
 from watersmeet.plan.nodes import Input, Join
-from watersmeet.reference.evaluate import Combination, holds
+from watersmeet.reference.evaluate import holds
 from watersmeet.reference.inputs import NS_PER_US, Member, Members, combination
 from watersmeet.reference.order import same
 from watersmeet.reference.values import Value
@@ -16,11 +16,11 @@ Rows = Mapping[str, Sequence[Member]]  # by alias
 Test = Callable[[Members], bool]
 
 
-def combinations(join: Join, rows: Rows) -> Iterator[Combination]:
+def combinations(join: Join, rows: Rows) -> Iterator[Members]:
     """Every combination that satisfies every predicate and every window of the join."""
     for members in _product(join, rows, [*_condition_tests(join), *_range_tests(join)]):
         if all(_is_among_latest(one, members, rows[one.alias]) for one in join.inputs):
-            yield combination(members)
+            yield members
 
 
 def matches(join: Join, rows: Rows) -> Iterator[Members]:

@@ -52,6 +52,7 @@ from watersmeet.reference.inputs import (
     streams_below,
 )
 from watersmeet.reference.order import Row, rank, rank_of_row, same
+from watersmeet.reference.outer import changing, growing
 
 Op = Literal["+", "-"]
 Change: TypeAlias = tuple[Op, int, Row]
@@ -180,9 +181,9 @@ class _History:
 
     def log(self, node: Node) -> Iterator[Change]:
         """The rows a query sends, in order."""
-        growing = growing_join(node)
-        if growing is not None:
-            yield from self._combinations(growing)
+        only_grows = growing_join(node)
+        if only_grows is not None:
+            yield from self._combinations(only_grows)
             return
         match node:
             case Changes(kind="rstream", child=child):
@@ -198,7 +199,7 @@ class _History:
         inputs = {i.alias: self.members(i.relation) for i in node.join.inputs if not isinstance(i.relation, View)}
         found = [
             (one.event_time_ns or 0, tuple(evaluate(expression, one) for _, expression in node.columns))
-            for one in combinations(node.join, inputs)
+            for one in growing(node.join, inputs, combinations(node.join, inputs))
         ]
         for time_ns, row in sorted(found, key=lambda each: (each[0], rank_of_row(each[1]))):
             yield "+", time_ns // NS_PER_US, row
@@ -229,7 +230,8 @@ class _History:
         raise AssertionError(f"{type(node).__name__} is not an answer at an instant")
 
     def _matches(self, join: Join, at_us: int) -> list[Members]:
-        return list(matches(join, {one.alias: self._held(one, at_us) for one in join.inputs}))
+        held = {one.alias: self._held(one, at_us) for one in join.inputs}
+        return changing(join, held, matches(join, held))
 
     def _in_order(self, join: Join, at_us: int) -> list[Combination]:
         """Oldest first: by the newest member's time, then by time and arrival of each member as FROM lists them."""

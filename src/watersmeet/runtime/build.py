@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,17 +20,25 @@ from watersmeet.operators.time_order import Counting, InTimeOrder
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.physical.nodes import (
+    AsofJoinNode,
     ClassicJoinNode,
     ContinuousNode,
     InTimeOrderNode,
     JoinNode,
+    OuterJoinNode,
     RowsNode,
     SelectNode,
     WindowJoinNode,
 )
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
+from watersmeet.plan.asof_conditions import asof_conditions
+from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Join, Plan
+
+if TYPE_CHECKING:
+    from watersmeet.operators.outer.outer_join import OuterJoin
+    from watersmeet.operators.outer.sides import Side
 
 LoadTable = Callable[[pa.RecordBatch], None]
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
@@ -89,12 +98,49 @@ class Builder:
                 return self.window_join(node)
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
+            case OuterJoinNode():
+                return self.outer_join(node)
+            case AsofJoinNode():
+                return self._asof_join(node)
             case ContinuousNode():
                 # A plain join starts without them: they are most of the operators there are.
                 from watersmeet.runtime.build_changing import AnswerBuilder
 
                 return AnswerBuilder(self).operator(node)
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
+
+    def outer_join(self, node: OuterJoinNode) -> OuterJoin:
+        from watersmeet.operators.outer.outer_join import Kept, OuterJoin
+
+        # In the order in which the plan has them: other joins are known by their places among all.
+        joining = self.window_join(node.joining)
+        sides = self._sides(node)
+        kept = []
+        for alias, certain in node.join.certain:
+            other = next(one for one in node.join.inputs if one.alias != alias)
+            shown = (*(e for _, e in node.columns), *node.join.where)
+            read = sorted({c.name for e in shown for c in columns_of(e) if c.stream == alias})
+            kept.append(Kept(alias, node.join.input(alias).schema, read, certain, other.is_table))
+        return OuterJoin(node.join, joining, node.columns, kept, sides, node.remembered_us)
+
+    def _asof_join(self, node: AsofJoinNode) -> Operator:
+        from watersmeet.operators.outer.asof_join import AsofJoin, Latest
+
+        right = node.join.inputs[1]
+        found = asof_conditions(node.join.predicates, right.alias)
+        latest = Latest(right.schema, [key for _, key in found.equal], found.right_only)
+        keys = [key for key, _ in found.equal]
+        return AsofJoin(node.join, node.columns, latest, keys, found.left_only, self._sides(node), node.remembered_us)
+
+    def _sides(self, node: OuterJoinNode | AsofJoinNode) -> dict[str, Side]:
+        from watersmeet.operators.outer.sides import Side
+
+        sides = {}
+        for alias, side, streams in zip(node.side_aliases, node.sides, node.streams, strict=True):
+            time = node.join.input(alias).time
+            assert time is not None
+            sides[alias] = Side(self.operator(side), streams, time)
+        return sides
 
     def _counting(self, node: JoinNode) -> Counting:
         match node:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from watersmeet.operators.continuous.alone import Alone, Teed
 from watersmeet.operators.continuous.distinct import DistinctOperator
+from watersmeet.operators.continuous.from_growing import FromGrowing
 from watersmeet.operators.continuous.from_many import FromMany
+from watersmeet.operators.continuous.from_matched import FromMatched
 from watersmeet.operators.continuous.from_one import FromOne
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.negative_join import NegativeJoin
@@ -26,10 +29,13 @@ from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.waiting import Waiting
 from watersmeet.physical.nodes import (
     AnswerNode,
+    AsofJoinNode,
     ChangesSourceNode,
     ContinuousNode,
     DistinctNode,
+    FromGrowingNode,
     FromManyNode,
+    FromMatchedNode,
     FromOneNode,
     GroupByNode,
     JoinSourceNode,
@@ -38,6 +44,7 @@ from watersmeet.physical.nodes import (
     NetNode,
     NetworkNode,
     Noticing,
+    OuterJoinNode,
     QueueNode,
     SetOperationNode,
     SnapshotsNode,
@@ -73,6 +80,12 @@ class AnswerBuilder:
                 return FromOne(self._source(node.source), read, predicates, columns, trigger, negative=negative)
             case NegativeJoinNode():
                 return NegativeJoin(*self._joined(node), ranged=node.ranged, held=dict(node.held))
+            case FromMatchedNode():
+                return self._matched(node)
+            case FromGrowingNode():
+                sources = {source.alias: self._source(source) for source in node.sources}
+                given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
+                return FromGrowing(self._rows.outer_join(node.inner), sources, given)
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
@@ -99,6 +112,18 @@ class AnswerBuilder:
         self._queues.append(queue)  # after those below it
         return queue
 
+    def _matched(self, node: FromMatchedNode) -> FromMatched:
+        join, inside = node.combinations.join, node.combinations
+        joining, sources, schema, trigger = self._joined(inside)
+        teed = {alias: Teed(sources[alias]) for alias in join.preserved}
+        found = FromMany(joining, {**sources, **teed}, schema, trigger, ranged=inside.ranged, numbered=inside.numbered)
+        given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
+        alone = {
+            alias: Alone(given, one, with_partner=join.kind == "semi", numbered_from=1 + place)
+            for place, (alias, one) in enumerate(teed.items())
+        }
+        return FromMatched(found, alone, node.columns, pairs=join.kind in ("left", "full"))
+
     def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
         sources = {source.alias: self._source(source) for source in node.sources}
         schema = pa.schema([pa.field(name, e.type) for name, e in node.columns])
@@ -119,7 +144,15 @@ class AnswerBuilder:
 
     def _join_source(self, node: JoinSourceNode) -> JoinSource:
         streams = dict(zip(node.aliases, node.leaves, strict=True))
-        source = JoinSource(self._rows.operator(node.inner), list(streams), node.time, node.window, node.boundary)
+        source = JoinSource(
+            self._rows.operator(node.inner),
+            list(streams),
+            node.time,
+            node.window,
+            node.boundary,
+            # What becomes certain at an instant is of that instant, and asked for are those before it.
+            behind_us=1 if isinstance(node.inner, OuterJoinNode | AsofJoinNode) else 0,
+        )
         for alias, leaf in streams.items():
             self._leaves[leaf.name] = _entered(leaf, source.streams[alias], source)
         return source

@@ -1,4 +1,4 @@
-"""A script of CREATE STREAM, TABLE and SINK and of queries: what it declares, and the jobs it asks for."""
+"""A script of CREATE STREAM, TABLE, VIEW and SINK and of queries: what it declares, and the jobs it asks for."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
-from watersmeet.sql import bind_query, parse_script
+from watersmeet.sql import bind_query, bind_view, parse_script
 from watersmeet.sql.parameters import Parameters
 from watersmeet.sql.scope import UTC
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, QuerySyntax
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, QuerySyntax
 
 T = TypeVar("T")
 
@@ -76,6 +76,8 @@ def read_script(
         match statement:
             case CreateStream() | CreateTable():
                 declare(statement, known, text, open_sources=open_sources, opener=opener, pushed=pushed)
+            case CreateView():
+                declare_view(statement, known, text, timezone)
             case CreateSink():
                 _check_new(statement, jobs, text)
                 check_sink_options(statement, text, on_spark=opener is not open_in_process)
@@ -140,6 +142,13 @@ def declare(
     try:
         opened = opener(statement) if needed else (statement.schema, None, None)
         catalog.add(_relation(statement, opened, said, reading, text), replace=statement.replace)
+    except CatalogError as error:
+        raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def declare_view(statement: CreateView, catalog: Catalog, text: str, timezone: str = UTC) -> None:
+    try:
+        catalog.add(bind_view(statement, catalog, text, timezone), replace=statement.replace)
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
 

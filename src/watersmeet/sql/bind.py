@@ -9,18 +9,39 @@ from dataclasses import replace
 from sqlglot import exp
 
 from watersmeet.errors import OptionError, ParseError
-from watersmeet.model.catalog import Catalog
+from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, walk
-from watersmeet.plan.nodes import Changes, Node, Plan, SetOperation, SortKey, TopK, check_options, log_columns
+from watersmeet.plan.nodes import (
+    Changes,
+    Node,
+    Plan,
+    SetOperation,
+    SortKey,
+    TopK,
+    check_options,
+    log_columns,
+    schema_of,
+)
 from watersmeet.plan.options import Options
+from watersmeet.sql.context import Context
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import GroupedOutput, named_output, ordinal
+from watersmeet.sql.named_queries import with_columns, with_named
 from watersmeet.sql.parse import parse_query
 from watersmeet.sql.scope import UTC, Text
 from watersmeet.sql.select import Answer, bind_select
-from watersmeet.sql.sources import Context
-from watersmeet.sql.syntax import Body, Compound, OrderKey, QuerySyntax, SelectSyntax, Setting, span_of
+from watersmeet.sql.syntax import (
+    Body,
+    Compound,
+    CreateView,
+    Name,
+    OrderKey,
+    QuerySyntax,
+    SelectSyntax,
+    Setting,
+    span_of,
+)
 
 
 def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
@@ -52,6 +73,18 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     return plan
 
 
+def bind_view(statement: CreateView, catalog: Catalog, text: str, timezone: str = UTC) -> NamedQuery:
+    """A view as the catalog keeps it; mistakes in it are told when it is created."""
+    before = catalog.copy()
+    # Not even one that is replaced: the query is put in the place of the name, and would be in its own.
+    before.discard(statement.name)
+    context = Context(Text(text, catalog.functions), before, "closed", timezone, as_view=True)
+    name = Name(statement.name, statement.name_span)
+    columns = tuple(column.text for column in statement.columns)
+    query = with_columns(statement.query, columns, name, context)
+    return NamedQuery(statement.name, schema_of(_bind_whole(query, context)), statement.query, text, columns)
+
+
 def _check_output_names(plan: Plan, query: QuerySyntax, text: Text) -> None:
     for taken in log_columns(plan.kind):
         if taken in (name.lower() for name in plan.schema.names):
@@ -74,7 +107,8 @@ def _pointing_at(settings: tuple[Setting, ...], text: Text) -> Iterator[None]:
 
 
 def _bind_whole(query: QuerySyntax, context: Context) -> Node:
-    """A query with its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM."""
+    """A query with its WITH, its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM."""
+    context = with_named(query, context)
     head = _check_stream_words(query, context)
     every = _every(query, context)
     _check_limit(query, context)
@@ -97,10 +131,13 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
         case Compound():
             return _bind_compound(body, context)
         case QuerySyntax():
+            context = with_named(body, context)
             _check_limit(body, context)
             if body.every_us is not None:
                 raise context.text.error("EVERY stands inside parentheses", body.span, hint="write it at the very end")
-            # Parentheses that are still a query have an ORDER BY … LIMIT: the parser has taken off the others.
+            # The parser has taken off parentheses that only group: these have an ORDER BY … LIMIT or a WITH.
+            if body.limit is None:
+                return _bind_body(body.body, context, changing)
             answer = _bind_body(body.body, context, "ORDER BY … LIMIT")
             return replace(answer, node=_top(body, answer), monotone=False)
 

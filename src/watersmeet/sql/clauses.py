@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from sqlglot import TokenType, exp
@@ -16,7 +17,11 @@ from watersmeet.sql.syntax import (
     Body,
     Compound,
     Constraint,
+    FromSyntax,
+    JoinSyntax,
+    JoinWord,
     Name,
+    NamedSyntax,
     OrderKey,
     QuerySyntax,
     SelectItem,
@@ -25,21 +30,38 @@ from watersmeet.sql.syntax import (
     SourceSyntax,
     Star,
     StreamWord,
+    sources_in,
 )
 
-_AFTER_JOIN_WORDS = (TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF)
+_AFTER_JOIN_WORDS = (
+    TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
+)  # fmt: skip
 _STREAM_WORDS: dict[str, StreamWord] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
 _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.UNION: "union",
     TokenType.EXCEPT: "except",
     TokenType.INTERSECT: "intersect",
 }
+_AFTER_QUERY = (*_SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, TokenType.LIMIT)
+# Longer ones first, as the words of one may begin another.
+_JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
+    (("INNER",), "inner"),
+    (("LEFT", "OUTER"), "left"), (("LEFT", "SEMI"), "semi"), (("LEFT", "ANTI"), "anti"), (("LEFT",), "left"),
+    (("RIGHT", "OUTER"), "right"), (("RIGHT",), "right"),
+    (("FULL", "OUTER"), "full"), (("FULL",), "full"),
+    (("SEMI",), "semi"), (("ANTI",), "anti"),
+    (("ASOF", "LEFT", "OUTER"), "asof_left"), (("ASOF", "LEFT"), "asof_left"), (("ASOF", "INNER"), "asof"),
+    (("ASOF",), "asof"),
+    ((), "inner"),
+)  # fmt: skip
+_JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
 class QueryParser(SettingsParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
+        named = self._named_queries()
         body = self._compound()
         order_by = self._order_by()
         limit = self._limit()
@@ -52,7 +74,37 @@ class QueryParser(SettingsParser):
                 self._span(at_options),
                 hint="write OPTIONS (…) at the end of the whole query",
             )
-        return QuerySyntax(body, order_by, limit, every, settings, self._from(start))
+        return QuerySyntax(body, order_by, limit, every, settings, self._from(start), named)
+
+    def _named_queries(self) -> tuple[NamedSyntax, ...]:
+        """WITH name AS (…), …"""
+        if not self._match(TokenType.WITH):
+            return ()
+        if self._curr.text.upper() == "RECURSIVE":
+            self.fail(
+                "WITH RECURSIVE is not supported: a query over streams does not feed itself",
+                kind=UnsupportedError,
+                hint="write the result of the first query to a sink, and read that as a stream",
+            )
+        found = [self._named_query()]
+        while self._match(TokenType.COMMA):
+            found.append(self._named_query([one.name.text.lower() for one in found]))
+        return tuple(found)
+
+    def _named_query(self, taken: Sequence[str] = ()) -> NamedSyntax:
+        name = self._name("a name after WITH")
+        if name.text.lower() in taken:
+            self.fail(f"{name.text} is defined twice", name.span, hint="give one of them another name")
+        columns = self._names("a column") if self._curr.token_type == TokenType.L_PAREN else ()
+        if not self._match(TokenType.ALIAS):
+            self.fail(f"expected AS after {name.text}, found {self._found()}", hint="write WITH name AS (SELECT …)")
+        self._open("(")
+        query = self._query(nested=True)
+        self._close(")")
+        return NamedSyntax(name, columns, query)
+
+    def _nested_query(self) -> QuerySyntax:
+        return self._query(nested=True)
 
     def _compound(self) -> Body:
         """UNION and EXCEPT from left to right; INTERSECT binds tighter."""
@@ -84,18 +136,12 @@ class QueryParser(SettingsParser):
             inner = self._query(nested=True)
             self._close(")")
             # Parentheses around a plain query only group.
-            plain = not inner.order_by and inner.limit is None and inner.every_us is None
+            plain = not inner.order_by and inner.limit is None and inner.every_us is None and not inner.named
             return inner.body if plain else inner
         return self._select()
 
     def _select(self) -> SelectSyntax:
         start = self._curr
-        if self._curr.token_type == TokenType.WITH:
-            self.fail(
-                "WITH before a query is not supported",
-                kind=UnsupportedError,
-                hint="write the subquery in FROM as (SELECT …) AS name",
-            )
         if not self._match(TokenType.SELECT):
             self.fail(f"expected SELECT, found {self._found()}")
         word = self._stream_word()
@@ -111,10 +157,9 @@ class QueryParser(SettingsParser):
         # SELECT ISTREAM DISTINCT and SELECT DISTINCT ISTREAM are both written.
         word = word or self._stream_word()
         items = self._select_list()
-        sources, conditions = self._from_clause()
+        tree = self._from_clause()
         constraints = self._constraints()
-        if self._match(TokenType.WHERE):
-            conditions.append(self._expression("a condition after WHERE"))
+        where = self._expression("a condition after WHERE") if self._match(TokenType.WHERE) else None
         constraints += self._constraints()
         group_by = self._group_by()
         having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
@@ -122,8 +167,8 @@ class QueryParser(SettingsParser):
             word,
             distinct,
             items,
-            tuple(sources),
-            tuple(conditions),
+            tree,
+            where,
             tuple(constraints),
             group_by,
             having,
@@ -179,29 +224,83 @@ class QueryParser(SettingsParser):
 
     # -- FROM -----------------------------------------------------------------------------------------------
 
-    def _from_clause(self) -> tuple[list[SourceSyntax], list[exp.Expr]]:
+    def _from_clause(self) -> FromSyntax:
         if not self._match(TokenType.FROM):
             self._fail_without_from()
-        sources, conditions = [self._source()], list[exp.Expr]()
+        return self._sources()
+
+    def _sources(self) -> FromSyntax:
+        """What stands between commas, which bind less than JOIN does."""
+        start = self._curr
+        tree = self._joined()
+        while self._match(TokenType.COMMA):
+            tree = JoinSyntax("inner", tree, self._joined(), None, self._from(start))
+        return tree
+
+    def _joined(self) -> FromSyntax:
+        """Joins from left to right."""
+        start = self._curr
+        tree = self._join_member()
         while True:
-            if self._match(TokenType.COMMA) or self._match_text_seq("CROSS", "JOIN"):
-                sources.append(self._source())
-            elif self._match(TokenType.JOIN) or self._match_text_seq("INNER", "JOIN"):
-                sources.append(self._source())
-                if self._match(TokenType.ON):
-                    conditions.append(self._expression("a condition after ON"))
-                elif self._curr.token_type == TokenType.USING:
-                    self._refuse_using(sources)
-                else:
-                    foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
-                    self.fail(
-                        f"JOIN needs ON and a condition, found {self._found()}",
-                        hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
-                    )
-            elif self._curr.text.upper() in slips.OTHER_JOINS and self._curr.token_type != TokenType.IDENTIFIER:
+            at = self._curr
+            if self._match_text_seq("CROSS", "JOIN"):
+                tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start))
+                continue
+            kind = self._join_word()
+            if kind is not None:
+                right = self._join_member()
+                tree = JoinSyntax(kind, tree, right, self._on(tree, right), self._from(at))
+            elif self._curr.text.upper() in _JOIN_STARTS and self._curr.token_type != TokenType.IDENTIFIER:
                 self._refuse_join()
             else:
-                return sources, conditions
+                return tree
+
+    def _join_word(self) -> JoinWord | None:
+        for words, kind in _JOIN_WORDS:
+            if self._match_text_seq(*words, "JOIN"):
+                return kind
+        return None
+
+    def _join_member(self) -> FromSyntax:
+        """One source, or joins in parentheses."""
+        if self._curr.token_type != TokenType.L_PAREN or self._at_subquery():
+            return self._source()
+        self._advance()
+        tree = self._sources()
+        self._close(")")
+        return tree
+
+    def _at_subquery(self) -> bool:
+        """Whether a query stands in the parentheses that open here, and not joins of which a query is the first."""
+        inside = self._index + 1
+        while inside < len(self._tokens) and self._tokens[inside].token_type == TokenType.L_PAREN:
+            # (SELECT …) AS a JOIN …, or (SELECT …) UNION …
+            after = self._behind_parenthesis(inside)
+            if after is not None and self._tokens[after].token_type not in _AFTER_QUERY:
+                return False
+            inside += 1
+        return inside >= len(self._tokens) or self._tokens[inside].token_type in (TokenType.SELECT, TokenType.WITH)
+
+    def _behind_parenthesis(self, position: int) -> int | None:
+        """Where the text goes on behind the parenthesis that opens at a token."""
+        depth = 0
+        for at in range(position, len(self._tokens) - 1):
+            kind = self._tokens[at].token_type
+            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+            if depth == 0:
+                return at + 1
+        return None
+
+    def _on(self, left: FromSyntax, right: FromSyntax) -> exp.Expr:
+        if self._match(TokenType.ON):
+            return self._expression("a condition after ON")
+        if self._curr.token_type == TokenType.USING:
+            self._refuse_using([sources_in(left)[-1], sources_in(right)[0]])
+        foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
+        self.fail(
+            f"JOIN needs ON and a condition, found {self._found()}",
+            hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
+        )
 
     def _refuse_using(self, sources: list[SourceSyntax]) -> NoReturn:
         at = self._curr
@@ -215,9 +314,10 @@ class QueryParser(SettingsParser):
     def _refuse_join(self) -> NoReturn:
         word = self._curr.text.upper()
         if self._next.token_type in _AFTER_JOIN_WORDS or word in ("LATERAL", "STRAIGHT_JOIN"):
+            words = word if self._next.token_type == TokenType.JOIN else f"{word} {self._next.text.upper()}"
             self.fail(
-                f"{word} joins are not supported; only inner joins are",
-                hint=slips.OTHER_JOINS.get(self._next.text.upper(), slips.OTHER_JOINS[word]),
+                f"{words} joins are not supported",
+                hint=slips.OTHER_JOINS.get(self._next.text.upper()) or slips.OTHER_JOINS.get(word),
                 kind=UnsupportedError,
             )
         if self._next.token_type in (TokenType.VAR, TokenType.L_PAREN):
@@ -258,7 +358,7 @@ class QueryParser(SettingsParser):
 
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
-        if self._curr.text.upper() in slips.OTHER_JOINS and self._next.token_type in _AFTER_JOIN_WORDS:
+        if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
             return None
         return self._alias("an alias")
 

@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError as SqlglotParseError
 
-from watersmeet.errors import ParseError, SqlError, UnsupportedError
+from watersmeet.errors import ParseError, SqlError
 from watersmeet.model.time import FOREVER_US, UNITS_US, parse_interval, scale_to_us, unit_us
 from watersmeet.model.types import arrow_type
 from watersmeet.plan.expressions import Literal
@@ -21,7 +21,9 @@ from watersmeet.sql.syntax import (
     Duration,
     JsonAccess,
     Name,
+    QuerySyntax,
     Span,
+    Subquery,
     WindowCondition,
     locate,
 )
@@ -195,13 +197,16 @@ class ExpressionParser(parser.Parser):
         return exp.Anonymous(this="SUBSTRING", expressions=args)
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """Reached only from inside expressions: the clauses of a query have their own parser."""
-        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
-            # The two words before the parenthesis: IN or EXISTS, and perhaps NOT.
-            words = [token.text.upper() for token in self._tokens[max(0, self._index - 3) : self._index - 1]]
-            what, hint = slips.subquery_hint(words)
-            self.fail(f"{what} is not supported", hint=hint, kind=UnsupportedError)
-        return None
+        """Reached only from inside expressions, where a query may stand in parentheses."""
+        if self._curr.token_type not in (TokenType.SELECT, TokenType.WITH):
+            return None
+        start = self._curr
+        node = Subquery(query=self._nested_query())
+        locate(node, self._from(start))
+        return node
+
+    def _nested_query(self) -> QuerySyntax:
+        raise NotImplementedError  # the clauses of a query have a parser of their own, which is made of this one
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         return self._located(lambda: super(ExpressionParser, self)._parse_types(*args, **kwargs))

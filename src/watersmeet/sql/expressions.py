@@ -29,7 +29,7 @@ from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.scope import Scope, event_time_type, field_index
-from watersmeet.sql.syntax import AsDate, Constant, Duration, JsonAccess, Name, WindowCondition, span_of
+from watersmeet.sql.syntax import AsDate, Constant, Duration, JsonAccess, Name, Subquery, WindowCondition, span_of
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
@@ -79,6 +79,8 @@ class ExpressionBinder:
                 return self._cast(node)
             case exp.Case():
                 return self._case(node)
+            case Subquery():
+                return self._value_of_query(node)
             case AsDate():
                 return self._converted(self.bind(node.this), pa.date32(), node)
         return self._predicate(node)
@@ -181,6 +183,8 @@ class ExpressionBinder:
                 return self._joined_texts(node)
             case exp.Between():
                 return self._between(node)
+            case exp.In(expressions=[Subquery()]):
+                raise self._misplaced_query(node)
             case exp.In() if node.expressions:
                 return self.call("in", [self.bind(part) for part in (node.this, *node.expressions)], node)
             case exp.Is():
@@ -215,6 +219,16 @@ class ExpressionBinder:
             case exp.WithinGroup():
                 return self._within(node)
         raise self._unsupported(node)
+
+    def _value_of_query(self, node: Subquery) -> Expression:
+        if self.scope.value_of is None:
+            raise self.error(
+                f"a query cannot stand in {self.clause}",
+                node,
+                hint="write it into the select list, WHERE or HAVING",
+                kind=UnsupportedError,
+            )
+        return self.scope.value_of(node.args["query"], span_of(node) or (0, 1))
 
     def _joined_texts(self, node: exp.DPipe) -> Expression:
         try:
@@ -561,7 +575,17 @@ class ExpressionBinder:
             if not isinstance(share, int | float) or not 0 <= share <= 1:
                 raise TypeError("PERCENTILE needs a constant between 0 and 1, for example PERCENTILE(x, 0.95)")
 
+    def _misplaced_query(self, node: exp.Expr) -> Exception:
+        return self.error(
+            "EXISTS and IN with a query are conditions of WHERE, joined to the others by AND",
+            node,
+            hint="with OR write two queries and UNION, or a LEFT JOIN and a condition on its columns",
+            kind=UnsupportedError,
+        )
+
     def _unsupported(self, node: exp.Expr) -> Exception:
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and not node.expressions):
+            return self._misplaced_query(node)
         if isinstance(node, WindowCondition):
             return self.error("a WINDOW constraint must stand by itself, joined to the rest by AND", node)
         if isinstance(node, exp.Window):

@@ -110,9 +110,7 @@ PHRASES = {
 
 # After CREATE, in upper case.
 CREATED = {
-    **dict.fromkeys(
-        ("VIEW", "MATERIALIZED", "TEMPORARY", "TEMP"), "put the query in FROM: FROM (SELECT …) [RANGE 1 HOUR] AS d"
-    ),
+    **dict.fromkeys(("MATERIALIZED", "TEMPORARY", "TEMP"), "write CREATE VIEW name AS SELECT …"),
     "OR": "leave OR REPLACE out: what a script creates is gone when it ends",
     "EXTERNAL": "write CREATE TABLE name WITH (path = '…')",
     "WINDOW": _RANGE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import BindError, SqlError
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Derived, Input
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
-from watersmeet.sql.syntax import Name, Span
+from watersmeet.sql.syntax import Name, QuerySyntax, Span
 
 UTC = "UTC"
 HIDDEN_TIME = "_ts"
@@ -47,11 +47,17 @@ class Scope:
     zone: str = UTC
     selected: tuple[str, ...] = ()
     """The names that AS gives in the select list, in lower case."""
+    value_of: Callable[[QuerySyntax, Span], Expression] | None = None
+    """What a query in the place of a value is, where one may stand."""
+    outer: Scope | None = None
+    """What stands around a query in a condition: names that are not found here are looked for there."""
 
     def input(self, name: Name) -> Input:
         for one in self.inputs:
             if one.alias.lower() == name.text.lower():
                 return one
+        if self.outer is not None:
+            return self.outer.input(name)
         known = [one.alias for one in self.inputs]
         hint = FOREIGN.get(name.text.lower()) or _meant(name.text, known, "the sources here are")
         raise self.text.error(f"{name.text} is not in FROM", name.span, hint=hint)
@@ -63,6 +69,8 @@ class Scope:
         if len(found) > 1:
             candidates = " or ".join(f"{one.alias}.{name.text}" for one in found)
             raise self.text.error(f"{name.text} is ambiguous", name.span, hint=f"write {candidates}")
+        if not found and self.outer is not None:
+            return self.outer.column(source, name, span)
         if not found:
             raise self._unknown(name)
         return self._qualified(found[0], name)
@@ -74,7 +82,10 @@ class Scope:
 
     def is_time(self, column: Column) -> bool:
         """Whether a column is the event time of its stream."""
-        return any(one.alias == column.stream and one.time == column.name for one in self.inputs)
+        mine = [one for one in self.inputs if one.alias == column.stream]
+        if not mine and self.outer is not None:
+            return self.outer.is_time(column)
+        return any(one.time == column.name for one in mine)
 
     def _qualified(self, one: Input, name: Name) -> Column:
         index = field_index(one.schema, name.text)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet.errors import WindowError
+from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, to_text
-from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, Project
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, replaced, to_text, walk
+from watersmeet.plan.functions import BY_TIME
+from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.sources import Context, SubqueryBinder, bind_sources
-from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
-from watersmeet.sql.windows import Conditions, bind_conditions, make_join
+from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,8 @@ class Answer:
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
-    inputs, places = bind_sources(select.sources, context, bind_subquery)
-    # Only for a hint: WHERE cannot see these names, and people expect it to.
-    named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
-    scope = Scope(context.text, inputs, context.zone, tuple(named))
-    found = bind_conditions(select.conditions, select.constraints, scope, context.boundary)
+    source = FromClause(select, context, bind_subquery)
+    scope = source.scope
     outputs = _outputs(select, scope)
     having = ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
     grouped = bool(select.group_by) or any(is_aggregated(output.expression) for output in outputs)
@@ -47,29 +45,56 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             span_of(select.having or select.group_by[0]),
             hint="conditions on rows go into WHERE",
         )
+    keys = bind_keys(select, outputs, scope) if grouped else ()
     why = "GROUP BY" if select.group_by else "an aggregate" if grouped else "DISTINCT" if select.distinct else changing
+    inputs = source.inputs
     views = [one.alias for one in inputs if one.is_view]
     if why is None and views:
         why = f"a join with {views[0]}, an answer that changes,"
+    if why is None and source.has_trees and context.as_view and _have_windows(inputs):
+        why = "a join in a subquery"
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is not None:
-        _require_windows(why, scope, found, places)
+        _require_windows(why, inputs, scope, source)
         _require_comparable(outputs, context)
-    join = make_join(scope, found, context.boundary, places)
-    source: Join | GroupBy = join
-    keys = None
     if grouped:
-        keys = bind_keys(select, outputs, scope)
+        # The value of a query is the same in all rows of a group, and stands for itself in none.
+        outputs = [replace(output, expression=_of_group(output.expression, source.values)) for output in outputs]
+        having = None if having is None else _of_group(having, source.values)
+    if source.has_trees:
+        _refuse_order_of_rows([*outputs, *([] if having is None else [GroupedOutput("", having, select.span)])], scope)
+    asked = [*(output.expression for output in outputs), *keys, *([] if having is None else [having])]
+    made = source.join(asked, changing=why is not None)
+    join, over = made.join, made.over
+    below: Join | GroupBy = join
+    if grouped:
         _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], context)
         for output in outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if having is not None:
             check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
-        source = GroupBy(join, keys, having)
-    node: Node = Project(source, tuple((output.name, output.expression) for output in outputs))
+        below = GroupBy(join, tuple(map(over, keys)), None if having is None else over(having))
+    node: Node = Project(below, tuple((output.name, over(output.expression)) for output in outputs))
     if select.distinct:
         node = Distinct(node)
-    return Answer(node, outputs, not (grouped or select.distinct or views), scope, keys)
+    return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
+
+
+def _refuse_order_of_rows(outputs: list[GroupedOutput], scope: Scope) -> None:
+    for output in outputs:
+        for part in walk(output.expression):
+            if isinstance(part, Aggregate) and (part.function in BY_TIME or part.user is not None):
+                raise scope.text.error(
+                    f"{part.function.upper()} goes by the order in which combinations came, and rows without a partner "
+                    f"come and go",
+                    output.span,
+                    hint="write MIN or MAX, or join the last rows of a key: FROM a [PARTITION BY k ROWS 1]",
+                    kind=UnsupportedError,
+                )
+
+
+def _have_windows(inputs: tuple[Input, ...]) -> bool:
+    return all(one.window is not None for one in inputs if one.time is not None)
 
 
 def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
@@ -125,11 +150,21 @@ def _require_comparable(outputs: list[GroupedOutput], context: Context) -> None:
             )
 
 
-def _require_windows(why: str, scope: Scope, found: Conditions, places: dict[str, Span]) -> None:
+def _of_group(expression: Expression, values: frozenset[Column]) -> Expression:
+    def over_rows(part: Expression) -> Expression | None:
+        if isinstance(part, Aggregate):
+            return part
+        return Aggregate("max", (part,), part.type) if part in values else None
+
+    return replaced(expression, over_rows)
+
+
+def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: FromClause) -> None:
     """An answer that changes is over the windows' contents, so every stream must have one of its own."""
-    bare = [one.alias for one in scope.inputs if one.time is not None and one.window is None]
+    bare = [one.alias for one in inputs if one.time is not None and one.window is None]
     if not bare:
         return
+    found, places = source.found, source.places
     if found.bounds or found.choices:
         raise scope.text.error(
             f"{why} needs a window on {bare[0]}: WINDOW constraints between streams say which rows meet, "

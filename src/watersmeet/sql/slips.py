@@ -14,17 +14,10 @@ _CLAUSE_ORDER = f"the clauses come in this order: {', '.join(CLAUSES)}; WINDOW =
 _MISSPELT = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "EVERY", "OPTIONS", "WINDOW", "DWINDOW", "JOIN", "UNION",
              "EXCEPT", "INTERSECT")  # fmt: skip
 _BRACKETS = "a window stands in brackets after its stream, as in a [RANGE 5 SECONDS]; or write WINDOW = 5 SECONDS"
-_WITHOUT_PARTNER = "SELECT k FROM a [RANGE 1 HOUR] EXCEPT SELECT k FROM b [RANGE 1 HOUR]"
-_WITH_PARTNER = "FROM a [RANGE 1 HOUR], (SELECT DISTINCT k FROM b [RANGE 1 HOUR]) AS d WHERE a.k = d.k"
-
-OUTER = f"JOIN … ON … leaves out rows that have no partner; keys without one are {_WITHOUT_PARTNER}"
-SEMI = f"join with the different keys: {_WITH_PARTNER}"
-ANTI = f"what has no partner is {_WITHOUT_PARTNER}"
 OTHER_JOINS = {
-    "LEFT": OUTER, "RIGHT": OUTER, "FULL": OUTER, "OUTER": OUTER, "SEMI": SEMI, "ANTI": ANTI,
+    "OUTER": "write LEFT, RIGHT or FULL before it: a LEFT JOIN b ON …",
+    "RIGHT": "rows of the right side that have a partner, or none, are b SEMI JOIN a and b ANTI JOIN a",
     "NATURAL": "write JOIN b ON a.k = b.k, with every column that must be equal",
-    "ASOF": "JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 1 MINUTE AND a.ts gives all rows of that minute, "
-            "not only the latest",
     "LATERAL": "a subquery in FROM does not see the streams beside it; join it by a condition in WHERE",
     "STRAIGHT_JOIN": "write JOIN … ON …; OPTIONS (order = (a, b)) says in which order rows are looked for",
 }  # fmt: skip
@@ -59,16 +52,6 @@ def is_word(token: Token) -> bool:
 
 def quote(word: str) -> str:
     return f'{word} is a word of the language; as a name it must be quoted: "{word}"'
-
-
-def subquery_hint(before: list[str]) -> tuple[str, str]:
-    """What is to be said of a subquery inside an expression, by the words before its parenthesis."""
-    word = before[-1] if before else ""
-    if word not in ("EXISTS", "IN"):
-        return "a subquery inside an expression", "put it in FROM as (SELECT …) AS d and join it"
-    if before[-2:-1] == ["NOT"]:
-        return f"NOT {word} (SELECT …)", ANTI
-    return f"{word} (SELECT …)", SEMI
 
 
 def instead_of_from(previous: Token, found: Token, following: Token) -> Slip | None:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from watersmeet.errors import BindError, WindowError
-from watersmeet.model.catalog import Catalog, Stream, Table
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import Boundary, RowsWindow, Window
+from watersmeet.model.windows import RowsWindow, Window
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, growing_join, schema_of
-from watersmeet.sql.scope import HIDDEN_TIME, UTC, Text, event_time_type, field_index
+from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.named_queries import known_query
+from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
 from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, stream_word
-
-
-@dataclass(frozen=True)
-class Context:
-    """What binding needs to know besides the syntax."""
-
-    text: Text
-    catalog: Catalog
-    boundary: Boundary
-    zone: str = UTC
-
-
-SubqueryBinder = Callable[[QuerySyntax, Context], Node]
 
 
 def bind_sources(
@@ -50,8 +38,13 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         span = (source.alias or source.relation).span
         raise context.text.error(f"{alias} is used twice; give one an alias", span, hint=f"write {alias} AS {alias}2")
     relation: Stream | Table | Derived | View
+    inside = context
+    if isinstance(source.relation, Name) and (known := known_query(source.relation, context)) is not None:
+        query, inside = known
+        source = replace(source, relation=query)
     if isinstance(source.relation, QuerySyntax):
-        node = bind_subquery(source.relation, context)
+        says_so = stream_word(source.relation) is not None or source.window is not None
+        node = bind_subquery(source.relation, replace(inside, as_view=not says_so))
         relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
         relation = _named(source.relation, context)
@@ -74,7 +67,7 @@ def _named(name: Name, context: Context) -> Stream | Table:
         schema = zoned_schema(relation.schema, context.zone)
         return relation if schema == relation.schema else replace(relation, schema=schema)
     near = context.catalog.suggestion(name.text)
-    known = ", ".join(context.catalog.names())
+    known = ", ".join([*(one.name.text for one, _ in context.named.values()), *context.catalog.names()])
     listing = f"declared are {known}" if known else "none is declared yet: use CREATE STREAM"
     raise context.text.error(
         f"there is no stream or table {name.text}",

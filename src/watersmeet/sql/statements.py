@@ -13,7 +13,7 @@ from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
 from watersmeet.sql.foreign import CREATED
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, Explain, Name, Setting, Statement
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, Setting, Statement
 
 _TYPES = (
     "BOOLEAN",
@@ -80,13 +80,15 @@ class StatementParser(QueryParser):
         self._advance()
         replace = bool(self._match_text_seq("OR", "REPLACE"))
         kind = self._curr.text.upper()
-        if kind not in ("STREAM", "TABLE", "SINK"):
+        if kind not in ("STREAM", "TABLE", "VIEW", "SINK"):
             hint = CREATED.get(kind)
-            self.fail(f"expected STREAM, TABLE or SINK after CREATE, found {self._found()}", hint=hint)
+            self.fail(f"expected STREAM, TABLE, VIEW or SINK after CREATE, found {self._found()}", hint=hint)
         self._advance()
         if self._curr.text.upper() == "IF" and self._next.token_type == TokenType.NOT:
             self.fail("IF NOT EXISTS is not part of the language", hint="leave it out: what a script creates is new")
         name = self._name(f"a name for the {kind.lower()}")
+        if kind == "VIEW":
+            return self._create_view(start, name, replace=replace)
         if kind == "SINK":
             if replace:
                 self.fail(
@@ -101,10 +103,16 @@ class StatementParser(QueryParser):
             self.fail(
                 f"CREATE {kind} … AS query is not supported",
                 kind=UnsupportedError,
-                hint="put the query in FROM: FROM (SELECT …) [RANGE 1 HOUR] AS d",
+                hint="write CREATE VIEW name AS SELECT …, and FROM name [RANGE 1 HOUR]",
             )
         made = CreateStream if kind == "STREAM" else CreateTable
         return made(name.text, schema, _as_dict(settings), self._from(start), name.span, settings, replace)
+
+    def _create_view(self, start: Token, name: Name, *, replace: bool) -> CreateView:
+        columns = self._names("a column") if self._curr.token_type == TokenType.L_PAREN else ()
+        if not self._match(TokenType.ALIAS):
+            self.fail(f"expected AS and a query, found {self._found()}", hint="write CREATE VIEW name AS SELECT …")
+        return CreateView(name.text, columns, self._query(nested=True), self._from(start), name.span, replace)
 
     def _create_sink(self, start: Token, name: Name) -> CreateSink:
         settings = self._with("SINK")

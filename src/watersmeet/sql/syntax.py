@@ -17,6 +17,7 @@ from watersmeet.model.windows import Window
 Span = tuple[int, int]
 StreamWord = Literal["istream", "dstream", "rstream"]
 SetKind = Literal["union", "except", "intersect"]
+JoinWord = Literal["inner", "left", "right", "full", "semi", "anti", "asof", "asof_left"]
 ConstraintKind = Literal["all", "pair", "directed", "path"]
 
 
@@ -65,6 +66,30 @@ class SourceSyntax:
 
 
 @dataclass(frozen=True)
+class JoinSyntax:
+    """Two parts of FROM, joined. Without a condition all of their rows meet: a comma or CROSS JOIN."""
+
+    kind: JoinWord
+    left: FromSyntax
+    right: FromSyntax
+    condition: exp.Expr | None
+    span: Span
+
+
+FromSyntax = SourceSyntax | JoinSyntax
+
+
+def sources_in(tree: FromSyntax) -> tuple[SourceSyntax, ...]:
+    """The entries of FROM, from left to right."""
+    return (tree,) if isinstance(tree, SourceSyntax) else (*sources_in(tree.left), *sources_in(tree.right))
+
+
+def joins_in(tree: FromSyntax) -> tuple[JoinSyntax, ...]:
+    """The joins of FROM, in the order of their conditions."""
+    return () if isinstance(tree, SourceSyntax) else (*joins_in(tree.left), *joins_in(tree.right), tree)
+
+
+@dataclass(frozen=True)
 class Star:
     """`*`, or `a.*`."""
 
@@ -91,13 +116,27 @@ class SelectSyntax:
     stream_word: StreamWord | None
     distinct: bool
     items: tuple[SelectItem | Star, ...]
-    sources: tuple[SourceSyntax, ...]
-    conditions: tuple[exp.Expr, ...]
+    tree: FromSyntax
+    where: exp.Expr | None
     constraints: tuple[Constraint, ...]
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
     every_us: int | None
     span: Span
+
+    @property
+    def sources(self) -> tuple[SourceSyntax, ...]:
+        return sources_in(self.tree)
+
+    @property
+    def on(self) -> tuple[exp.Expr, ...]:
+        """The conditions of the joins."""
+        written = (join.condition for join in joins_in(self.tree))
+        return tuple(condition for condition in written if condition is not None)
+
+    @property
+    def joins_inside_only(self) -> bool:
+        return all(join.kind == "inner" for join in joins_in(self.tree))
 
 
 @dataclass(frozen=True)
@@ -119,6 +158,16 @@ class QuerySyntax:
     every_us: int | None
     settings: tuple[Setting, ...]
     span: Span
+    named: tuple[NamedSyntax, ...] = ()
+
+
+@dataclass(frozen=True)
+class NamedSyntax:
+    """`name (columns) AS (query)` of WITH."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: QuerySyntax
 
 
 Body = SelectSyntax | Compound | QuerySyntax
@@ -158,6 +207,16 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CreateView:
+    name: str
+    columns: tuple[Name, ...]
+    query: QuerySyntax
+    span: Span
+    name_span: Span
+    replace: bool = False
+
+
+@dataclass(frozen=True)
 class CreateSink:
     name: str
     options: Mapping[str, str]
@@ -177,7 +236,7 @@ class Explain:
     span: Span
 
 
-Statement = CreateStream | CreateTable | CreateSink | QuerySyntax | Explain
+Statement = CreateStream | CreateTable | CreateView | CreateSink | QuerySyntax | Explain
 
 
 class Duration(exp.Expression, exp.Condition):
@@ -190,6 +249,12 @@ class Constant(exp.Expression, exp.Condition):
     """A value that was given for a place in the text, inside an expression."""
 
     arg_types: ClassVar[dict[str, bool]] = {"literal": True}
+
+
+class Subquery(exp.Expression, exp.Condition):
+    """A query inside an expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"query": True}
 
 
 class JsonAccess(exp.Expression, exp.Condition):

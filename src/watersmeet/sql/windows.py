@@ -20,7 +20,7 @@ from watersmeet.model.windows import (
     single_window,
 )
 from watersmeet.plan.expressions import Expression, Literal, conjuncts
-from watersmeet.plan.nodes import Input, Join
+from watersmeet.plan.nodes import AsOf, Input, Join, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import Constraint, Name, Span, WindowCondition, span_of
@@ -44,7 +44,7 @@ def bind_conditions(
     for constraint in constraints:
         _add_constraint(found, constraint, scope, boundary)
     for condition in written:
-        for part in _conjuncts(condition):
+        for part in conjuncts_of(condition):
             if isinstance(part, WindowCondition):
                 _add_constraint(found, part.args["constraint"], scope, boundary)
             else:
@@ -52,11 +52,11 @@ def bind_conditions(
     return found
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.And):
-        return _conjuncts(node.this) + _conjuncts(node.expression)
+        return conjuncts_of(node.this) + conjuncts_of(node.expression)
     if isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren | WindowCondition):
-        return _conjuncts(node.this)
+        return conjuncts_of(node.this)
     return [node]
 
 
@@ -150,10 +150,27 @@ def _check_count(constraint: Constraint, names: list[str]) -> None:
         )
 
 
-def make_join(scope: Scope, found: Conditions, boundary: Boundary, places: dict[str, Span]) -> Join:
+def make_join(
+    scope: Scope,
+    found: Conditions,
+    boundary: Boundary,
+    places: dict[str, Span],
+    kind: JoinKind = "inner",
+    certain: tuple[tuple[str, Expression], ...] = (),
+    asof: AsOf | None = None,
+) -> Join:
     """The join, with what it finds wrong pointed at in the text; `places` are the sources' spans by alias."""
     try:
-        return Join(scope.inputs, tuple(found.predicates), tuple(found.bounds), tuple(found.choices), boundary)
+        return Join(
+            scope.inputs,
+            tuple(found.predicates),
+            tuple(found.bounds),
+            tuple(found.choices),
+            boundary,
+            kind,
+            certain=certain,
+            asof=asof,
+        )
     except WindowError as error:
         raise error.at(scope.text.sql, _place(error, scope.inputs, found, places)) from None
 

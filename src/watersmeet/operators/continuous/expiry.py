@@ -105,6 +105,12 @@ class KnownDeaths:
         if len(self._runs) > MAX_RUNS:
             self._merge()
 
+    def orders_and_deaths(self) -> tuple[Int64s, Int64s]:
+        """The numbers and deaths of all rows that are held."""
+        nothing = np.empty(0, np.int64)
+        numbers = np.concatenate([nothing, *(run.order for run in self._runs)])
+        return numbers, np.concatenate([nothing, *(run.deaths for run in self._runs)])
+
     def kill(self, alias: str, serials: Int64s, at: Int64s) -> None:
         raise AssertionError("deaths are known in advance here")
 

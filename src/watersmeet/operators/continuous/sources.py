@@ -127,8 +127,16 @@ class JoinSource:
     STATE = ("operator", "streams", "lifetimes", "complete")
 
     def __init__(
-        self, operator: Operator, aliases: list[str], time: str, window: Window | None, boundary: Boundary
+        self,
+        operator: Operator,
+        aliases: list[str],
+        time: str,
+        window: Window | None,
+        boundary: Boundary,
+        behind_us: int = 0,
     ) -> None:
+        """behind_us: how far behind what is asked for the operator is told that time has come."""
+        self.behind_us = behind_us
         self.operator = operator
         self.time = time
         self.streams = {alias: Waiting() for alias in aliases}
@@ -146,7 +154,7 @@ class JoinSource:
             rows = waiting.release(until)
             if rows is not None:
                 found += self.operator.push(alias, rows)
-        found += self.operator.advance(dict.fromkeys(self.streams, until))
+        found += self.operator.advance(dict.fromkeys(self.streams, until - self.behind_us))
         found = [batch for batch in found if batch.num_rows]
         if not found:
             return None

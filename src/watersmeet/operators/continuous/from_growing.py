@@ -1,0 +1,67 @@
+"""FROM with an outer, semi or anti join that only grows, over streams that are themselves made by queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.continuous.delta import Delta, in_order, joined, no_changes
+from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.sources import LivesSource
+from watersmeet.operators.outer.outer_join import OuterJoin
+from watersmeet.physical.hidden import GIVEN_AT
+
+
+class FromGrowing:
+    """Rows enter the answer at their event times and never leave it."""
+
+    STATE = ("sources", "operator", "_next", "complete")
+
+    netted = False
+
+    def __init__(self, operator: OuterJoin, sources: Mapping[str, LivesSource], schema: pa.Schema) -> None:
+        """operator: gives the columns of the schema, and the event time of each row in a hidden one."""
+        self.operator = operator
+        self.sources = dict(sources)
+        self.schema = schema
+        self._next = 0
+        self.complete = BEGINNING_US
+
+    @property
+    def held_rows(self) -> int:
+        return self.operator.window_rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.operator.state_bytes
+
+    def inputs(self) -> Iterator[Node]:
+        for source in self.sources.values():
+            yield from source.inputs()
+
+    def next_event(self) -> int:
+        inside = [one.next_event() for one in self.inputs()]
+        wake = self.operator.wake_us
+        return min([*inside, *([] if wake is None else [wake])], default=FOREVER_US)
+
+    def take(self, until: int) -> Delta:
+        found: list[pa.RecordBatch] = []
+        for alias, source in self.sources.items():
+            lives = source.take(until)
+            if lives is not None:
+                found += self.operator.push(alias, lives.rows)
+        # What becomes certain at this very instant is a change of it, not of one before.
+        found += self.operator.advance(dict.fromkeys(self.sources, until - 1))
+        self.complete = until
+        data = joined(found, self.operator.schema)
+        if data.num_rows == 0:
+            return no_changes(self.schema)
+        instants = data.column(GIVEN_AT).view(pa.int64()).to_numpy(zero_copy_only=False)
+        signs = np.ones(instants.size, np.int64)
+        order = in_order(instants, signs)
+        numbers = np.arange(self._next, self._next + instants.size)
+        self._next += instants.size
+        return Delta(data.select(self.schema.names).take(pa.array(order)), instants[order], signs, numbers)

@@ -1,0 +1,316 @@
+"""ASOF JOIN: for each row of one side the latest partner in time, given when no later one can come.
+
+Of the other side only that is kept which may still be asked for: of every key the last row before the earliest row to
+come, and all rows after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.codes import Mask
+from watersmeet.operators.continuous.delta import Int64s, empty_batch, joined
+from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.continuous.value_order import value_order
+from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
+from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
+from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.nodes import Join
+
+AT, KEY = "__at", "__key"
+
+
+class Latest:
+    """The rows of the side that is looked up: of each key the last one before an instant, and all after it.
+
+    Those after it are in the order of their times, and of equal times in that of their values.
+    """
+
+    STATE = ("_ids", "_base", "_base_at", "_recent", "_touched")
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[Expression], only: Sequence[Expression]) -> None:
+        """keys: what must be equal. only: conditions on these rows alone."""
+        self.schema = schema
+        self.keys = list(keys)
+        self.only = list(only)
+        self._ids = RowIds()
+        self._base = RowTable(schema)
+        self._base_at: Int64s = np.empty(0, np.int64)  # by number of the key
+        held = pa.schema([*schema, pa.field(AT, pa.int64()), pa.field(KEY, pa.int64())])
+        self._recent = empty_batch(held)
+        self._touched: Int64s = np.empty(0, np.int64)  # keys that were numbered, of which perhaps nothing is held
+
+    @property
+    def rows(self) -> int:
+        held = int(np.count_nonzero(self._base_at > BEGINNING_US))
+        return held + int(self._recent.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        return self._ids.nbytes + self._base.nbytes + self._base_at.nbytes + int(self._recent.nbytes)
+
+    def add(self, rows: Rows) -> None:
+        kept = np.ones(len(rows), np.bool_)
+        for condition in self.only:
+            kept &= evaluate_predicate(condition, lambda column: rows.data.column(column.name), len(rows))
+        ids, known = self.numbers(rows.data)
+        chosen = np.flatnonzero(kept & known)
+        if chosen.size == 0:
+            return
+        data = rows.data.select(self.schema.names).take(pa.array(chosen))
+        arrays = [*data.columns, pa.array(rows.times[chosen]), pa.array(ids[chosen])]
+        more = pa.RecordBatch.from_arrays(arrays, schema=self._recent.schema)
+        self._recent = joined([self._recent, more], self._recent.schema)
+        # Arrow cannot sort nested values, and of rows that differ in nothing else any will do.
+        told = [self._recent.column(AT), *(c for c in self._columns() if not pa.types.is_nested(c.type))]
+        self._recent = self._recent.take(pa.array(value_order([(column, False, False) for column in told])))
+
+    def _columns(self) -> list[pa.Array]:
+        return [self._recent.column(name) for name in self.schema.names]
+
+    def numbers(self, data: pa.RecordBatch, keys: Sequence[Expression] | None = None) -> tuple[Int64s, Mask]:
+        """The numbers of the rows' keys, and whether they have one: a NULL is equal to nothing."""
+        asked = self.keys if keys is None else keys
+        columns = [evaluate(key, lambda column: data.column(column.name), data.num_rows) for key in asked]
+        known = np.ones(data.num_rows, np.bool_)
+        for column in columns:
+            if column.null_count:
+                known &= column.is_valid().to_numpy(zero_copy_only=False)
+        ids = self._ids.of(columns, data.num_rows)
+        self._touched = np.union1d(self._touched, ids)
+        if self._ids.room > self._base_at.size:
+            grown = np.full(self._ids.room, BEGINNING_US, np.int64)
+            grown[: self._base_at.size] = self._base_at
+            self._base_at = grown
+        return ids, known
+
+    def found(self, ids: Int64s, up_to: Int64s, since: Int64s | None) -> tuple[Positions, pa.RecordBatch]:
+        """For each key and instant the latest row up to it: which of those that ask have one, and these rows."""
+        position = self._among_recent(ids, up_to)
+        when = self._base_at[ids]
+        recent = np.flatnonzero(position >= 0)
+        when[recent] = _int64s(self._recent, AT)[position[recent]]
+        has = when > BEGINNING_US if since is None else (when > BEGINNING_US) & (when >= since)
+        chosen = np.flatnonzero(has)
+        return chosen, self._gathered(position[chosen], ids[chosen])
+
+    def _among_recent(self, ids: Int64s, up_to: Int64s) -> Positions:
+        """The position of the last recent row of each key up to an instant; -1 where there is none."""
+        at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
+        held = at.size
+        times, keys = np.concatenate([at, up_to]), np.concatenate([key, ids])
+        # By key, then time; the sort keeps the order of equals, so who asks stands behind all rows of its time.
+        order = np.lexsort((times, keys))
+        row = np.where(order < held, np.arange(order.size), -1)
+        last = np.maximum.accumulate(row)
+        before = order[np.maximum(last, 0)]
+        mine = (last >= 0) & (keys[before] == keys[order])
+        asks = order >= held
+        position = np.full(ids.size, -1, np.int64)
+        position[order[asks] - held] = np.where(mine[asks], before[asks], -1)
+        return position
+
+    def _gathered(self, position: Positions, ids: Int64s) -> pa.RecordBatch:
+        """Rows from those that are recent, or the one kept for a key."""
+        fresh, old = np.flatnonzero(position >= 0), np.flatnonzero(position < 0)
+        recent = pa.RecordBatch.from_arrays(self._columns(), schema=self.schema).take(pa.array(position[fresh]))
+        kept = pa.RecordBatch.from_arrays(self._base.get(ids[old]), schema=self.schema)
+        back = np.empty(position.size, np.int64)
+        back[np.concatenate([fresh, old])] = np.arange(position.size)
+        return joined([recent, kept], self.schema).take(pa.array(back))
+
+    def settle(self, until_us: int, reach_us: int | None) -> None:
+        """Nobody asks for what lies before an instant any more, but for the last row of each key, if that is not older
+        than can be reached."""
+        at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
+        past = int(np.searchsorted(at, until_us))
+        if past:
+            # From the end, as the last of a key is the greatest of its time; what was kept for it is older.
+            _, back = np.unique(key[:past][::-1], return_index=True)
+            last = past - 1 - back
+            rows = pa.RecordBatch.from_arrays(self._columns(), schema=self.schema).take(pa.array(last))
+            self._base.put(key[last], rows.columns)
+            self._base_at[key[last]] = at[last]
+            self._recent = self._recent.slice(past)
+        if reach_us is not None:
+            gone = np.flatnonzero((self._base_at > BEGINNING_US) & (self._base_at < until_us - reach_us))
+            self._base.drop(gone)
+            self._base_at[gone] = BEGINNING_US
+            self._touched = np.union1d(self._touched, gone)
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Numbers of keys of which nothing is held are given to others."""
+        idle = self._touched[self._base_at[self._touched] == BEGINNING_US]
+        idle = np.setdiff1d(idle, _int64s(self._recent, KEY))
+        self._ids.forget(idle)
+        self._touched = np.empty(0, np.int64)
+
+
+class AsofJoin(Sided):
+    """Rows of the first side wait until the watermark of the other has passed the instant they ask for."""
+
+    STATE = ("latest", "side_operators", "counters", "_waiting", "_answered_us")
+
+    def __init__(
+        self,
+        written: Join,
+        columns: Sequence[tuple[str, Expression]],
+        latest: Latest,
+        keys: Sequence[Expression],
+        only: Sequence[Expression],
+        sides: Mapping[str, Side],
+        remembered_us: int,
+    ) -> None:
+        """keys: of the first side. only: conditions on its rows alone."""
+        assert written.asof is not None
+        self.written, self.asof = written, written.asof
+        self.columns = list(columns)
+        self.schema = pa.schema([pa.field(name, e.type) for name, e in self.columns])
+        self.left, self.right = (one.alias for one in written.inputs)
+        self.latest = latest
+        self.keys, self.only = list(keys), list(only)
+        self.sides = dict(sides)
+        self.remembered_us = remembered_us
+        self.counters = Counters()
+        self._owner = {stream: alias for alias, side in self.sides.items() for stream in side.streams}
+        self._waiting: list[Rows] = []
+        self._answered_us = BEGINNING_US
+
+    @property
+    def goes_on(self) -> bool:
+        return False
+
+    @property
+    def wake_us(self) -> int | None:
+        times = [int(self._instants(rows).min()) + 1 for rows in self._waiting]
+        times += [wake for side in self.sides.values() if (wake := side.operator.wake_us) is not None]
+        return min(times, default=None)
+
+    @property
+    def window_rows(self) -> int:
+        inside = sum(side.operator.window_rows for side in self.sides.values())
+        return inside + self.latest.rows + sum(map(len, self._waiting))
+
+    @property
+    def state_bytes(self) -> int:
+        inside = sum(side.operator.state_bytes for side in self.sides.values())
+        return inside + self.latest.nbytes + sum(int(rows.data.nbytes) for rows in self._waiting)
+
+    def waiting_rows(self) -> dict[str, WaitingRows]:
+        told = {name: one for side in self.sides.values() for name, one in side.operator.waiting_rows().items()}
+        if self._waiting and self.left not in self.sides:
+            times = np.concatenate([rows.times for rows in self._waiting])
+            told[self.left] = WaitingRows(int(times.size), int(times.min()), int(times.max()))
+        return told
+
+    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        self.counters.stored_rows += len(rows)
+        owner = self._owner.get(alias)
+        if owner is not None:
+            for made in passed_on(self.sides[owner], self.sides[owner].operator.push(alias, rows)):
+                self._take_in(owner, made)
+        else:
+            self._take_in(alias, rows)
+        yield from ()
+
+    def _take_in(self, alias: str, rows: Rows) -> None:
+        if alias == self.right:
+            self.latest.add(rows)
+        elif len(rows):
+            self._waiting.append(rows)
+
+    def _instants(self, rows: Rows) -> Int64s:
+        """Up to when each row looks for a partner."""
+        found = evaluate(self.asof.instant, lambda column: rows.data.column(column.name), len(rows))
+        instants: Int64s = found.to_numpy(zero_copy_only=False)
+        return instants
+
+    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        own, inside = split_watermarks([self.left, self.right], self.sides, watermarks)
+        for alias, marks in inside.items():
+            for made in passed_on(self.sides[alias], self.sides[alias].operator.advance(marks)):
+                self._take_in(alias, made)
+        ready = self._released(own[self.right])
+        if ready is not None:
+            batch = self._answered(ready)
+            if batch.num_rows:
+                self.counters.results += batch.num_rows
+                yield batch
+        to_come = own[self.left] + self.asof.up_to_us
+        first = min([to_come, *(int(self._instants(rows).min()) for rows in self._waiting)])
+        self.latest.settle(min(first, FOREVER_US), self.asof.within_us)
+
+    def _released(self, until_us: int) -> Rows | None:
+        if not self._waiting:
+            return None
+        everything = Rows.together(self._waiting)
+        instants = self._instants(everything)
+        # Rows of the other side at the very instant count, so time must have passed it.
+        ready = instants < until_us
+        if not bool(ready.any()):
+            return None
+        self._waiting = [] if bool(ready.all()) else [everything.take(np.flatnonzero(~ready))]
+        self._answered_us = max(self._answered_us, int(instants[ready].max()))
+        return everything.take(np.flatnonzero(ready))
+
+    def _answered(self, rows: Rows) -> pa.RecordBatch:
+        matches = np.ones(len(rows), np.bool_)
+        for condition in self.only:
+            matches &= evaluate_predicate(condition, lambda column: rows.data.column(column.name), len(rows))
+        ids, known = self.latest.numbers(rows.data, self.keys)
+        asking = np.flatnonzero(matches & known)
+        instants = self._instants(rows)[asking]
+        since = None if self.asof.within_us is None else instants - self.asof.up_to_us - self.asof.within_us
+        found, partners = self.latest.found(ids[asking], instants, since)
+        having = asking[found]
+        parts = [self._selected(rows.take(having), partners)]
+        if self.written.kind == "asof_left":
+            alone = np.setdiff1d(np.arange(len(rows)), having, assume_unique=True)
+            parts.append(self._selected(rows.take(alone), None))
+        return joined(parts, self.schema)
+
+    def _selected(self, rows: Rows, partners: pa.RecordBatch | None) -> pa.RecordBatch:
+        def column(asked: Column) -> pa.Array:
+            if asked.stream == self.left:
+                return rows.data.column(asked.name)
+            return pa.nulls(len(rows), asked.type) if partners is None else partners.column(asked.name)
+
+        def times() -> pa.Array:
+            return pa.array(rows.times, pa.timestamp("us"))
+
+        arrays = [evaluate(e, column, len(rows), times) for _, e in self.columns]
+        made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        kept = np.ones(len(rows), np.bool_)
+        for condition in self.written.where:
+            kept &= evaluate_predicate(condition, column, len(rows), times)
+        return made if bool(kept.all()) else made.take(pa.array(np.flatnonzero(kept)))
+
+    def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
+        yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))
+        return End(self.answered_us)
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
+        for alias, rows in log.items():
+            for _ in self.push(alias, rows):
+                pass
+        for _ in self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), complete_until)):
+            pass
+        self.counters = Counters()
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
+        if self.remembered_us >= FOREVER_US:
+            return np.ones(len(rows), np.bool_)
+        needed: Mask = rows.times + self.remembered_us >= complete_until
+        return needed
+
+
+def _int64s(batch: pa.RecordBatch, name: str) -> Int64s:
+    values: Int64s = batch.column(name).to_numpy(zero_copy_only=False)
+    return values

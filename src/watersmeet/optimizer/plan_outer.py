@@ -1,0 +1,166 @@
+"""Outer, semi and anti joins that only grow: what finds the matches, and what each side is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+import pyarrow as pa
+
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import FOREVER_US
+from watersmeet.optimizer.plan_join import plan_join
+from watersmeet.optimizer.read_inputs import columns_read
+from watersmeet.optimizer.stages import optimize
+from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
+from watersmeet.physical.nodes import AsofJoinNode, Columns, LeafNode, OuterJoinNode, SelectNode, WindowJoinNode
+from watersmeet.plan.expressions import Call, Column, EventTime, Expression
+from watersmeet.plan.nodes import Derived, Input, Join, Project
+
+
+def runs_alone(node: object) -> bool:
+    """Whether a part of a query is joins that only grow, of streams and static tables, and nothing else. A subquery may
+    call its streams what others are called; then rows could not be pushed under those names."""
+    if not isinstance(node, Project) or not _only_grows(node):
+        return False
+    names = [one.alias.lower() for one in streams_of(node)]
+    return len(set(names)) == len(names)
+
+
+def _only_grows(project: Project) -> bool:
+    return isinstance(project.child, Join) and all(map(_stands_alone, project.child.inputs))
+
+
+def has_sides(project: Project) -> bool:
+    """Whether there is an outer, semi or anti join in it, or one between what such joins give."""
+    join = project.child
+    assert isinstance(join, Join)
+    inside = [_project(one) for one in join.inputs if isinstance(one.relation, Derived)]
+    return join.kind != "inner" or any(map(has_sides, inside))
+
+
+def _stands_alone(one: Input) -> bool:
+    if isinstance(one.relation, Derived):
+        return isinstance(one.relation.plan, Project) and _only_grows(one.relation.plan)
+    return isinstance(one.relation, Stream | Table)
+
+
+def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNode | AsofJoinNode:
+    """A join that only grows, its sides joined first."""
+    join = project.child
+    assert isinstance(join, Join)
+    if join.kind == "inner" and not any(isinstance(one.relation, Derived) for one in join.inputs):
+        node = plan_join(project)
+        assert isinstance(node, SelectNode | WindowJoinNode)
+        return node
+    sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
+    return plan_outer(project, join, sides) if join.asof is None else _plan_asof(project, join, sides)
+
+
+def _plan_asof(project: Project, join: Join, sides: Sequence[Input]) -> AsofJoinNode:
+    planned = [plan_growing(_project(one)) for one in sides]
+    return AsofJoinNode(
+        join,
+        project.columns,
+        tuple(node for node in planned if isinstance(node, AsofJoinNode)),
+        tuple(one.alias for one in sides),
+        _streams_of_sides(sides),
+        remembered_us(project, sides),
+    )
+
+
+def _streams_of_sides(sides: Sequence[Input]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(leaf.alias for leaf in streams_of(_project(one))) for one in sides)
+
+
+def plan_outer(project: Project, join: Join, sides: Sequence[Input] = ()) -> OuterJoinNode:
+    """`sides`: those of its inputs that are joined first, by operators of its own."""
+    planned = tuple(plan_growing(_project(one)) for one in sides)
+    numbered = replace(
+        join, kind="inner", where=(), certain=(), inputs=tuple(_numbered(one, join) for one in join.inputs)
+    )
+    asked = () if join.kind == "anti" else project.columns
+    hidden: Columns = tuple((serial_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
+    if join.where and join.kind != "anti":
+        hidden += ((PASSES, reduce(_and, join.where)),)
+    if join.kind == "semi":
+        hidden += ((FOUND_AT, EventTime()),)
+    joining = WindowJoinNode(optimize(numbered), (*asked, *hidden))
+    return OuterJoinNode(
+        join,
+        joining,
+        project.columns,
+        planned,
+        tuple(one.alias for one in sides),
+        _streams_of_sides(sides),
+        remembered_us(project, sides),
+    )
+
+
+def _project(one: Input) -> Project:
+    assert isinstance(one.relation, Derived)
+    assert isinstance(one.relation.plan, Project)
+    return one.relation.plan
+
+
+def _numbered(one: Input, join: Join) -> Input:
+    """An input as the join inside sees it: rows that are kept carry their numbers, and a side is a stream."""
+    if one.is_table:
+        return one
+    schema = one.schema.append(pa.field(SERIAL, pa.int64())) if one.alias in join.preserved else one.schema
+    if isinstance(one.relation, Stream):
+        return replace(one, relation=replace(one.relation, schema=schema))
+    assert one.time is not None
+    return replace(one, relation=Stream(one.relation.name, schema, one.time))
+
+
+def _and(left: Expression, right: Expression) -> Expression:
+    return Call("and", (left, right), pa.bool_())
+
+
+def streams_of(project: Project) -> list[Input]:
+    """The streams below a join that only grows, from left to right."""
+    join = project.child
+    assert isinstance(join, Join)
+    found: list[Input] = []
+    for one in join.streams:
+        found += streams_of(_project(one)) if isinstance(one.relation, Derived) else [one]
+    return found
+
+
+def remembered_us(project: Project, sides: Sequence[Input] | None = None) -> int:
+    """For how long after its time a row may decide about others: at every join it may reach a partner that is so much
+    later, which may itself be asked for that much later still."""
+    join = project.child
+    assert isinstance(join, Join)
+    windows = join.windows
+    here = sum(max((limit for limit in row), default=0) + 1 for row in windows.limits)
+    if sides is None:
+        sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
+    below = [remembered_us(_project(one)) for one in sides]
+    return min(FOREVER_US, here + sum(below) + 1)
+
+
+def growing_leaves(project: Project, outer_us: int = 0) -> tuple[LeafNode, ...]:
+    """Where rows enter, each stream under its alias, if what they make matters for so long."""
+    kept = min(FOREVER_US, remembered_us(project) + outer_us)
+    return tuple(_leaves(project, project.columns, kept))
+
+
+def _leaves(project: Project, columns: Columns, kept_us: int) -> list[LeafNode]:
+    join = project.child
+    assert isinstance(join, Join)
+    read = (*columns, *((f"__{i}", e) for i, e in enumerate((*join.where, *(e for _, e in join.certain)))))
+    found: list[LeafNode] = []
+    for one in join.streams:
+        if isinstance(one.relation, Derived):
+            inside = _project(one)
+            found += _leaves(inside, inside.columns, kept_us)
+        else:
+            assert isinstance(one.relation, Stream)
+            here = columns_read(one, join, read)
+            if join.asof is not None and one is join.inputs[1]:
+                here = frozenset(one.schema.names)  # the greatest of equal times is told by all columns
+            found.append(LeafNode(one.alias, one.relation, here, kept_us))
+    return found

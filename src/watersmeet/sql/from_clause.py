@@ -1,0 +1,93 @@
+"""FROM and WHERE of one SELECT: what is read, who meets whom, and what of that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from watersmeet.plan.expressions import Column, Expression, streams_of
+from watersmeet.plan.nodes import Input
+from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
+from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.sources import bind_sources
+from watersmeet.sql.subqueries import SubqueryJoiner, asked_in
+from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span
+from watersmeet.sql.windows import Conditions, bind_conditions, make_join
+
+
+class FromClause:
+    """`scope` is what the clauses of the SELECT may name. Queries that stand in them for a value are joined as they are
+    met, so the join is made when all are bound."""
+
+    def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
+        self.context = context
+        inputs, self.places = bind_sources(select.sources, context, bind_subquery)
+        # Only for a hint: WHERE cannot see these names, and people expect it to.
+        named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
+        plain = Scope(context.text, inputs, context.zone, tuple(named))
+        asked, where = asked_in(select.where)
+        self._values: list[tuple[Group, Span]] = []
+        self._value_columns: dict[Span, Column] = {}
+        if select.joins_inside_only:
+            self.scope = replace(plain, value_of=self._value)
+            self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
+            self.found = bind_conditions((*select.on, *where), select.constraints, self.scope, context.boundary)
+            self._tree: Group | None = None
+        else:
+            binder = TreeBinder(plain, inputs, context.boundary)
+            self._tree = binder.bind(select.tree)
+            binder.add_windows(select.constraints, self._tree)
+            self.scope = replace(plain, inputs=self._tree.visible, value_of=self._value)
+            self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
+            self.found = bind_conditions(where, (), self.scope, context.boundary)
+        self._inputs = inputs
+        self._partners = [self._joiner.partners(one) for one in asked]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Everything that is read, also by queries in conditions and values that were bound so far."""
+        return tuple(one for one in self._whole()[0].everything)
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether there is anything but inner joins."""
+        return self._tree is not None or bool(self._partners) or bool(self._values)
+
+    @property
+    def values(self) -> frozenset[Column]:
+        """The columns that stand for queries in the place of values: the same in all rows of an instant."""
+        return frozenset(self._value_columns.values())
+
+    def join(self, asked: Sequence[Expression], *, changing: bool) -> Made:
+        """The join, for expressions that are asked of it."""
+        if not self.has_trees:
+            return Made(make_join(self.scope, self.found, self.context.boundary, self.places), lambda one: one)
+        tree, after = self._whole()
+        builder = JoinBuilder(self.scope, self.context.boundary, self.places, changing=changing)
+        return builder.whole(tree, after, asked)
+
+    def _value(self, query: QuerySyntax, span: Span) -> Expression:
+        if span not in self._value_columns:
+            right, column = self._joiner.value(query, span)
+            self._values.append((right, span))
+            self._value_columns[span] = column
+        return self._value_columns[span]
+
+    def _whole(self) -> tuple[Group, Conditions]:
+        """The tree with the queries of conditions and values, and what WHERE asks of what comes of it."""
+        values = {column.stream for column in self.values}
+        later = [p for p in self.found.predicates if streams_of(p) & values]
+        where = replace(self.found, predicates=[p for p in self.found.predicates if p not in later])
+        tree = self._tree or Group(tuple(map(Leaf, self._inputs)))
+        after = Conditions()
+        if isinstance(tree.only, Outer):
+            after = where
+        else:
+            tree, after = with_where(tree, where)
+        for right, span in self._values:
+            tree = Group((Outer("left", tree, right, Conditions(), span),))
+        for one in self._partners:
+            tree = Group((Outer(one.kind, tree, one.right, one.found, one.span),))
+        return tree, replace(after, predicates=[*after.predicates, *later])

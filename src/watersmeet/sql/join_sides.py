@@ -1,0 +1,429 @@
+"""A tree of joins as plan nodes: each join of two sides, of which one that is itself joined stands as a subquery.
+
+In an answer that changes such a side is a view. In a join that only grows it is a stream: its rows carry the times of
+their members, between which the conditions say exactly who matches; between the rows themselves stand bounds that are
+wide enough for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import count
+
+import pyarrow as pa
+
+from watersmeet.errors import WindowError
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Bound, Boundary, Range, RowsWindow, Unbounded
+from watersmeet.plan.asof_conditions import asof_conditions
+from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, columns_of, replaced, walk
+from watersmeet.plan.functions import result_type
+from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
+from watersmeet.sql.join_tree import Group, Leaf, Outer
+from watersmeet.sql.scope import HIDDEN_TIME, Scope, event_time_type
+from watersmeet.sql.spans import Shape, certain_after, crossing_bounds, ranges_between, reach, shapes_of
+from watersmeet.sql.syntax import Span
+from watersmeet.sql.windows import Conditions, make_join
+
+NEWEST = "newest"
+Mapped = Callable[[Expression], Expression]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A join, and what expressions over the entries of FROM are over its inputs."""
+
+    join: Join
+    over: Mapped
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input of a join, the columns of FROM that it carries under other names, and the one with its newest time."""
+
+    input: Input
+    places: Mapping[Column, Column]
+    newest: Column | None = None
+
+
+class JoinBuilder:
+    def __init__(self, scope: Scope, boundary: Boundary, places: dict[str, Span], *, changing: bool) -> None:
+        self.scope = scope
+        self.boundary: Boundary = boundary
+        self.places = places
+        self.changing = changing
+        self._numbers = count(1)
+
+    # ---- the whole FROM ---------------------------------------------------------------------------------------------
+
+    def whole(self, tree: Group, where: Conditions, asked: Sequence[Expression]) -> Made:
+        """`where` comes after the joins, except that between the members of an inner join it is a condition of it."""
+        if isinstance(tree.only, Outer):
+            after = [*where.predicates, *self._as_predicates(where.bounds, tree.visible)]
+            return self._filtered(tree.only, after, asked)
+        joined, unsure = with_where(tree, where)
+        joined.found.predicates.extend(self._as_predicates(unsure.bounds, tree.visible))
+        return self._group(joined, asked)
+
+    def _filtered(self, outer: Outer, after: list[Expression], asked: Sequence[Expression]) -> Made:
+        if not after:
+            return self._outer(outer, asked)
+        if self.changing:
+            side = self._side(Group((outer,)), [*asked, *after])
+            over = _over([side])
+            return Made(Join((side.input,), tuple(map(over, after)), boundary=self.boundary), over)
+        made = self._outer(outer, [*asked, *after])
+        return Made(replace(made.join, where=tuple(map(made.over, after))), made.over)
+
+    # ---- groups and outer joins -------------------------------------------------------------------------------------
+
+    def _group(self, group: Group, asked: Sequence[Expression]) -> Made:
+        """Members that meet all at once; those that are joins themselves as one input each."""
+        found = group.found
+        if group.is_flat:
+            return Made(self._made(group.visible, found), lambda expression: expression)
+        crossing = [*found.bounds, *(() if self.changing else ranges_between(group.members, self.boundary))]
+        tests = [
+            *found.predicates,
+            *self._as_predicates(_not_of_leaves(crossing, group), group.everything, group.nullable),
+        ]
+        sides = [self._side(Group((member,)), [*asked, *tests]) for member in group.members]
+        over = _over(sides)
+        inputs = tuple(self._bare(side.input, nested=True) for side in sides)
+        bounds = (
+            [b for b in crossing if _is_of_leaves(b, group)] if self.changing else self._wide(group, inputs, crossing)
+        )
+        join = self._made(inputs, Conditions(list(map(over, tests)), bounds, [], found.places))
+        return Made(join, over)
+
+    def _outer(self, outer: Outer, asked: Sequence[Expression]) -> Made:
+        nested = outer.left.only is None or outer.right.only is None
+        nested = nested or isinstance(outer.left.only, Outer) or isinstance(outer.right.only, Outer)
+        found = outer.found
+        crossing = crossing_bounds(outer, self.boundary)
+        tests = list(found.predicates)
+        if nested:
+            said = found.bounds if self.changing else crossing
+            tests += self._as_predicates(said, outer.everything, outer.left.nullable | outer.right.nullable)
+        if outer.kind.startswith("asof"):
+            return self._asof(outer, asked)
+        if not self.changing:
+            self._check_windows(outer)
+        sides = [self._side(side, [*asked, *tests]) for side in (outer.left, outer.right)]
+        over = _over(sides)
+        inputs = tuple(self._bare(side.input, nested=nested) for side in sides)
+        bounds = [] if nested else list(found.bounds)
+        certain: tuple[tuple[str, Expression], ...] = ()
+        if not self.changing:
+            left, right = shapes_of(outer.left, self.boundary), shapes_of(outer.right, self.boundary)
+            if nested:
+                bounds = self._pair(outer, inputs, left, right, crossing)
+            certain = self._certain(outer, inputs, left, right, crossing, over)
+        conditions = Conditions(list(map(over, tests)), bounds, [], found.places)
+        return Made(self._made(inputs, conditions, kind=outer.kind, certain=certain), over)
+
+    def _asof(self, outer: Outer, asked: Sequence[Expression]) -> Made:
+        """Of the bounds between the sides one says up to when partners count, another perhaps how old they may be."""
+        left, right = outer.left.only, outer.right.only
+        if not isinstance(right, Leaf) or not isinstance(right.input.relation, Stream):
+            raise self._refused_asof(outer, "looks for rows of a stream, which stands on its right side")
+        if self.changing:
+            raise self._refused_asof(
+                outer,
+                "gives rows once, and does not stand in an answer that changes",
+                "take its rows as they come: FROM (SELECT ISTREAM … ASOF JOIN …) [RANGE 1 HOUR] AS j",
+            )
+        first = _first_of_asof(left)
+        if first is None:
+            raise self._refused_asof(outer, "goes by the time of a stream, which stands on its left side")
+        name = right.input.alias
+        crossing = crossing_bounds(outer, self.boundary)
+        if any({b.earlier, b.later} != {first.alias, name} for b in outer.found.bounds):
+            raise self._refused_asof(outer, f"goes by the time of {first.alias}, the first stream on its left side")
+        up_to = [b.at_most_us for b in crossing if (b.earlier, b.later) == (first.alias, name)]
+        within = min((b.at_most_us for b in crossing if (b.earlier, b.later) == (name, first.alias)), default=None)
+        if not any((b.earlier, b.later) == (first.alias, name) for b in outer.found.bounds):
+            raise self._refused_asof(outer, "needs a condition that says up to when rows count")
+        if asof_conditions(outer.found.predicates, name).others:
+            raise self._refused_asof(outer, "compares the sides for equality; other conditions go into WHERE")
+        side = self._side(outer.left, [*asked, *outer.found.predicates])
+        over = _over([side])
+        # Rows of such joins have the time of the first stream, whatever they found.
+        instant = _call("add", _microseconds(_time_of(side.input)), Literal(min(up_to), pa.int64()))
+        bounds = [Bound(side.input.alias, name, min(up_to), "")]
+        bounds += [] if within is None else [Bound(name, side.input.alias, within, "")]
+        looked_up = replace(right.input, window=Unbounded() if within is None else None)
+        conditions = Conditions(list(map(over, outer.found.predicates)), bounds, [], outer.found.places)
+        inputs = (self._bare(side.input, nested=True), looked_up)
+        return Made(self._made(inputs, conditions, outer.kind, asof=AsOf(instant, min(up_to), within)), over)
+
+    def _refused_asof(self, outer: Outer, why: str, hint: str | None = None) -> Exception:
+        usual = "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR]"
+        return self.scope.text.error(f"ASOF JOIN {why}", outer.span, hint=hint or usual, kind=WindowError)
+
+    def _made(
+        self,
+        inputs: tuple[Input, ...],
+        found: Conditions,
+        kind: JoinKind = "inner",
+        certain: tuple[tuple[str, Expression], ...] = (),
+        asof: AsOf | None = None,
+    ) -> Join:
+        seen = replace(self.scope, inputs=inputs)
+        places = self.places | {one.alias: self._everywhere for one in inputs if one.alias not in self.places}
+        return make_join(seen, found, self.boundary, places, kind, certain, asof)
+
+    @property
+    def _everywhere(self) -> Span:
+        return (min(s for s, _ in self.places.values()), max(e for _, e in self.places.values()))
+
+    # ---- sides ------------------------------------------------------------------------------------------------------
+
+    def _side(self, group: Group, asked: Sequence[Expression]) -> Side:
+        only = group.only
+        if isinstance(only, Leaf):
+            return Side(only.input, {}, None if only.input.time is None else _time_of(only.input))
+        mine = {one.alias: one for one in group.visible}
+        carried = sorted(
+            {c for e in asked for c in columns_of(e) if c.stream in mine} | (set() if self.changing else _times(group)),
+            key=lambda c: (c.stream, c.name),
+        )
+        made = self._outer(only, carried) if isinstance(only, Outer) else self._group(group, carried)
+        name = f"#{next(self._numbers)}"
+        columns = tuple((f"{c.stream}.{c.name}", made.over(c)) for c in carried)
+        places = {c: Column(name, f"{c.stream}.{c.name}", c.type) for c in carried}
+        if not self.changing:
+            time = EventTime(event_time_type(group.visible, self.scope.zone))
+            project = Project(made.join, (*columns, (HIDDEN_TIME, time)))
+            return Side(Input(name, Derived(name, project, project.schema, HIDDEN_TIME)), places)
+        newest = None
+        if any(isinstance(part, EventTime) for e in asked for part in walk(e)) and _timed(group.visible):
+            time = EventTime(event_time_type(group.visible, self.scope.zone))
+            columns, newest = (*columns, (NEWEST, made.over(time))), Column(name, NEWEST, time.type)
+        if not columns:  # a select list has columns
+            columns = (("there", Literal(True, pa.bool_())),)
+        project = Project(made.join, columns)
+        return Side(Input(name, View(name, project, project.schema)), places, newest)
+
+    def _bare(self, one: Input, *, nested: bool) -> Input:
+        """Beside a row that came of a join, [RANGE] is told by conditions between the members."""
+        return replace(one, window=None) if nested and not self.changing and isinstance(one.window, Range) else one
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def _as_predicates(
+        self, bounds: Iterable[Bound], inputs: Iterable[Input], optional: Iterable[str] = ()
+    ) -> list[Expression]:
+        """Bounds as conditions on the times of members; of the `optional` ones, where they are not there, they say
+        nothing."""
+        times = {one.alias: _time_of(one) for one in inputs if one.time is not None}
+        made = []
+        for bound in bounds:
+            later, earlier = times[bound.later], times[bound.earlier]
+            apart = _call("subtract", _microseconds(later), _microseconds(earlier))
+            test = _call("le", apart, Literal(bound.at_most_us, pa.int64()))
+            missing = [_call("is_null", time) for time in (later, earlier) if time.stream in optional]
+            made.append(_call("or", *missing, test) if missing else test)
+        return made
+
+    def _pair(
+        self, outer: Outer, inputs: tuple[Input, ...], left: list[Shape], right: list[Shape], crossing: Iterable[Bound]
+    ) -> list[Bound]:
+        """Bounds between the rows of two sides that hold for all of them."""
+        crossing = tuple(crossing)
+        if any(one.time is None for one in inputs):
+            return []
+        (one, other), (mine, theirs) = inputs, (outer.left, outer.right)
+        ways = ((one, other, mine, theirs, left, right), (other, one, theirs, mine, right, left))
+        found = []
+        for u, v, here, there, from_, to in ways:
+            size = reach(outer, from_, to, crossing)
+            if size < FOREVER_US:
+                found.append(Bound(u.alias, v.alias, size, ""))
+            elif not isinstance(u.window, Unbounded):
+                raise self._unbounded(here, there, outer.span)
+        return found
+
+    def _unbounded(self, here: Group, there: Group, span: Span) -> Exception:
+        names, others = (
+            " and ".join(one.alias for one in side.visible if one.time is not None) for side in (here, there)
+        )
+        return self.scope.text.error(
+            f"rows of {names} could never be forgotten: nothing bounds how much later than them a row of {others} may "
+            f"be, whoever of them has no partner",
+            span,
+            hint="add a bound to ON, between streams that are there in any case; or give the streams windows, as in "
+            f"{names.split()[0]} [RANGE 1 MINUTE]",
+            kind=WindowError,
+        )
+
+    def _wide(self, group: Group, inputs: tuple[Input, ...], crossing: Iterable[Bound]) -> list[Bound]:
+        """The same between the members of a group, by pairs."""
+        crossing = tuple(crossing)
+        shapes = [shapes_of(member, self.boundary) for member in group.members]
+        found = []
+        for i, one in enumerate(inputs):
+            for j, other in enumerate(inputs):
+                if i != j and one.time is not None and other.time is not None:
+                    pair = Outer("left", Group((group.members[i],)), Group((group.members[j],)), Conditions(), (0, 1))
+                    # Through the others of the group, too: everything that is there together has bounds.
+                    size = reach(pair, shapes[i], shapes[j], crossing)
+                    if size < FOREVER_US:
+                        found.append(Bound(one.alias, other.alias, size, ""))
+                    elif not isinstance(one.window, Unbounded) and len(inputs) == 2:
+                        raise self._unbounded(pair.left, pair.right, self._everywhere)
+        return found
+
+    def _certain(
+        self,
+        outer: Outer,
+        inputs: tuple[Input, ...],
+        left: list[Shape],
+        right: list[Shape],
+        crossing: Iterable[Bound],
+        over: Mapped,
+    ) -> tuple[tuple[str, Expression], ...]:
+        crossing = tuple(crossing)
+        ways = [(inputs[0], outer.left, left, right)]
+        ways += [(inputs[1], outer.right, right, left)] if outer.kind == "full" else []
+        return tuple(
+            (one.alias, self._instant(outer, one, side, mine, theirs, crossing, over))
+            for one, side, mine, theirs in ways
+        )
+
+    def _instant(
+        self,
+        outer: Outer,
+        one: Input,
+        side: Group,
+        mine: list[Shape],
+        theirs: list[Shape],
+        crossing: tuple[Bound, ...],
+        over: Mapped,
+    ) -> Expression:
+        """Microseconds since 1970 at which a row of one side has no partner for certain."""
+        if one.time is None:  # a static table, which is refused as a side that is kept
+            return Literal(0, pa.int64())
+        own = _microseconds(_time_of(one))
+        times = {each.alias: _microseconds(over(_time_of(each))) for each in side.visible if each.time is not None}
+        found: Expression | None = None
+        for shape in mine:
+            instants = [
+                self._first(way, times, outer, shape, theirs) for way in certain_after(outer, shape, theirs, crossing)
+            ]
+            after = reduce(partial(_call, "greatest"), instants, own)
+            if found is None:
+                found = after
+                continue
+            here = [_call("not", _call("is_null", times[name])) for name in shape.behind]
+            missing = [_call("is_null", times[name]) for name in times if name not in shape.behind]
+            found = _call("case", reduce(partial(_call, "and"), [*here, *missing]), after, found)
+        return own if found is None else found
+
+    def _first(
+        self, way: dict[str, int], times: dict[str, Expression], outer: Outer, shape: Shape, theirs: list[Shape]
+    ) -> Expression:
+        known = {name: us for name, us in way.items() if us < FOREVER_US}
+        if not known:
+            raise self._never_certain(outer, next(iter(shape.behind)), next(n for one in theirs for n in one.behind))
+        parts = [_call("add", times[name], Literal(us + 1, pa.int64())) for name, us in known.items()]
+        return reduce(partial(_call, "least"), parts)
+
+    def _never_certain(self, outer: Outer, kept: str, late: str) -> Exception:
+        times = {one.alias: f"{one.alias}.{one.time}" for one in outer.everything}
+        return self.scope.text.error(
+            f"nothing bounds how much later than {kept} a row of {late} may be, so it is never certain that a row of "
+            f"{kept} has no partner",
+            outer.span,
+            hint=f"bound it, as in {times[late]} BETWEEN {times[kept]} AND {times[kept]} + INTERVAL 1 MINUTE; or give "
+            f"the streams windows: {kept} [RANGE 1 MINUTE]",
+            kind=WindowError,
+        )
+
+    def _check_windows(self, outer: Outer) -> None:
+        for one in (*outer.left.everything, *outer.right.everything):
+            if isinstance(one.window, RowsWindow):
+                raise self.scope.text.error(
+                    f"{one.alias} counts rows, and whether a row will have a partner in it is never certain",
+                    self.places.get(one.alias, outer.span),
+                    hint=f"write {one.alias} [RANGE 1 MINUTE]; or ask for an answer that changes, in which rows "
+                    "without a partner come and go: SELECT … FROM (SELECT … LEFT JOIN …) AS j",
+                    kind=WindowError,
+                )
+        preserved = [outer.left, *([outer.right] if outer.kind == "full" else [])]
+        for one in (each for side in preserved for each in side.visible):
+            if isinstance(one.window, Unbounded):
+                raise self.scope.text.error(
+                    f"{one.alias} [UNBOUNDED] has no end, so it is never certain that a row of it has no partner",
+                    self.places.get(one.alias, outer.span),
+                    hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come",
+                    kind=WindowError,
+                )
+
+
+def _first_of_asof(part: Leaf | Outer | None) -> Input | None:
+    """The stream whose times the rows of a chain of ASOF JOINs have."""
+    while isinstance(part, Outer) and part.kind.startswith("asof"):
+        part = part.left.only
+    return part.input if isinstance(part, Leaf) and isinstance(part.input.relation, Stream) else None
+
+
+def with_where(group: Group, where: Conditions) -> tuple[Group, Conditions]:
+    """An inner join with the conditions of WHERE, and those that come after it: bounds on rows that may be missing."""
+    found = group.found
+    unsure = [b for b in where.bounds if {b.earlier, b.later} & group.nullable]
+    sure = [b for b in where.bounds if b not in unsure]
+    joined = Conditions(
+        [*found.predicates, *where.predicates],
+        [*found.bounds, *sure],
+        [*found.choices, *where.choices],
+        {**found.places, **where.places},
+    )
+    return Group(group.members, joined), Conditions(bounds=unsure, places=dict(where.places))
+
+
+def _over(sides: Sequence[Side]) -> Mapped:
+    """The same over the sides of a join. A view has no event time, so the newest one is told by columns there."""
+    places = {old: new for side in sides for old, new in side.places.items()}
+    newest = [side.newest for side in sides if side.newest is not None]
+    by_columns = any(side.input.is_view for side in sides)
+
+    def elsewhere(part: Expression) -> Expression | None:
+        if isinstance(part, EventTime) and by_columns and newest:
+            return Call("greatest", tuple(newest), part.type) if len(newest) > 1 else newest[0]
+        return places.get(part) if isinstance(part, Column) else None
+
+    return lambda expression: replaced(expression, elsewhere)
+
+
+def _times(group: Group) -> set[Column]:
+    return {_time_of(one) for one in group.visible if one.time is not None}
+
+
+def _timed(inputs: Iterable[Input]) -> bool:
+    return any(one.time is not None for one in inputs)
+
+
+def _time_of(one: Input) -> Column:
+    assert one.time is not None
+    return Column(one.alias, one.time, one.schema.field(one.time).type)
+
+
+def _microseconds(time: Expression) -> Expression:
+    return _call("epoch_us", time)
+
+
+def _call(function: str, *args: Expression) -> Expression:
+    return Call(function, args, result_type(function, [arg.type for arg in args]))
+
+
+def _is_of_leaves(bound: Bound, group: Group) -> bool:
+    leaves = {member.input.alias for member in group.members if isinstance(member, Leaf)}
+    return {bound.earlier, bound.later} <= leaves
+
+
+def _not_of_leaves(bounds: Iterable[Bound], group: Group) -> list[Bound]:
+    return [bound for bound in bounds if not _is_of_leaves(bound, group)]

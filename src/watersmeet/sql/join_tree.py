@@ -1,0 +1,192 @@
+"""FROM with outer, semi or anti joins: the tree as it is written, its conditions where they belong.
+
+Inner joins beside each other are one group, whose members meet all at once; the other kinds join two groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.model.windows import Bound, Boundary
+from watersmeet.plan.nodes import Input, JoinKind
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.syntax import Constraint, FromSyntax, SourceSyntax, Span
+from watersmeet.sql.windows import Conditions, bind_conditions
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One entry of FROM."""
+
+    input: Input
+
+    @property
+    def visible(self) -> tuple[Input, ...]:
+        return (self.input,)
+
+    @property
+    def everything(self) -> tuple[Input, ...]:
+        return (self.input,)
+
+    @property
+    def nullable(self) -> frozenset[str]:
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is joined with no row left over; a single member is a group, too."""
+
+    members: tuple[Leaf | Outer, ...]
+    found: Conditions = field(default_factory=Conditions)
+
+    @property
+    def visible(self) -> tuple[Input, ...]:
+        """The inputs whose columns may be named outside."""
+        return tuple(one for member in self.members for one in member.visible)
+
+    @property
+    def everything(self) -> tuple[Input, ...]:
+        return tuple(one for member in self.members for one in member.everything)
+
+    @property
+    def nullable(self) -> frozenset[str]:
+        """The inputs that a row may lack."""
+        return frozenset().union(*(member.nullable for member in self.members))
+
+    @property
+    def only(self) -> Leaf | Outer | None:
+        """The single member that this is, if nothing is asked of it."""
+        asks = self.found.predicates or self.found.bounds or self.found.choices
+        return self.members[0] if len(self.members) == 1 and not asks else None
+
+    @property
+    def is_flat(self) -> bool:
+        return all(isinstance(member, Leaf) for member in self.members)
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Two groups of which rows are given, or asked for, without a partner in the other."""
+
+    kind: JoinKind
+    left: Group
+    right: Group
+    found: Conditions
+    span: Span
+
+    @property
+    def visible(self) -> tuple[Input, ...]:
+        return self.left.visible if self.kind in ("semi", "anti") else (*self.left.visible, *self.right.visible)
+
+    @property
+    def everything(self) -> tuple[Input, ...]:
+        return (*self.left.everything, *self.right.everything)
+
+    @property
+    def nullable(self) -> frozenset[str]:
+        if self.kind in ("semi", "anti"):
+            return self.left.nullable
+        if self.kind == "asof":
+            return self.left.nullable | self.right.nullable
+        lost = self.right.visible if self.kind in ("left", "asof_left") else (*self.left.visible, *self.right.visible)
+        return self.left.nullable | self.right.nullable | {one.alias for one in lost}
+
+
+Part = Leaf | Group | Outer
+
+
+class TreeBinder:
+    """Binds the joins of one FROM; `inputs` are its entries from left to right."""
+
+    def __init__(self, scope: Scope, inputs: tuple[Input, ...], boundary: Boundary) -> None:
+        self.scope = scope
+        self.boundary: Boundary = boundary
+        self._inputs = iter(inputs)
+
+    def bind(self, tree: FromSyntax) -> Group:
+        if isinstance(tree, SourceSyntax):
+            return Group((Leaf(next(self._inputs)),))
+        left, right = self.bind(tree.left), self.bind(tree.right)
+        found = self._conditions(tree.condition, left, right)
+        match tree.kind:
+            case "inner":
+                return Group((*left.members, *right.members), _together(left.found, right.found, found))
+            case "right":
+                return Group((Outer("left", right, left, found, tree.span),))
+        return Group((Outer(tree.kind, left, right, found, tree.span),))
+
+    def _conditions(self, condition: exp.Expr | None, left: Group, right: Group) -> Conditions:
+        """ON sees what it joins, and nothing beside it."""
+        seen = Scope(self.scope.text, (*left.visible, *right.visible), self.scope.zone)
+        return bind_conditions(() if condition is None else (condition,), (), seen, self.boundary)
+
+    def add_windows(self, constraints: tuple[Constraint, ...], tree: Group) -> None:
+        """WINDOW constraints of the whole SELECT, each put where the streams meet that it bounds."""
+        seen = Scope(self.scope.text, tree.everything, self.scope.zone)
+        for constraint in constraints:
+            found = bind_conditions((), (constraint,), seen, self.boundary)
+            for bound in found.bounds:
+                _place_of(tree, {bound.earlier, bound.later}).bounds.append(bound)
+            for choice in found.choices:
+                named = {end for way in choice.alternatives for bound in way for end in (bound.earlier, bound.later)}
+                if not _meet_at_once(tree, named):
+                    raise self.scope.text.error(
+                        "WINDOW PATH does not reach over an outer, semi or anti join",
+                        constraint.span,
+                        hint="say which stream comes first: DWINDOW (a, b) = 5 SECONDS",
+                        kind=UnsupportedError,
+                    )
+                _place_of(tree, named).choices.append(choice)
+            _place_of(tree, set()).places.update(found.places)
+
+
+def _together(*found: Conditions) -> Conditions:
+    """The conditions of joins that have become one."""
+    return Conditions(
+        [predicate for one in found for predicate in one.predicates],
+        [bound for one in found for bound in one.bounds],
+        [choice for one in found for choice in one.choices],
+        {words: span for one in found for words, span in one.places.items()},
+    )
+
+
+def holder_of(group: Group, streams: set[str]) -> Group | Outer:
+    """The smallest part in which all of some streams are."""
+    for member in group.members:
+        if streams and isinstance(member, Outer) and streams <= {one.alias for one in member.everything}:
+            for side in (member.left, member.right):
+                if streams <= {one.alias for one in side.everything}:
+                    return holder_of(side, streams)
+            return member
+    return group
+
+
+def _place_of(group: Group, streams: set[str]) -> Conditions:
+    return holder_of(group, streams).found
+
+
+def _meet_at_once(group: Group, streams: set[str]) -> bool:
+    """Whether some streams are members of one group, so that constraints among all of them can be tested there."""
+    holder = holder_of(group, streams)
+    if not isinstance(holder, Group):
+        return False
+    return streams <= {member.input.alias for member in holder.members if isinstance(member, Leaf)}
+
+
+def outer_joins(group: Group) -> Iterator[Outer]:
+    for member in group.members:
+        if isinstance(member, Outer):
+            yield member
+            yield from outer_joins(member.left)
+            yield from outer_joins(member.right)
+
+
+def all_bounds(group: Group) -> Iterator[Bound]:
+    yield from group.found.bounds
+    for outer in outer_joins(group):
+        yield from outer.found.bounds

@@ -1,0 +1,258 @@
+"""EXISTS, IN and values from queries: each is a join of FROM with what stands in the parentheses.
+
+A condition of WHERE asks whether a row has a partner: a semi join, or with NOT an anti join. A value is a row that
+there is at most one of: a left join, so that it is NULL where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.model.windows import Bound, Choice
+from watersmeet.plan.expressions import Column, Expression, Literal, conjuncts, replaced, streams_of
+from watersmeet.plan.functions import aggregate_name
+from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
+from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
+from watersmeet.sql.named_queries import with_named
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.sources import bind_sources
+from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, span_of
+from watersmeet.sql.time_bounds import time_bounds
+from watersmeet.sql.windows import Conditions, conjuncts_of
+
+TRUE = Literal(True, pa.bool_())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A condition on a query: whether it has a row, one of whose columns is equal to `value` if that is given."""
+
+    query: QuerySyntax
+    negated: bool
+    value: exp.Expr | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Partners:
+    """What rows of FROM are asked to have, or to lack: the other side of a semi or anti join."""
+
+    kind: JoinKind
+    right: Group
+    found: Conditions
+    span: Span
+
+
+def asked_in(where: exp.Expr | None) -> tuple[list[Asked], list[exp.Expr]]:
+    """The conditions of WHERE that are about queries, and the others."""
+    if where is None:
+        return [], []
+    found: list[Asked] = []
+    others: list[exp.Expr] = []
+    for part in conjuncts_of(where):
+        asked = _asked(part)
+        if asked is None:
+            others.append(part)
+        else:
+            found.append(asked)
+    return found, others
+
+
+def _asked(node: exp.Expr, *, negated: bool = False) -> Asked | None:
+    span = span_of(node) or (0, 1)
+    match node:
+        case exp.Paren(this=inner):
+            return _asked(inner, negated=negated)
+        case exp.Not(this=inner):
+            return _asked(inner, negated=not negated)
+        case exp.Exists(this=Subquery() as query):
+            return Asked(query.args["query"], negated, None, span)
+        case exp.In(this=value, expressions=[Subquery() as query]):
+            return Asked(query.args["query"], negated, value, span)
+    return None
+
+
+class SubqueryJoiner:
+    """Joins queries in conditions to the FROM they are asked of."""
+
+    def __init__(self, context: Context, bind_subquery: SubqueryBinder, scope: Scope, names: dict[str, Span]) -> None:
+        """names: those in use, with their places; the inputs of the queries are added."""
+        self.context = context
+        self.bind_subquery = bind_subquery
+        self.scope = scope
+        self.names = names
+
+    def partners(self, asked: Asked) -> Partners:
+        """What is to be looked for in a query, or to be missing in it."""
+        select = _plain_select(asked.query)
+        column: Expression
+        found = Conditions()
+        if select is None:
+            right, column = self._as_source(asked.query)
+        else:
+            right, column, found = self._as_partners(select, asked)
+        if asked.value is not None:
+            found.predicates.append(self._equal(asked, asked.value, column))
+        return Partners("anti" if asked.negated else "semi", right, found, asked.span)
+
+    def value(self, query: QuerySyntax, span: Span) -> tuple[Group, Column]:
+        """A query that has a row or none, and its column."""
+        select = _only_select(query)
+        if select is None or select.group_by or not _is_one_row(select):
+            raise self.context.text.error(
+                "a query in the place of a value must have one row, and this may have more",
+                span,
+                hint="select one aggregate without GROUP BY, as in (SELECT MAX(x) FROM b [RANGE 1 HOUR])",
+                kind=UnsupportedError,
+            )
+        return self._as_source(query)
+
+    # ---- queries that are sources of their own ----------------------------------------------------------------------
+
+    def _as_source(self, query: QuerySyntax) -> tuple[Group, Column]:
+        """A query that does not see the streams around it."""
+        node = self.bind_subquery(query, replace(self.context, as_view=True))
+        schema = schema_of(node)
+        if len(schema) != 1:
+            raise self.context.text.error(
+                f"the query in the parentheses has {len(schema)} columns, and one is compared",
+                query.span,
+                hint="select the one that is meant",
+            )
+        name = self._unlike("subquery")
+        self.names[name] = query.span
+        one = Input(name, View(name, node, schema))
+        return Group((Leaf(one),)), Column(name, schema.names[0], schema.types[0])
+
+    # ---- queries whose rows are partners ----------------------------------------------------------------------------
+
+    def _as_partners(self, select: SelectSyntax, asked: Asked) -> tuple[Group, Expression, Conditions]:
+        """FROM of a query that is not more than that. It sees the streams around it."""
+        seen = with_named(asked.query, self.context)
+        inputs, places = bind_sources(select.sources, seen, self.bind_subquery)
+        others = {one.alias: self._unlike(one.alias) for one in inputs}
+        renamed = tuple(replace(one, alias=others[one.alias]) for one in inputs)
+        self.names |= {others[alias]: span for alias, span in places.items()}
+        inside = Scope(self.context.text, inputs, self.context.zone, outer=self.scope)
+        binder = TreeBinder(inside, inputs, self.context.boundary)
+        tree = binder.bind(select.tree)
+        binder.add_windows(select.constraints, tree)
+        right = _renamed(tree, others, dict(zip((one.alias for one in inputs), renamed, strict=True)))
+        found = Conditions()
+        for part in conjuncts_of(select.where) if select.where is not None else []:
+            self._add(part, inside, others, right, found)
+        column: Expression = TRUE
+        if asked.value is not None:
+            column = _over(self._selected(select, inside, asked), others)
+        return right, column, found
+
+    def _add(self, part: exp.Expr, inside: Scope, others: dict[str, str], right: Group, found: Conditions) -> None:
+        bound = ExpressionBinder(inside, "WHERE", event_time=False).condition(part)
+        span = span_of(part) or (0, 1)
+        words = self.context.text.piece(span)
+        own = set(others.values())
+        for each in conjuncts(bound):
+            bounds = time_bounds(each, inside, words)
+            if bounds is not None:
+                for one in bounds:
+                    moved = _moved(one, others)
+                    ends = {moved.earlier, moved.later}
+                    place = holder_of(right, ends).found if ends <= own else found
+                    place.bounds.append(moved)
+                    place.places.setdefault(words, span)
+                continue
+            renamed = _over(each, others)
+            # Between the streams of the query it is a condition of their join.
+            within = streams_of(renamed) <= own and len(right.members) > 1
+            (right.found if within else found).predicates.append(renamed)
+
+    def _selected(self, select: SelectSyntax, inside: Scope, asked: Asked) -> Expression:
+        if len(select.items) != 1 or not isinstance(select.items[0], SelectItem):
+            raise self.context.text.error(
+                "IN compares with one column, and the query in the parentheses does not select just one",
+                select.span,
+                hint="write x IN (SELECT y FROM b [RANGE 1 HOUR])",
+            )
+        return ExpressionBinder(inside, "the select list").bind(select.items[0].expression)
+
+    def _equal(self, asked: Asked, written: exp.Expr, column: Expression) -> Expression:
+        binder = ExpressionBinder(self.scope, "WHERE")
+        value = binder.bind(written)
+        equal = binder.call("eq", [value, column], written)
+        if not asked.negated:
+            return equal
+        # NOT IN holds for certain only: with a NULL on either side nobody knows, and the row is not given.
+        missing = [binder.call("is_null", [side], written) for side in (value, column)]
+        return binder.call("or", [equal, *missing], written)
+
+    def _unlike(self, alias: str) -> str:
+        taken = {name.lower() for name in self.names}
+        name, number = alias, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{alias}#{number}"
+        return name
+
+
+def _only_select(query: QuerySyntax) -> SelectSyntax | None:
+    plain = not query.order_by and query.limit is None and query.every_us is None
+    return query.body if plain and isinstance(query.body, SelectSyntax) else None
+
+
+def _plain_select(query: QuerySyntax) -> SelectSyntax | None:
+    """A query whose rows are those of its FROM: equal ones are as good as one, so DISTINCT says nothing."""
+    select = _only_select(query)
+    if select is None or select.group_by or select.having is not None or select.stream_word is not None:
+        return None
+    return None if _has_aggregates(select) else select
+
+
+def _has_aggregates(select: SelectSyntax) -> bool:
+    items = [item.expression for item in select.items if isinstance(item, SelectItem)]
+    calls = (node for item in items for node in item.walk() if isinstance(node, exp.Anonymous))
+    return any(aggregate_name(str(call.name)) is not None for call in calls)
+
+
+def _is_one_row(select: SelectSyntax) -> bool:
+    return len(select.items) == 1 and _has_aggregates(select)
+
+
+def _over(expression: Expression, others: dict[str, str]) -> Expression:
+    """The expression with inputs under other names."""
+
+    def elsewhere(part: Expression) -> Expression | None:
+        if isinstance(part, Column) and part.stream in others:
+            return replace(part, stream=others[part.stream])
+        return None
+
+    return replaced(expression, elsewhere)
+
+
+def _moved(bound: Bound, others: dict[str, str]) -> Bound:
+    return replace(bound, earlier=others.get(bound.earlier, bound.earlier), later=others.get(bound.later, bound.later))
+
+
+def _renamed(group: Group, others: dict[str, str], inputs: dict[str, Input]) -> Group:
+    """The same tree with inputs under other names."""
+
+    def found(one: Conditions) -> Conditions:
+        choices = [
+            Choice(tuple(tuple(_moved(bound, others) for bound in way) for way in choice.alternatives))
+            for choice in one.choices
+        ]
+        bounds = [_moved(bound, others) for bound in one.bounds]
+        return Conditions([_over(p, others) for p in one.predicates], bounds, choices, dict(one.places))
+
+    def member(one: Leaf | Outer) -> Leaf | Outer:
+        if isinstance(one, Leaf):
+            return Leaf(inputs[one.input.alias])
+        left, right = (_renamed(side, others, inputs) for side in (one.left, one.right))
+        return Outer(one.kind, left, right, found(one.found), one.span)
+
+    return Group(tuple(map(member, group.members)), found(group.found))

@@ -1,1 +1,0 @@
-WITH q AS (SELECT k FROM a) SELECT k FROM q

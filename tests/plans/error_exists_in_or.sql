@@ -1,0 +1,1 @@
+SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k) OR a.k = 2

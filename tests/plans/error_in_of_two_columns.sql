@@ -1,0 +1,1 @@
+SELECT k FROM a WHERE k IN (SELECT k, x FROM b)

@@ -1,0 +1,1 @@
+SELECT a.k, FIRST(b.x) AS x FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k GROUP BY a.k

@@ -1,0 +1,1 @@
+WITH q (x, y) AS (SELECT k FROM a) SELECT x FROM q

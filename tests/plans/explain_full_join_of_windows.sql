@@ -1,0 +1,1 @@
+SELECT a.k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] FULL JOIN b [ROWS 10] ON a.k = b.k GROUP BY a.k
