@@ -34,8 +34,14 @@ def archive(java: Path, jars: Path, cache: Path) -> ClassArchive:
     return found
 
 
-def train(draft: Path) -> None:
+def train(draft: Path, base: Path) -> None:
     draft.write_bytes(b"an archive")
+
+
+def train_without_a_base(draft: Path, base: Path) -> None:
+    base.write_bytes(b"Java's own classes")
+    base.chmod(0o600)
+    train(draft, base)
 
 
 def test_an_archive_is_used_once_it_is_made(
@@ -49,6 +55,24 @@ def test_an_archive_is_used_once_it_is_made(
     assert one.path.stat().st_mode & 0o077 == 0
     assert list(one.folder.iterdir()) == [one.path]
     assert not one.make()  # it is there
+
+
+def test_a_java_that_has_no_archive_of_its_own_gets_one_below_it(
+    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = archive(java, jars, tmp_path)
+    monkeypatch.setattr(class_archive, "_train", train_without_a_base)
+    assert one.make()
+    assert one.java_options()[0] == f'"-XX:SharedArchiveFile={one.base}{os.pathsep}{one.path}"'
+    one.path.unlink()
+    assert one.java_options() == []
+
+
+def test_java_tells_whether_it_has_an_archive_of_its_own(java: Path) -> None:
+    assert not class_archive._has_base(java)
+    (java / "lib" / "server").mkdir(parents=True)
+    (java / "lib" / "server" / "classes.jsa").write_bytes(b"")
+    assert class_archive._has_base(java)
 
 
 def test_another_java_or_spark_has_an_archive_of_its_own(java: Path, jars: Path, tmp_path: Path) -> None:
@@ -66,7 +90,7 @@ def test_of_two_processes_one_makes_it_and_a_failure_is_not_repeated(
     one, other = archive(java, jars, tmp_path), archive(java, jars, tmp_path)
     tried: list[bool] = []
 
-    def meanwhile(draft: Path) -> None:
+    def meanwhile(draft: Path, base: Path) -> None:
         tried.append(other.make())
         raise RuntimeError("no Spark here")
 

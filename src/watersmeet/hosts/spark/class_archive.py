@@ -65,15 +65,26 @@ class ClassArchive:
                 return ClassArchive(folder.path, name, chosen_by)
         return None
 
+    @property
+    def base(self) -> Path:
+        """Of a Java that comes without one: the archive of its own classes, which ours adds to."""
+        return self.path.with_name(self.name.replace("spark-", "base-"))
+
     def java_options(self) -> list[str]:
         """What has Java use it; nothing if it is not there, or somebody else could have written it."""
         try:
-            with self._opened() as folder, folder.read(self.name) as file:
-                os.utime(file.fileno())  # it is of use: others are removed before it
+            with self._opened() as folder:
+                files = [name for name in (self.base.name, self.name) if (folder.path / name).exists()]
+                for name in files:
+                    with folder.read(name) as file:
+                        os.utime(file.fileno())  # it is of use: others are removed before it
         except (OSError, UnsafeFolderError):
             return []
+        if self.name not in files:
+            return []
+        archives = os.pathsep.join(str(self.folder / name) for name in files)
         # Java would tell on stdout that an archive does not fit.
-        return [f'"-XX:SharedArchiveFile={self.path}"', "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+        return [f'"-XX:SharedArchiveFile={archives}"', "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
     def make_after_this_process(self) -> None:
         """Have it made once this process has ended, unless another is at it or it did not succeed lately."""
@@ -115,7 +126,7 @@ class ClassArchive:
             return False
         draft = self.path.with_suffix(f".{os.getpid()}")
         try:
-            _train(draft)
+            _train(draft, self.base)
             if not draft.is_file() or draft.stat().st_size > MOST_BYTES:
                 return False
             os.chmod(draft, 0o600)
@@ -142,6 +153,7 @@ class ClassArchive:
         archives = sorted(self.folder.glob("spark-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in archives[MOST_ARCHIVES:]:
             path.unlink(missing_ok=True)
+            path.with_name(path.name.replace("spark-", "base-")).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -180,8 +192,26 @@ SELECT a.k, a.v, b.v AS w FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND;
 """
 
 
-def _train(draft: Path) -> None:
-    """Spark from its start to its end, with a query in between that reads as our sources and as Spark's do."""
+def _has_base(java_home: Path) -> bool:
+    """Whether Java came with an archive of its own classes; those cut to size for a package do not."""
+    return any(java_home.glob("lib/server/classes*.jsa"))
+
+
+def _make_base(java_home: Path, base: Path) -> None:
+    draft = base.with_suffix(f".{os.getpid()}")
+    try:
+        command = [str(java_home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"]
+        nowhere = subprocess.DEVNULL
+        subprocess.run(command, check=True, stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=LONGEST_SECONDS)
+        os.chmod(draft, 0o600)
+        draft.replace(base)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _train(draft: Path, base: Path) -> None:
+    """Spark from its start to its end, with a query in between that reads as our sources and as Spark's do. `base` is
+    made first if this Java has none of its own."""
     from pyspark import SparkContext
 
     from watersmeet.hosts.spark import launch
@@ -190,6 +220,11 @@ def _train(draft: Path) -> None:
 
     launch.apart_from_terminal = False
     options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}"'
+    use_java()
+    java_home = Path(os.environ["JAVA_HOME"])
+    if not _has_base(java_home):
+        _make_base(java_home, base)
+        options += f' "-XX:SharedArchiveFile={base}"'
     spark = start_spark("local[2]", {JAVA_OPTIONS: options, SETTING: "false"})
     with temporary_folder("classes-") as folder:
         _write(folder)
