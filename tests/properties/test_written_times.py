@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
@@ -99,6 +99,9 @@ ODD = st.one_of(
 
 
 @some
+@example(-(2**63), "ns", "down")
+@example(str(-(2**63)), "ns", "down")
+@example(float(-(2**63)), "ns", "down")
 @given(ODD, st.sampled_from(["s", "ms", "us", "ns"]), st.sampled_from(["error", "down"]))
 def test_any_number_is_read_or_refused_as_by_exact_arithmetic(value: Any, unit: str, rounding: str) -> None:
     from watersmeet.io.read_times import LATEST_US, Place, read_times

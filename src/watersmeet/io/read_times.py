@@ -138,7 +138,9 @@ def _beyond(column: pa.Array, unit: str) -> Mask:
     """Which numbers are no years that can be counted."""
     most = LATEST_US * PER_SECOND[unit] // _US_PER_SECOND
     if most >= 2**63:
-        return np.zeros(len(column), np.bool_)
+        # The least int64 is not a time: many libraries write NULL so, and no other number of its size is one.
+        least = pa.types.is_int64(column.type)
+        return _mask(pc.equal(column, -(2**63))) if least else np.zeros(len(column), np.bool_)
     if pa.types.is_integer(column.type) and column.type.bit_width < 64:
         column = pc.cast(column, pa.int64())
     far = pc.greater(column, pa.scalar(most, column.type))
