@@ -13,9 +13,11 @@ from tests.effort import EFFORT
 from tests.properties.outer_strategies import OuterCase, asof_cases, outer_cases
 from tests.properties.test_outer_joins import planned
 from tests.runners import by_reference
+from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
 from tests.spark.test_continuous import few as more
 from tests.spark.test_ending import let_in, simulated
+from tests.spark.test_processor import disordered
 from watersmeet.hosts.spark import hot
 
 few = settings(more, max_examples=15 * EFFORT)
@@ -43,3 +45,21 @@ def test_the_latest_partner_is_the_same_whatever_crashes_and_whenever_it_ends(ca
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assume(len({one.relation.name for one in run.job.streams}) == len(run.job.streams))
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
+QUERIES = {
+    "a left join of a left join": "SELECT a.id, b.id AS y, c.id AS z FROM a LEFT JOIN b ON a.x = b.x AND "
+    "ABS(b.ts - a.ts) <= 2 SECONDS LEFT JOIN c ON c.x = a.x AND ABS(c.ts - a.ts) <= 1 SECONDS",
+    "the latest partner": "SELECT a.id, b.id AS y FROM a ASOF LEFT JOIN b ON a.x = b.x AND b.ts <= a.ts",
+    "no partner in a window": "SELECT a.x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM b "
+    "[RANGE 1 SECONDS] WHERE b.x = a.x) GROUP BY a.x",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_on_spark_itself(spark, name: str) -> None:
+    sql = QUERIES[name]
+    sources = never_late(s for s in disordered(0) if f" {s.name} " in sql or f" {s.name}." in sql)
+    found = by_spark_batch(spark, sql, sources, 2)
+    assert found == by_reference(sql, sources)
+    assert any(None in row for row in found) or "COUNT" in sql
