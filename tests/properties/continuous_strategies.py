@@ -247,7 +247,9 @@ def groups(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
             listed.append(f"{value} AS {name}")
         else:
             listed.append(f"{draw(aggregates(kind, read, shape))} AS {name}")
-    group_by = f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+    listing = ", ".join(dict.fromkeys(keys))
+    forms = [listing, listing, listing, f"ROLLUP ({listing})", f"CUBE ({listing})", f"GROUPING SETS (({listing}), ())"]
+    group_by = f" GROUP BY {draw(st.sampled_from(forms))}" if keys else ""
     having = draw(st.sampled_from(["", "", "", " HAVING COUNT(*) > 1", " HAVING MAX({x}) >= 1 OR COUNT(*) = 1"]))
     having = having.format(x=draw(st.sampled_from(read.of_kind("int"))))
     if not keys and not any("(" in text for text in listed):

@@ -12,6 +12,7 @@ from watersmeet.sql import slips
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
+from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
 from watersmeet.sql.settings import SettingsParser
 from watersmeet.sql.syntax import (
     Body,
@@ -161,7 +162,7 @@ class QueryParser(SettingsParser):
         constraints = self._constraints()
         where = self._expression("a condition after WHERE") if self._match(TokenType.WHERE) else None
         constraints += self._constraints()
-        group_by = self._group_by()
+        group_by, grouping_sets = self._group_by()
         having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
         return SelectSyntax(
             word,
@@ -174,6 +175,7 @@ class QueryParser(SettingsParser):
             having,
             self._every(),
             self._from(start),
+            grouping_sets,
         )
 
     def _stream_word(self) -> StreamWord | None:
@@ -381,13 +383,64 @@ class QueryParser(SettingsParser):
             )
         return found
 
-    def _group_by(self) -> tuple[exp.Expr, ...]:
+    def _group_by(self) -> tuple[tuple[exp.Expr, ...], Sets | None]:
+        """The keys, and by which of them rows are grouped if that is more than one way."""
         if not self._match(TokenType.GROUP_BY):
-            return ()
-        keys = [self._expression("a column to group by")]
+            return (), None
+        start = self._curr
+        keys: list[exp.Expr] = []
+        elements = [self._grouping(keys)]
         while self._match(TokenType.COMMA):
-            keys.append(self._expression("a column to group by"))
-        return tuple(keys)
+            elements.append(self._grouping(keys))
+        sets = crossed(elements)
+        if len(sets) > MOST_SETS:
+            self.fail(f"GROUP BY has {len(sets)} groupings; the limit is {MOST_SETS}", self._from(start))
+        plain = all(len(one) == 1 for one in elements)
+        return tuple(keys), None if plain else sets
+
+    def _grouping(self, keys: list[exp.Expr]) -> Sets:
+        """One element of GROUP BY: the ways to group that it stands for."""
+        if self._match(TokenType.GROUPING_SETS):
+            self._open("(")
+            found = [*self._grouping_set(keys)]
+            while self._match(TokenType.COMMA):
+                found += self._grouping_set(keys)
+            self._close(")")
+            return tuple(found)
+        for word, made in (("ROLLUP", rollup), ("CUBE", cube)):
+            if self._curr.text.upper() == word and self._next.token_type == TokenType.L_PAREN:
+                self._advance()
+                self._open("(")
+                parts = [self._key_list(keys)]
+                while self._match(TokenType.COMMA):
+                    parts.append(self._key_list(keys))
+                self._close(")")
+                return made(parts)
+        return ((self._key(keys),),)
+
+    def _grouping_set(self, keys: list[exp.Expr]) -> Sets:
+        if self._curr.token_type == TokenType.L_PAREN:
+            return (self._key_list(keys),)
+        return self._grouping(keys)
+
+    def _key_list(self, keys: list[exp.Expr]) -> tuple[int, ...]:
+        """`(a, b)`, `()` or `a`."""
+        if not self._match(TokenType.L_PAREN):
+            return (self._key(keys),)
+        if self._match(TokenType.R_PAREN):
+            return ()
+        found = [self._key(keys)]
+        while self._match(TokenType.COMMA):
+            found.append(self._key(keys))
+        self._close(")")
+        return tuple(found)
+
+    def _key(self, keys: list[exp.Expr]) -> int:
+        """The position of a key; one that is written twice has one."""
+        key = self._expression("a column to group by")
+        if key not in keys:
+            keys.append(key)
+        return keys.index(key)
 
     def _order_by(self) -> tuple[OrderKey, ...]:
         if not self._match(TokenType.ORDER_BY):

@@ -395,6 +395,8 @@ class ExpressionBinder:
         written = str(node.name)
         if written.lower() == "event_time":
             return self._event_time(node)
+        if written.lower() == "grouping" and self.aggregates and node.expressions:
+            return Call("grouping", tuple(self.bind(arg) for arg in node.expressions), pa.int64())
         if (brought := self.scope.text.functions.get(written.lower())) is not None:
             return self._brought(brought, node) if brought.kind == "function" else self._aggregate(node)
         if aggregate_name(written) is not None:

@@ -103,8 +103,8 @@ PHRASES = {
     "SAMPLE": "a [ROWS 100] is the last rows; explain --analyze and check take a --sample",
     "INTO": "results go to a sink: CREATE SINK name WITH (…) AS SELECT …",
     "PREWHERE": "write WHERE",
-    "ROLLUP": "write a query for each grouping, with UNION ALL between them",
-    "CUBE": "write a query for each grouping, with UNION ALL between them",
+    "ROLLUP": "it stands in GROUP BY: GROUP BY ROLLUP (a, b)",
+    "CUBE": "it stands in GROUP BY: GROUP BY CUBE (a, b)",
     "RETAIN": _RANGE,
 }
 

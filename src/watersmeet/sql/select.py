@@ -15,6 +15,7 @@ from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
+from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
 
@@ -67,6 +68,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     made = source.join(asked, changing=why is not None)
     join, over = made.join, made.over
     below: Join | GroupBy = join
+    node: Node
     if grouped:
         _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], context)
         for output in outputs:
@@ -74,7 +76,20 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         if having is not None:
             check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
         below = GroupBy(join, tuple(map(over, keys)), None if having is None else over(having))
-    node: Node = Project(below, tuple((output.name, over(output.expression)) for output in outputs))
+    columns = tuple((output.name, over(output.expression)) for output in outputs)
+    asks = [expression for expression in asked if any(map(is_grouping, walk(expression)))]
+    if asks and not grouped:
+        raise context.text.error(
+            "GROUPING tells which keys of GROUP BY a row is grouped by, and here is none",
+            select.span,
+            hint="leave it out",
+        )
+    if select.grouping_sets is not None or asks:
+        sets = select.grouping_sets or (tuple(range(len(keys))),)
+        kept = None if having is None else over(having)
+        node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
+    else:
+        node = Project(below, columns)
     if select.distinct:
         node = Distinct(node)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)

@@ -123,6 +123,8 @@ class SelectSyntax:
     having: exp.Expr | None
     every_us: int | None
     span: Span
+    grouping_sets: tuple[tuple[int, ...], ...] | None = None
+    """Where there are several ways to group: by the positions of the keys, each of them."""
 
     @property
     def sources(self) -> tuple[SourceSyntax, ...]:
