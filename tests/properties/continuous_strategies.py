@@ -98,7 +98,14 @@ def windows(draw: st.DrawFn, shape: Shape, keys: Sequence[str] = ("k", "s", "f")
     least = 1 if shape.half_open else 0
     forms = [f"[RANGE {draw(st.integers(least, 4))} SECONDS]"] * 4 + ["[UNBOUNDED]"]
     forms += [] if shape.half_open else ["[NOW]"]
+    # Steps that divide the length and steps that do not, shifted and not.
+    size, slide = sorted(draw(st.tuples(st.integers(1, 8), st.integers(1, 8))), reverse=True)
+    offset = draw(st.sampled_from(["", "", " OFFSET 300 MILLISECONDS", " OFFSET -1 SECOND"]))
+    forms += [f"[RANGE {size * 500} MILLISECONDS SLIDE {slide * 500} MILLISECONDS{offset}]"] * 2
     if shape.counts:
+        count, step = sorted(draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), reverse=True)
+        forms += [f"[ROWS {count} SLIDE {step}]"]
+        forms += [f"[PARTITION BY {draw(st.sampled_from(keys))} ROWS {count} SLIDE {step}]"] if keys else []
         forms += [f"[ROWS {draw(st.integers(1, 3))}]"]
         forms += [f"[PARTITION BY {draw(st.sampled_from(keys))} ROWS {draw(st.integers(1, 2))}]"] if keys else []
     return draw(st.sampled_from(forms))
@@ -221,7 +228,7 @@ def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
     word = draw(st.sampled_from(["", "", "DISTINCT "]))
     # Rows without a partner are told for certain only where windows end with time.
-    if not read.is_plain and ("ROWS" in read.sql or "UNBOUNDED" in read.sql):
+    if not read.is_plain and any(word in read.sql for word in ("ROWS", "UNBOUNDED", "SLIDE")):
         word = "DISTINCT "
     return f"SELECT {word}{', '.join(listed)} {read.sql}"
 

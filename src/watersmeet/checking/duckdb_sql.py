@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Bound, Boundary, Choice, Range, RowsWindow
+from watersmeet.model.windows import Bound, Boundary, Choice, Range, RowsWindow, Stepped, SteppedRows, moves_in_steps
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
 from watersmeet.plan.nodes import (
     Changes,
@@ -41,6 +41,7 @@ from watersmeet.plan.nodes import (
 
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
+SINCE = '"#since"'  # when a row enters a window that moves in steps
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
 _ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
@@ -118,6 +119,9 @@ class Script:
             case Stream() | Derived():
                 rows = self.rows_of(one.relation)
                 yield f"SELECT {TIME} AS {AT} FROM {rows}"
+                if moves_in_steps(one.window):
+                    for column in (SINCE, GONE):
+                        yield f"SELECT {column} AS {AT} FROM {self._with_deaths(one)} WHERE {column} IS NOT NULL"
                 if isinstance(one.window, Range):
                     # In a closed window a row is still there at its time plus the size.
                     gone_after = one.window.size_us + (self.boundary == "closed")
@@ -195,7 +199,9 @@ class Script:
     def _near(self, join: Join, newest: str) -> Iterator[str]:
         for one in join.streams:
             name = quoted(one.alias)
-            if isinstance(one.window, Range):
+            if moves_in_steps(one.window):
+                yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
+            elif isinstance(one.window, Range):
                 yield f"{newest} - {name}.{TIME} {'<' if self.boundary == 'half_open' else '<='} {one.window.size_us}"
             elif isinstance(one.window, RowsWindow):
                 yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
@@ -233,11 +239,11 @@ class Script:
             sources.append(f"{self._with_deaths(one)} AS {name}")
             if isinstance(one.relation, Table):
                 continue
-            conditions.append(f"{name}.{TIME} <= {MOMENT}.{AT}")
+            conditions.append(f"{name}.{SINCE if moves_in_steps(one.window) else TIME} <= {MOMENT}.{AT}")
             if isinstance(one.window, Range):
                 within = "<" if self.boundary == "half_open" else "<="
                 conditions.append(f"{MOMENT}.{AT} {within} {name}.{TIME} + {one.window.size_us}")
-            elif isinstance(one.window, RowsWindow):
+            elif isinstance(one.window, RowsWindow) or moves_in_steps(one.window):
                 conditions.append(f"({name}.{GONE} IS NULL OR {MOMENT}.{AT} < {name}.{GONE})")
         return Held(", ".join(sources), _all(conditions), f"{MOMENT}.{AT}")
 
@@ -268,12 +274,30 @@ class Script:
         """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
         assert not isinstance(one.relation, View)
         rows = self.rows_of(one.relation)
+        if isinstance(one.window, Stepped):
+            gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
+            return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, SteppedRows):
+            return self._in_blocks(rows, one.window)
         if not isinstance(one.window, RowsWindow):
             return rows
         same = "".join(f"{quoted(key)}, " for key in one.window.partition_by)
         partition = f"PARTITION BY {same[:-2]} " if same else ""
         order = f"{partition}ORDER BY {TIME}, {ROW}"
         return f"(SELECT *, lead({TIME}, {one.window.count}) OVER ({order}) AS {GONE} FROM {rows})"
+
+    @staticmethod
+    def _in_blocks(rows: str, window: SteppedRows) -> str:
+        """`[ROWS n SLIDE m]`: rows enter with the last of their m, and leave with the last of those m of which one is
+        the n-th after them. Those whose m are not complete are left out."""
+        keys = ", ".join(map(quoted, window.partition_by))
+        by = f"PARTITION BY {keys} " if keys else ""
+        numbered = f"SELECT *, row_number() OVER ({by}ORDER BY {TIME}, {ROW}) - 1 AS {PLACE} FROM {rows}"
+        block = f"PARTITION BY {keys + ', ' if keys else ''}{PLACE} // {window.slide}"
+        ends = f"max({TIME}) OVER ({block}) AS {SINCE}, count(*) OVER ({block}) AS {COPY}"
+        whole = f"SELECT * EXCLUDE ({COPY}) FROM (SELECT *, {ends} FROM ({numbered})) WHERE {COPY} = {window.slide}"
+        gone = f"lead({SINCE}, {window.count}) OVER ({by}ORDER BY {PLACE})"
+        return f"(SELECT * EXCLUDE ({PLACE}), {gone} AS {GONE} FROM ({whole}))"
 
     def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
         join = grouping.child
@@ -312,6 +336,13 @@ def _timed(relation: Stream | Table) -> str:
     return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
 
 
+def _next_step(time: str, window: Stepped) -> str:
+    """The first multiple of the slide, shifted by the offset, at or after a time."""
+    past = f"({time} - {window.offset_us})"
+    # % has the sign of the dividend, so before 1970 it must be made positive first.
+    return f"({time} + ({window.slide_us} - {past} % {window.slide_us}) % {window.slide_us})"
+
+
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(map(quoted, schema.names))
 
@@ -329,7 +360,11 @@ def _all(conditions: Sequence[str]) -> str:
 
 
 def _newest(join: Join, inputs: Sequence[Input] | None = None) -> str:
-    times = [f"{quoted(one.alias)}.{TIME}" for one in inputs or join.inputs if one.time is not None]
+    times = [
+        f"{quoted(one.alias)}.{SINCE if moves_in_steps(one.window) else TIME}"
+        for one in inputs or join.inputs
+        if one.time is not None
+    ]
     return f"greatest({', '.join(times)})" if times else "NULL"
 
 

@@ -82,20 +82,20 @@ class Line:
 class Stores:
     """A table with a row per input; columns that say nothing are left out, and indexes that do not fit stand below."""
 
-    strategy: JoinStrategy
-    views: frozenset[str]
+    explained: ExplainedJoin
     depth: int = 0
 
     def __str__(self) -> str:
         return "\n".join(str(replace(line, depth=self.depth)) for line in self._lines())
 
     def _lines(self) -> list[Line]:
-        inputs, strategy = self.strategy.join.inputs, self.strategy
+        strategy, views = self.explained.strategy, self.explained.views
+        inputs = strategy.join.inputs
         columns = {
             "input": [_named(one) for one in inputs],
             "window": [self._window(one) for one in inputs],
             "lateness": [_lateness(one) for one in inputs],
-            "kept for": ["while there" if one.alias in self.views else _kept_for(strategy, one) for one in inputs],
+            "kept for": ["while there" if one.alias in views else _kept_for(strategy, one) for one in inputs],
             "rows": [_rows(strategy, one) for one in inputs],
         }
         what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
@@ -107,9 +107,9 @@ class Stores:
         return [*_aligned(columns), *below]
 
     def _window(self, one: Input) -> str:
-        if one.alias in self.views:
+        if one.alias in self.explained.views:
             return "view"
-        return "static table" if one.is_table else window_text(one.window)
+        return "static table" if one.is_table else window_text(self.explained.window_of(one))
 
 
 Lines = Iterator[Line | Stores]
@@ -194,7 +194,7 @@ def _join(join: Join, joins: Joins) -> Lines:
         assert explained is not None
         yield Line(_join_words(join))
         yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
-        yield from _below([*_bounds(join.windows), *_strategy(explained.strategy, explained.views)])
+        yield from _below([*_bounds(join.windows), *_strategy(explained)])
         yield from _below(_holding(explained.holder))
     yield from _below(_written_times(join.inputs))
     for one in join.inputs:
@@ -281,12 +281,13 @@ def _holding(holder: FromManyNode | None) -> Iterator[Line]:
         yield Line("combinations are held until the first of their members leaves")
 
 
-def _strategy(strategy: JoinStrategy, views: frozenset[str]) -> Lines:
+def _strategy(explained: ExplainedJoin) -> Lines:
+    strategy = explained.strategy
     join, method = strategy.join, strategy.method
     if method.is_classic:
         yield from _method(method)
     yield Line("stores")
-    yield from _below([Stores(strategy, views)])
+    yield from _below([Stores(explained)])
     for one in join.inputs:
         predicates = strategy.filters.get(one.alias, ())
         if predicates:

@@ -11,13 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, permutations, product
-from typing import Literal
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US, format_interval
 
 Boundary = Literal["closed", "half_open"]
 Matrix = tuple[tuple[int, ...], ...]
+_T = TypeVar("_T", int, npt.NDArray[np.int64])
 
 MAX_ALTERNATIVES = 62  # kernels hold a set of them in one int64
 
@@ -38,6 +42,37 @@ class RowsWindow:
 
 
 @dataclass(frozen=True)
+class Stepped:
+    """`[RANGE w SLIDE s OFFSET d]`: at T the rows of (T' - w, T'], T' being the last multiple of s, shifted by d, at or
+    before T. So a row is there from the first multiple at or after its time, until the first at or after its time + w.
+    Times may be a number or an array of them."""
+
+    size_us: int
+    slide_us: int
+    offset_us: int = 0
+
+    def births(self, times: _T) -> _T:
+        return self.offset_us - (self.offset_us - times) // self.slide_us * self.slide_us
+
+    def deaths(self, times: _T) -> _T:
+        return self.births(times + self.size_us)
+
+    @property
+    def longest_us(self) -> int:
+        """How long a row is there at most."""
+        return -(-self.size_us // self.slide_us) * self.slide_us
+
+
+@dataclass(frozen=True)
+class SteppedRows:
+    """`[ROWS n SLIDE m]` or `[PARTITION BY k ROWS n SLIDE m]`: the n latest rows as of the last m-th row."""
+
+    count: int
+    slide: int
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Unbounded:
     """`[UNBOUNDED]`: every row since the start."""
 
@@ -50,17 +85,22 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | RowsWindow | Unbounded | Until
+Window = Range | RowsWindow | Stepped | SteppedRows | Unbounded | Until
 
 
 def is_counted(window: Window | None) -> bool:
     """Whether rows leave because others come, so that nobody can say beforehand when."""
-    return isinstance(window, RowsWindow)
+    return isinstance(window, RowsWindow | SteppedRows)
+
+
+def moves_in_steps(window: Window | None) -> bool:
+    """Whether rows may enter later than at their own time."""
+    return isinstance(window, Stepped | SteppedRows)
 
 
 def dies_in_turn(window: Window | None) -> bool:
     """Whether rows leave in the order in which they came."""
-    apart = isinstance(window, RowsWindow) and bool(window.partition_by)
+    apart = isinstance(window, RowsWindow | SteppedRows) and bool(window.partition_by)
     # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
     return not apart and not isinstance(window, Until)
 
@@ -85,9 +125,10 @@ class Choice:
     alternatives: tuple[tuple[Bound, ...], ...]
 
 
-def range_words(stream: str, window: Range) -> str:
+def range_words(stream: str, window: Range | Stepped) -> str:
     """The words by which errors know the window of a stream."""
-    return f"{stream} [RANGE {format_interval(window.size_us)}]"
+    slide = f" SLIDE {format_interval(window.slide_us)}" if isinstance(window, Stepped) else ""
+    return f"{stream} [RANGE {format_interval(window.size_us)}{slide}]"
 
 
 def _within(size_us: int, boundary: Boundary, written: str) -> int:
@@ -108,10 +149,14 @@ def _within(size_us: int, boundary: Boundary, written: str) -> int:
     return size_us - 1
 
 
-def range_bounds(stream: str, window: Range, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
+def range_bounds(stream: str, window: Range | Stepped, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
     """A window per stream, measured from the newest member (K05, GO03, H04)."""
     written = range_words(stream, window)
-    limit = _within(window.size_us, boundary, written)
+    if isinstance(window, Stepped):
+        # A row that is there with another comes before the step at which that one is gone.
+        limit = window.size_us + window.slide_us - 2
+    else:
+        limit = _within(window.size_us, boundary, written)
     return tuple(Bound(stream, other, limit, written) for other in others if other != stream)
 
 
@@ -265,7 +310,7 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), RowsWindow | Unbounded):
+        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

@@ -154,8 +154,9 @@ class FromPlanner:
                 rows = self.growing(bare, around.in_from(reach))
                 return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
             case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
-                # A join that reads subqueries cannot run alone: as an answer, its entering rows are the stream.
-                if any(isinstance(each.relation, Derived | View) for each in inputs):
+                # A join that reads subqueries, or whose windows step, cannot run alone: as an answer, its entering rows
+                # are the stream.
+                if inside.moves_in_steps or any(isinstance(each.relation, Derived | View) for each in inputs):
                     rows = self.rows(inside, _without(project.columns, time), around.in_from(reach))
                     return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
                 leaves = tuple(self._joined_leaf(each, inside, project.columns, reach) for each in inside.streams)

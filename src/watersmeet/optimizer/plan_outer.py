@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import columns_read
 from watersmeet.optimizer.stages import optimize
@@ -36,6 +37,8 @@ def has_sides(project: Project) -> bool:
 
 
 def _stands_alone(one: Input) -> bool:
+    if moves_in_steps(one.window):
+        return False
     return isinstance(one.relation, Stream | Table) or (
         isinstance(one.relation, Derived) and runs_alone(one.relation.plan)
     )

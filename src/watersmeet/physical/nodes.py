@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, RowsWindow, Window, dies_in_turn, is_counted
+from watersmeet.model.windows import Boundary, RowsWindow, SteppedRows, Window, dies_in_turn, is_counted
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression
@@ -58,7 +58,7 @@ class LeafNode(PhysicalNode):
     stream: Stream
     columns: frozenset[str]
     reach_us: int
-    window: RowsWindow | None = None
+    window: RowsWindow | SteppedRows | None = None
 
 
 # ---- rows in, rows out ----------------------------------------------------------------------------------------------

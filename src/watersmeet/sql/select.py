@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, to_text, walk
 from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
@@ -53,6 +54,8 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     if why is None and source.has_trees and context.as_view and _have_windows(inputs):
         why = "a join in a subquery"
     # Before the join is made, which would only say that rows could never be forgotten.
+    if why is None and any(moves_in_steps(one.window) for one in inputs):
+        _require_windows("a join with SLIDE", inputs, scope, source)
     if why is not None:
         _require_windows(why, inputs, scope, source)
         _require_comparable(outputs, context)

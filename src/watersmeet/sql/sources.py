@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import Boundary, RowsWindow, Window
+from watersmeet.model.windows import Boundary, RowsWindow, SteppedRows, Window
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, growing_join, schema_of
@@ -87,7 +87,7 @@ def _named(name: Name, context: Context) -> Stream | Table:
 
 def _window(source: SourceSyntax, schema: pa.Schema, alias: str, context: Context) -> Window | None:
     clause = source.window
-    if clause is None or not isinstance(clause.window, RowsWindow):
+    if clause is None or not isinstance(clause.window, RowsWindow | SteppedRows):
         return clause.window if clause else None
     columns = []
     for name in clause.partition_by:
@@ -103,7 +103,7 @@ def _window(source: SourceSyntax, schema: pa.Schema, alias: str, context: Contex
             message = f"rows cannot be counted by {name.text}, which is nested: {sql_type(field.type)}"
             raise context.text.error(message, name.span)
         columns.append(field.name)
-    return RowsWindow(clause.window.count, tuple(columns))
+    return replace(clause.window, partition_by=tuple(columns))
 
 
 def _is_view(node: Node, source: SourceSyntax) -> bool:

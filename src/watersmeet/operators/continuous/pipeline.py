@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import RowsWindow
+from watersmeet.model.windows import RowsWindow, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
+from watersmeet.operators.continuous.stepping import in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting, told_of
@@ -36,7 +37,7 @@ class Leaf:
     waiting: Waiting
     source: Expiring
     reach_us: int
-    window: RowsWindow | None = None
+    window: RowsWindow | SteppedRows | None = None
 
 
 class Continuous(Operator):
@@ -149,6 +150,8 @@ class Continuous(Operator):
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Bools:
         leaf = self.leaves[alias]
         waits: Bools = rows.times >= complete_until
+        if isinstance(leaf.window, SteppedRows):
+            return in_stepped_window(leaf.window, rows, complete_until) | waits
         if leaf.window is not None:
             return in_row_window(leaf.window, rows, complete_until) | waits
         if leaf.reach_us >= FOREVER_US:
