@@ -16,7 +16,19 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Bound, Boundary, Choice, Range, RowsWindow, Stepped, SteppedRows, moves_in_steps
+from watersmeet.model.windows import (
+    WINDOW_COLUMNS,
+    Bound,
+    Boundary,
+    Choice,
+    Hop,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    moves_in_steps,
+)
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
 from watersmeet.plan.nodes import (
     Changes,
@@ -91,6 +103,10 @@ class Script:
             text, selected = self.combinations(relation.plan), "*"
         else:
             text, selected = self.log(relation.plan), f"*, make_timestamp({TIME}) AS {quoted(relation.time)}"
+            if relation.time in schema_of(relation.plan).names:
+                # A window is complete just before its end, which is the time of what it gives.
+                text = f"SELECT * REPLACE (epoch_us({quoted(relation.time)}) AS {TIME}) FROM ({text})"
+                selected = "*"
         order = ", ".join([TIME, *_canonical(schema_of(relation.plan))])
         # Rows of a subquery with equal times come in the order of their values, as the reference has it.
         return f"SELECT {selected}, row_number() OVER (ORDER BY {order}) AS {ROW} FROM ({text})"
@@ -145,7 +161,8 @@ class Script:
             "instants", f"SELECT *, lead({AT}) OVER (ORDER BY {AT}) AS {NEXT} FROM ({self.instants(node)})"
         )
         now = self._make("answers", self.snapshot(node.child, instants))
-        if node.kind == "rstream":
+        # What is complete is in the answer at one instant only, so that is all of it that enters.
+        if node.kind in ("rstream", "complete"):
             return f"SELECT {columns}, {AT} AS {TIME} FROM {now}"
         # An answer holds until the next instant and is taken away there; what stays cancels with what comes.
         ended = f"SELECT {NEXT}, {columns}, -1 FROM {now} JOIN {instants} USING ({AT}) WHERE {NEXT} IS NOT NULL"
@@ -277,6 +294,10 @@ class Script:
         if isinstance(one.window, Stepped):
             gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, Hop):
+            return _in_hops(rows, one.window)
+        if isinstance(one.window, Session):
+            return _in_sessions(rows, one.window)
         if isinstance(one.window, SteppedRows):
             return self._in_blocks(rows, one.window)
         if not isinstance(one.window, RowsWindow):
@@ -336,7 +357,35 @@ def _timed(relation: Stream | Table) -> str:
     return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
 
 
-def _next_step(time: str, window: Stepped) -> str:
+def _in_hops(rows: str, window: Hop) -> str:
+    """A copy of each row for each window that holds its time."""
+    ends = f"unnest(range({_next_step(f'{TIME} + 1', window)}, {TIME} + {window.size_us} + 1, {window.slide_us}))"
+    columns = _window_columns(f"{NEXT} - {window.size_us}", NEXT, window.zone)
+    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NEXT} - 1 AS {SINCE}, {NEXT} AS {GONE}"
+    return f"(SELECT * EXCLUDE ({NEXT}), {columns}, {lives} FROM (SELECT *, {ends} AS {NEXT} FROM {rows}))"
+
+
+def _in_sessions(rows: str, window: Session) -> str:
+    keys = ", ".join(map(quoted, window.partition_by))
+    by = f"PARTITION BY {keys} " if keys else ""
+    order = f"OVER ({by}ORDER BY {TIME}, {ROW})"
+    begins = f"coalesce({TIME} - lag({TIME}) {order} >= {window.gap_us}, true)"
+    numbered = f"SELECT *, sum(CAST({NEXT} AS INT)) {order} AS {PLACE} FROM (SELECT *, {begins} AS {NEXT} FROM {rows})"
+    whole = f"OVER (PARTITION BY {keys + ', ' if keys else ''}{PLACE})"
+    ends = f"SELECT *, min({TIME}) {whole} AS {SIGN}, max({TIME}) {whole} + {window.gap_us} AS {NET} FROM ({numbered})"
+    columns = _window_columns(SIGN, NET, window.zone)
+    shown = f"* EXCLUDE ({NEXT}, {PLACE}, {SIGN}, {NET})"
+    return f"(SELECT {shown}, {columns}, {NET} - 1 AS {SINCE}, {NET} AS {GONE} FROM ({ends}))"
+
+
+def _window_columns(start: str, end: str, zone: str | None) -> str:
+    kind = "TIMESTAMP" if zone is None else "TIMESTAMPTZ"
+    # The sessions of checks are in UTC.
+    texts = zip((start, end), WINDOW_COLUMNS, strict=True)
+    return ", ".join(f"CAST(make_timestamp({time}) AS {kind}) AS {name}" for time, name in texts)
+
+
+def _next_step(time: str, window: Stepped | Hop) -> str:
     """The first multiple of the slide, shifted by the offset, at or after a time."""
     past = f"({time} - {window.offset_us})"
     # % has the sign of the dividend, so before 1970 it must be made positive first.
@@ -430,8 +479,9 @@ def refuse_rough_values(root: Node) -> bool:
     harmless in the select list at the top. Elsewhere a condition, a group or a set could come out differently, and
     DuckDB is not asked."""
     found = False
-    # RSTREAM shows its answer as it is; the other words compare it with the one before.
-    top = root.child if isinstance(root, Changes) and root.kind == "rstream" else root
+    # RSTREAM shows its answer as it is, and so do windows that are given once; the other words compare it with the one
+    # before.
+    top = root.child if isinstance(root, Changes) and root.kind in ("rstream", "complete") else root
     for node in nodes_below(root):
         for expression in _expressions(node):
             shown = node is top and isinstance(node, Project) and _is_arithmetic(expression)

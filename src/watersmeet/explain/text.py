@@ -16,7 +16,7 @@ from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
 from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
-from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow
+from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedRows
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
@@ -89,13 +89,13 @@ class Stores:
         return "\n".join(str(replace(line, depth=self.depth)) for line in self._lines())
 
     def _lines(self) -> list[Line]:
-        strategy, views = self.explained.strategy, self.explained.views
+        strategy = self.explained.strategy
         inputs = strategy.join.inputs
         columns = {
             "input": [_named(one) for one in inputs],
             "window": [self._window(one) for one in inputs],
             "lateness": [_lateness(one) for one in inputs],
-            "kept for": ["while there" if one.alias in views else _kept_for(strategy, one) for one in inputs],
+            "kept for": [self._kept_for(one) for one in inputs],
             "rows": [_rows(strategy, one) for one in inputs],
         }
         what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
@@ -105,6 +105,13 @@ class Stores:
             return whole
         below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
         return [*_aligned(columns), *below]
+
+    def _kept_for(self, one: Input) -> str:
+        if one.alias in self.explained.views:
+            return "while there"
+        # To the operator a window of rows that moves in steps has no end: it is told when rows leave.
+        counted = isinstance(self.explained.window_of(one), SteppedRows)
+        return "its count" if counted else _kept_for(self.explained.strategy, one)
 
     def _window(self, one: Input) -> str:
         if one.alias in self.explained.views:
@@ -169,7 +176,8 @@ def _node(node: Node, joins: Joins) -> Lines:
         case TopK(child=child, keys=keys, limit=limit):
             yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
         case Changes(kind=kind, child=child, every_us=every):
-            yield Line(kind + ("" if every is None else f" every {format_interval(every)}"))
+            words = "given once, when the window is complete" if kind == "complete" else kind
+            yield Line(words + ("" if every is None else f" every {format_interval(every)}"))
         case SetOperation(kind=kind, all=keep, left=left, right=child):
             yield Line(kind + (" all" if keep else ""))
             yield from _below(_node(left, joins))

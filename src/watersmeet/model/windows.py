@@ -73,6 +73,40 @@ class SteppedRows:
 
 
 @dataclass(frozen=True)
+class Hop:
+    """`HOP(s, slide, size)`, and `TUMBLE(s, size)` where both are the same: a row is in every window [start, end) that
+    holds its time, whose ends are multiples of the slide, shifted by the offset; it has a copy for each. With `at_once`
+    it is there from its own time on, for good; else at the last instant before the end, when the window is complete."""
+
+    size_us: int
+    slide_us: int
+    offset_us: int = 0
+    at_once: bool = False
+    zone: str | None = None  # that of the times
+
+    def first_ends(self, times: _T) -> _T:
+        """The end of the first window that a row is in: the first multiple after its time."""
+        return (times - self.offset_us) // self.slide_us * self.slide_us + self.offset_us + self.slide_us
+
+    def copies(self, times: _T) -> _T:
+        """How many windows a row is in."""
+        return (self.first_ends(times + self.size_us) - self.first_ends(times)) // self.slide_us
+
+
+@dataclass(frozen=True)
+class Session:
+    """`SESSION(s, gap PARTITION BY k)`: rows of which each comes before the gap after the one before it has passed. The
+    window is [first, last + gap). A row is there at the last instant before the end."""
+
+    gap_us: int
+    partition_by: tuple[str, ...] = ()
+    zone: str | None = None  # that of the times
+
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True)
 class Unbounded:
     """`[UNBOUNDED]`: every row since the start."""
 
@@ -85,7 +119,7 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | RowsWindow | Stepped | SteppedRows | Unbounded | Until
+Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Unbounded | Until
 
 
 def is_counted(window: Window | None) -> bool:
@@ -94,15 +128,16 @@ def is_counted(window: Window | None) -> bool:
 
 
 def moves_in_steps(window: Window | None) -> bool:
-    """Whether rows may enter later than at their own time."""
-    return isinstance(window, Stepped | SteppedRows)
+    """Whether rows may enter later than at their own time, or as several."""
+    return isinstance(window, Stepped | SteppedRows | Hop | Session)
 
 
 def dies_in_turn(window: Window | None) -> bool:
     """Whether rows leave in the order in which they came."""
     apart = isinstance(window, RowsWindow | SteppedRows) and bool(window.partition_by)
     # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
-    return not apart and not isinstance(window, Until)
+    several = isinstance(window, Hop) and window.at_once and window.slide_us < window.size_us
+    return not apart and not several and not isinstance(window, Until)
 
 
 @dataclass(frozen=True)
@@ -310,7 +345,7 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Unbounded):
+        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Hop | Session | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

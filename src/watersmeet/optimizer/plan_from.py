@@ -40,7 +40,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.plan.expressions import Column, EventTime
+from watersmeet.plan.expressions import Column, EventTime, Literal
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
 
@@ -189,4 +189,6 @@ def _held(join: Join, columns: Columns) -> tuple[tuple[str, pa.Schema], ...]:
 
 def _without(columns: Columns, time: str) -> Columns:
     """The select list without the event time, which the changes carry themselves."""
-    return tuple((name, e) for name, e in columns if name != time)
+    others = tuple((name, e) for name, e in columns if name != time)
+    # Rows without columns could not be counted.
+    return others or (("__there", Literal(True, pa.bool_())),)

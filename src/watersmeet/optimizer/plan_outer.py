@@ -32,8 +32,8 @@ def has_sides(project: Project) -> bool:
     """Whether there is an outer, semi or anti join in it, or one between what such joins give."""
     join = project.child
     assert isinstance(join, Join)
-    inside = [_project(one) for one in join.inputs if isinstance(one.relation, Derived)]
-    return join.kind != "inner" or any(map(has_sides, inside))
+    inside = [one.relation.plan for one in join.inputs if isinstance(one.relation, Derived)]
+    return join.kind != "inner" or any(isinstance(plan, Project) and has_sides(plan) for plan in inside)
 
 
 def _stands_alone(one: Input) -> bool:

@@ -10,7 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream
-from watersmeet.model.windows import Bound, Range, RowsWindow, Stepped, SteppedRows, Unbounded, Window, moves_in_steps
+from watersmeet.model.windows import (
+    Bound,
+    Hop,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    Window,
+    moves_in_steps,
+)
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
 from watersmeet.plan.functions import result_type
 from watersmeet.plan.nodes import Input, Join
@@ -64,10 +75,10 @@ def _with_life(one: Input, numbered: bool, announced: bool, join: Join) -> Input
     if time is None or stepped:
         time, schema = SINCE, schema.append(pa.field(SINCE, pa.timestamp("us")))
     window = one.window
-    if isinstance(window, Stepped):
+    if isinstance(window, Stepped | Hop | Session):
         schema = schema.append(pa.field(UNTIL, pa.int64()))
         # By the steps at which they enter: how long the rows of a window are there at most.
-        window = Range(window.longest_us - (join.boundary == "closed"))
+        window = Range(_longest_us(window) - (join.boundary == "closed"))
     # What is declared of a stream, its rate above all, is still true of it.
     stream = Stream(one.relation.name, schema, time)
     if isinstance(one.relation, Stream):
@@ -76,6 +87,12 @@ def _with_life(one: Input, numbered: bool, announced: bool, join: Join) -> Input
     if announced and not isinstance(window, RowsWindow):
         window = Unbounded()
     return replace(one, relation=stream, window=window)
+
+
+def _longest_us(window: Stepped | Hop | Session) -> int:
+    if isinstance(window, Stepped):
+        return window.longest_us
+    return window.size_us if isinstance(window, Hop) and window.at_once else 1
 
 
 def _at_their_steps(join: Join) -> dict[str, Any]:
@@ -106,9 +123,9 @@ def _at_their_steps(join: Join) -> dict[str, Any]:
 
 def _widened(bound: Bound, later: Window | None) -> Bound | None:
     """A row enters at its time or later, and by less than a slide; in a window of rows nobody knows by how much."""
-    if isinstance(later, SteppedRows):
+    if isinstance(later, SteppedRows | Session):
         return None
-    by_us = later.slide_us - 1 if isinstance(later, Stepped) else 0
+    by_us = later.slide_us - 1 if isinstance(later, Stepped) else later.size_us if isinstance(later, Hop) else 0
     return replace(bound, at_most_us=bound.at_most_us + by_us)
 
 

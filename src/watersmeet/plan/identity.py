@@ -21,7 +21,18 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Matrix, Range, RowsWindow, Stepped, SteppedRows, Unbounded, Until, Window
+from watersmeet.model.windows import (
+    Hop,
+    Matrix,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    Until,
+    Window,
+)
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, conjuncts
 from watersmeet.plan.nodes import (
     Changes,
@@ -157,6 +168,11 @@ def _window(window: Window | None) -> str:
         case SteppedRows(count=count, slide=slide, partition_by=keys):
             by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
             return f" [rows {count} slide {slide}{by}]"
+        case Hop(size_us=size_us, slide_us=slide_us, offset_us=offset_us, at_once=at_once):
+            return f" [hop {size_us} by {slide_us} offset {offset_us % slide_us}{' at once' * at_once}]"
+        case Session(gap_us=gap_us, partition_by=keys):
+            by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
+            return f" [session {gap_us}{by}]"
         case Unbounded():
             return " [unbounded]"
         case Until(ends=ends):

@@ -13,12 +13,15 @@ from watersmeet.errors import OptionError, PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import (
+    WINDOW_COLUMNS,
     Bound,
     Boundary,
     Choice,
     ClosedWindows,
+    Hop,
     Range,
     RowsWindow,
+    Session,
     Stepped,
     SteppedRows,
     Window,
@@ -46,13 +49,16 @@ class Input:
 
     def __post_init__(self) -> None:
         # Only a ROWS window has such columns.
-        unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.schema.names]
+        unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.relation.schema.names]
         if unknown:
             raise PlanError(f"rows of {self.alias} are counted by {unknown[0]}, which is none of its columns")
 
     @property
     def schema(self) -> pa.Schema:
-        return self.relation.schema
+        if not isinstance(self.window, Hop | Session):
+            return self.relation.schema
+        kind = pa.timestamp("us", self.window.zone)
+        return pa.schema([*self.relation.schema, *(pa.field(name, kind) for name in WINDOW_COLUMNS)])
 
     @property
     def is_table(self) -> bool:
@@ -338,9 +344,10 @@ class TopK:
 
 @dataclass(frozen=True)
 class Changes:
-    """ISTREAM, DSTREAM or RSTREAM EVERY d: which changes of the answer are sent on."""
+    """ISTREAM, DSTREAM or RSTREAM EVERY d: which changes of the answer are sent on. Of windows that are given once,
+    when they are complete, it is what enters; the time of that is the end of the window."""
 
-    kind: Literal["istream", "dstream", "rstream"]
+    kind: Literal["istream", "dstream", "rstream", "complete"]
     child: Node
     every_us: int | None = None
 
@@ -395,7 +402,7 @@ def _listed(values: Iterable[object]) -> str:
 
 Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
 OP, AT = "_op", "_ts"
-_KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream": "snapshots"}
+_KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream": "snapshots", "complete": "rows"}
 
 
 @dataclass(frozen=True)
@@ -524,6 +531,12 @@ def check_options(root: Node, options: Options) -> None:
     """Refuse an option that the query has no use for, rather than pass it over."""
     method_of(root, options)
     shedding_of(root, options)
+    if options.has("emit") and not any(isinstance(one, Hop | Session) for one in windows_below(root)):
+        raise OptionError(
+            "option emit says how windows of TUMBLE, HOP and SESSION are given, and the query has none",
+            hint="leave it out: an answer over [RANGE …] comes as its changes anyway",
+            option="emit",
+        )
 
 
 def _why_not_shed(root: Node) -> str:

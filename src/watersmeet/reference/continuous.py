@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, Range, RowsWindow, Stepped, SteppedRows, Unbounded
+from watersmeet.model.windows import Boundary, Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -54,7 +54,7 @@ from watersmeet.reference.inputs import (
 )
 from watersmeet.reference.order import Row, rank, rank_of_row, same
 from watersmeet.reference.outer import changing, growing
-from watersmeet.reference.steps import entering, held, leaving_us
+from watersmeet.reference.steps import InSteps, entering, held, leaving_us
 
 Op = Literal["+", "-"]
 Change: TypeAlias = tuple[Op, int, Row]
@@ -114,6 +114,11 @@ class _History:
                 return rows_of_stream(relation, self.arrivals)
             case Table():
                 return rows_of_table(relation, self.arrivals)
+            case Derived(plan=Changes(kind="complete") as node, time=time):
+                # A window is complete just before its end, which is the time of what it gives.
+                names = schema_of(node).names
+                values = [dict(zip(names, row, strict=True)) for _, _, row in self.log(node)]
+                return [Member(row, row[time], arrival) for arrival, row in enumerate(values)]
             case Derived(plan=node, time=time):
                 names = schema_of(node).names
                 return [
@@ -125,7 +130,7 @@ class _History:
         """The rows of an input; in a window that moves in steps those that enter it, and when."""
         assert not isinstance(one.relation, View)
         rows = self.members(one.relation)
-        if not isinstance(one.window, Stepped | SteppedRows):
+        if not isinstance(one.window, InSteps):
             return rows
         known = self._stepped.get(id(one))
         if known is None:
@@ -140,7 +145,7 @@ class _History:
             return [Member(dict(zip(names, row, strict=True)), None, i) for i, row in enumerate(rows)]
         rows_ever, now_ns = self._entering(one), at_us * NS_PER_US
         match one.window:
-            case Stepped() | SteppedRows() as window:
+            case Stepped() | SteppedRows() | Hop() | Session() as window:
                 return held(rows_ever, window, at_us)
             case Range(size_us=size_us):
                 # Times are whole microseconds, so half-open is one less.
@@ -178,9 +183,9 @@ class _History:
         elif not isinstance(one.relation, Table):
             times = [row.at_ns // NS_PER_US for row in self.members(one.relation)]
             yield from times
-            if isinstance(one.window, Stepped | SteppedRows):
+            if isinstance(one.window, InSteps):
                 rows = self._entering(one)
-                yield from (row.since_ns // NS_PER_US for row in rows if row.since_ns is not None)
+                yield from ((row.entered_ns or 0) // NS_PER_US for row in rows)
                 yield from leaving_us(rows, one.window)
             if isinstance(one.window, Range):
                 # The first instant at which it is not there.
@@ -206,7 +211,8 @@ class _History:
             yield from self._combinations(only_grows)
             return
         match node:
-            case Changes(kind="rstream", child=child):
+            case Changes(kind="rstream" | "complete", child=child):
+                # What is complete is in the answer at one instant only, so that is all of it that enters.
                 for at_us in self.instants(node):
                     yield from (("+", at_us, row) for row in sorted(self.rows(child, at_us), key=rank_of_row))
             case Changes(kind=kind, child=child):

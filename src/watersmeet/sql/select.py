@@ -10,13 +10,14 @@ from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import moves_in_steps
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, to_text, walk
-from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import Context, SubqueryBinder
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
+from watersmeet.sql.window_groups import check_window_groups, is_ungrouped, window_inputs, with_own_times
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,19 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         why = f"a join with {views[0]}, an answer that changes,"
     if why is None and source.has_trees and context.as_view and _have_windows(inputs):
         why = "a join in a subquery"
+    windows = window_inputs(inputs) if grouped else []
+    if windows:
+        if source.has_trees:
+            raise context.text.error(
+                "groups of windows go over inner joins only",
+                select.span,
+                hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w LEFT JOIN …",
+                kind=UnsupportedError,
+            )
+        check_window_groups(select, context, inputs, keys, source.found.predicates, changing, source.places)
+        outputs = [replace(o, expression=with_own_times(o.expression, windows, scope, o.span)) for o in outputs]
+        having = None if having is None else with_own_times(having, windows, scope, select.span)
+        keys = tuple(with_own_times(key, windows, scope, select.span) for key in keys)
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is None and any(moves_in_steps(one.window) for one in inputs):
         _require_windows("a join with SLIDE", inputs, scope, source)
@@ -77,6 +91,8 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
         below = GroupBy(join, tuple(map(over, keys)), None if having is None else over(having))
     node: Node = Project(below, tuple((output.name, over(output.expression)) for output in outputs))
+    if windows and not context.emits_changes:
+        return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
@@ -165,6 +181,13 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
     if not bare:
         return
     found, places = source.found, source.places
+    if any(is_ungrouped(one) for one in inputs if one.alias == bare[0]):
+        raise scope.text.error(
+            f"{why} over the windows of {bare[0]} needs both their columns in GROUP BY",
+            places[bare[0]],
+            hint="write GROUP BY window_start, window_end and what else you group by",
+            kind=WindowError,
+        )
     if found.bounds or found.choices:
         raise scope.text.error(
             f"{why} needs a window on {bare[0]}: WINDOW constraints between streams say which rows meet, "

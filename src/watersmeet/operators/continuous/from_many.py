@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import Stepped
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
 from watersmeet.operators.continuous.expiry import (
     AnnouncedDeaths,
@@ -61,7 +61,7 @@ class FromMany:
         self.numbered = list(numbered)
         self.extra_us = 0 if join.strategy.join.boundary == "half_open" else 1
         self.ranged = list(ranged)
-        self.in_steps = any(isinstance(one.window, Stepped) for one in ranged)
+        self.in_steps = any(moves_in_steps(one.window) for one in ranged)
         self.expiry: Expiry = (
             AnnouncedDeaths(self.schema, self.announced) if self.announced else KnownDeaths(self.schema, in_turn=False)
         )
@@ -158,7 +158,7 @@ class FromMany:
     def _ends(self, found: pa.RecordBatch, place: int) -> Int64s:
         """When the members of one input leave their window."""
         one = self.ranged[place]
-        if isinstance(one.window, Stepped):
+        if moves_in_steps(one.window):
             return _int64s(found.column(until_column(one.alias)))
         return death_times(_int64s(found.column(time_column(one.alias))), one.window, self.extra_us)
 

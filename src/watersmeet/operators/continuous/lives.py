@@ -18,7 +18,7 @@ from watersmeet.model.windows import (
     moves_in_steps,
 )
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.continuous.stepping import Blocks, Entrance, Steps
+from watersmeet.operators.continuous.stepping import Blocks, Entrance, Sessions, Steps
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import RowWindow
 
@@ -85,7 +85,7 @@ class Lifetimes:
     def of(self, rows: Rows | None, until: int) -> Lives | None:
         """The rows that enter before an instant. New ones are those that came before it, in time order."""
         match self._entrance.by_step:
-            case (Steps() as steps,):
+            case (Steps() | Sessions() as steps,):
                 entering = steps.entering(rows, until)
                 return None if entering is None else Lives(*entering, self._serials(len(entering[0])))
             case (Blocks() as blocks,) if rows is not None:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
 from watersmeet.model.windows import Boundary, Window
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.departures import Departures
@@ -100,12 +100,12 @@ class StreamSource(_Windowed):
 class ChangesSource(_Windowed):
     """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants."""
 
-    STATE = ("node", "lifetimes")
+    STATE: tuple[str, ...] = ("node", "lifetimes")
 
     def __init__(
         self,
         node: Node,
-        kind: Literal["istream", "dstream", "rstream"],
+        kind: Literal["istream", "dstream", "rstream", "complete"],
         time: str,
         window: Window | None,
         boundary: Boundary,
@@ -114,6 +114,10 @@ class ChangesSource(_Windowed):
         self.diff = -1 if kind == "dstream" else 1
         self.time = time
         self.lifetimes = Lifetimes(window, boundary)
+        # Of windows that are complete: rows come just before the end of the window, which is their time and a column.
+        self._ended = Waiting() if kind == "complete" else None
+        if self._ended is not None:
+            self.STATE = (*ChangesSource.STATE, "_ended")
 
     @property
     def complete(self) -> int:
@@ -122,8 +126,18 @@ class ChangesSource(_Windowed):
     def take(self, until: int) -> Lives | None:
         delta = self.node.take(until)
         delta = delta.where(delta.diffs == self.diff)
-        rows = _by_values(_timed(delta, self.time)) if len(delta) else None
-        return self.lifetimes.of(rows, min(until, self.complete))
+        until = min(until, self.complete)
+        if self._ended is None:
+            rows = _by_values(_timed(delta, self.time)) if len(delta) else None
+        else:
+            self._ended.add(Rows(delta.data, times_of(normalize_time_column(delta.data.column(self.time)))))
+            ready = self._ended.release(until)
+            rows = None if ready is None else _by_values(ready)
+        return self.lifetimes.of(rows, until)
+
+    def next_birth(self) -> int:
+        waits = None if self._ended is None else self._ended.oldest_us
+        return super().next_birth() if waits is None else min(waits, super().next_birth())
 
     def inputs(self) -> Iterator[Node]:
         yield self.node

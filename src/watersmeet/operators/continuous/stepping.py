@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Stepped, SteppedRows, Window
+from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped, SteppedRows, Window
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import Numbering
@@ -23,9 +23,11 @@ class Entrance:
     STATE = ("by_step",)
 
     def __init__(self, window: Window | None) -> None:
-        self.by_step: tuple[Steps | Blocks, ...] = ()
-        if isinstance(window, Stepped):
+        self.by_step: tuple[Steps | Sessions | Blocks, ...] = ()
+        if isinstance(window, Stepped | Hop):
             self.by_step = (Steps(window),)
+        elif isinstance(window, Session):
+            self.by_step = (Sessions(window),)
         elif isinstance(window, SteppedRows):
             self.by_step = (Blocks(window),)
 
@@ -42,11 +44,11 @@ class Entrance:
 
 
 class Steps:
-    """`[RANGE w SLIDE s]`: when a row enters and when it leaves is known as soon as it comes."""
+    """`[RANGE w SLIDE s]`, TUMBLE and HOP: when a row enters and when it leaves is known as soon as it comes."""
 
     STATE = ("waiting",)
 
-    def __init__(self, window: Stepped) -> None:
+    def __init__(self, window: Stepped | Hop) -> None:
         self.window = window
         self.waiting = Waiting()
 
@@ -64,14 +66,96 @@ class Steps:
     def entering(self, rows: Rows | None, until: int) -> tuple[Rows, Int64s] | None:
         """Of all that have come those that enter before an instant, at the times at which they do, and their deaths."""
         if rows is not None:
-            deaths = pa.array(self.window.deaths(rows.times))
-            self.waiting.add(Rows(rows.data.append_column(_DEATH, deaths), self.window.births(rows.times)))
+            self.waiting.add(self._stepped(rows, self.window))
         ready = self.waiting.release(until)
-        if ready is None:
+        return None if ready is None else _with_deaths(ready)
+
+    @staticmethod
+    def _stepped(rows: Rows, window: Stepped | Hop) -> Rows:
+        if isinstance(window, Stepped):
+            return _dying(rows.data, window.births(rows.times), window.deaths(rows.times))
+        copies = window.copies(rows.times)
+        which = np.repeat(np.arange(len(rows)), copies)
+        nth = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
+        times = rows.times[which]
+        ends = window.first_ends(times) + nth * window.slide_us
+        data = rows.data if bool((copies == 1).all()) else rows.data.take(pa.array(which))
+        # The window is complete at the last instant before its end.
+        births = times if window.at_once else ends - 1
+        return _dying(_in_windows(data, ends - window.size_us, ends, window.zone), births, ends)
+
+
+class Sessions:
+    """SESSION: rows wait until the gap after the last one of their session has passed."""
+
+    STATE = ("waiting", "_ends")
+
+    def __init__(self, window: Session) -> None:
+        self.window = window
+        self.waiting = Waiting()
+        self._ends = FOREVER_US  # of the sessions that are there, the first that would
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    @property
+    def nbytes(self) -> int:
+        return self.waiting.nbytes
+
+    def next_birth(self) -> int:
+        return self._ends - 1 if len(self.waiting) else FOREVER_US
+
+    def entering(self, rows: Rows | None, until: int) -> tuple[Rows, Int64s] | None:
+        """Of all that have come those whose session is over, with all rows before an instant there."""
+        if rows is not None:
+            self.waiting.add(rows)
+        elif until <= self._ends - 1:
             return None
-        last = ready.data.num_columns - 1
-        at: Int64s = ready.data.column(last).to_numpy()
-        return Rows(ready.data.remove_column(last), ready.times), at
+        everything = self.waiting.release(until)
+        if everything is None:
+            return None
+        keys = [everything.data.column(name) for name in self.window.partition_by]
+        partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(len(everything), np.int64)
+        starts, ends = session_windows(everything.times, partitions, self.window.gap_us)
+        over = ends - 1 < until
+        self.waiting.add(everything.take(np.flatnonzero(~over)))
+        self._ends = int(ends[~over].min(initial=FOREVER_US))
+        which = np.flatnonzero(over)
+        which = which[np.argsort(ends[which], kind="stable")]
+        if which.size == 0:
+            return None
+        data = everything.data.take(pa.array(which))
+        ends = ends[which]
+        return _with_deaths(_dying(_in_windows(data, starts[which], ends, self.window.zone), ends - 1, ends))
+
+
+def session_windows(times: Int64s, partitions: Int64s, gap_us: int) -> tuple[Int64s, Int64s]:
+    """For rows in time order, the start and the end of the session that each belongs to by what is there."""
+    order = np.argsort(partitions, kind="stable")
+    at, of = times[order], partitions[order]
+    first = np.flatnonzero(np.append(True, (of[1:] != of[:-1]) | (at[1:] - at[:-1] >= gap_us)))
+    sizes = np.diff(np.append(first, order.size))
+    starts, ends = np.empty_like(times), np.empty_like(times)
+    starts[order] = np.repeat(at[first], sizes)
+    ends[order] = np.repeat(at[first + sizes - 1] + gap_us, sizes)
+    return starts, ends
+
+
+def _in_windows(data: pa.RecordBatch, starts: Int64s, ends: Int64s, zone: str | None) -> pa.RecordBatch:
+    kind = pa.timestamp("us", zone)
+    for name, times in zip(WINDOW_COLUMNS, (starts, ends), strict=True):
+        data = data.append_column(pa.field(name, kind), pa.array(times, kind))
+    return data
+
+
+def _dying(data: pa.RecordBatch, births: Int64s, deaths: Int64s) -> Rows:
+    return Rows(data.append_column(_DEATH, pa.array(deaths)), births)
+
+
+def _with_deaths(ready: Rows) -> tuple[Rows, Int64s]:
+    last = ready.data.num_columns - 1
+    at: Int64s = ready.data.column(last).to_numpy()
+    return Rows(ready.data.remove_column(last), ready.times), at
 
 
 class Blocks:
@@ -144,4 +228,17 @@ def in_stepped_window(window: SteppedRows, rows: Rows, complete_until: int) -> B
     ends = np.cumsum(sizes)
     ranks = np.arange(order.size) - np.repeat(ends - sizes, sizes)
     needed[order[by_partition[ranks >= np.repeat(sizes - kept, sizes)]]] = True
+    return needed
+
+
+def in_open_session(window: Session, rows: Rows, complete_until: int, reach_us: int) -> Bools:
+    """Which of all the rows before an instant belong to sessions that are not over then, or matter that much longer."""
+    needed = np.zeros(len(rows), np.bool_)
+    counted = np.flatnonzero(rows.times < complete_until)
+    order = counted[np.argsort(rows.times[counted], kind="stable")]
+    if order.size:
+        keys = [rows.data.column(name).take(pa.array(order)) for name in window.partition_by]
+        partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(order.size, np.int64)
+        _, ends = session_windows(rows.times[order], partitions, window.gap_us)
+        needed[order] = ends + reach_us >= complete_until
     return needed
