@@ -64,6 +64,7 @@ class Shape:
     exact: bool = False
     inputs: tuple[int, ...] = (1, 1, 2, 2)
     joined_by: tuple[str, ...] = ("=",)
+    emits_changes: bool = False  # of groups of windows
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Case:
 
     def sql(self, **options: str) -> str:
         chosen = {**({"boundary": "half_open"} if self.shape.half_open else {}), **options}
+        chosen |= {"emit": "changes"} if self.shape.emits_changes else {}
         written = ", ".join(f"{name} = '{value}'" for name, value in chosen.items())
         return f"{self.query}\nOPTIONS ({written})" if written else self.query
 
@@ -107,10 +109,48 @@ def windows(draw: st.DrawFn, shape: Shape, keys: Sequence[str] = ("k", "s", "f")
     least = 1 if shape.half_open else 0
     forms = [f"[RANGE {draw(st.integers(least, 4))} SECONDS]"] * 4 + ["[UNBOUNDED]"]
     forms += [] if shape.half_open else ["[NOW]"]
+    # Steps that divide the length and steps that do not, shifted and not.
+    size, slide = sorted(draw(st.tuples(st.integers(1, 8), st.integers(1, 8))), reverse=True)
+    offset = draw(st.sampled_from(["", "", " OFFSET 300 MILLISECONDS", " OFFSET -1 SECOND"]))
+    forms += [f"[RANGE {size * 500} MILLISECONDS SLIDE {slide * 500} MILLISECONDS{offset}]"] * 2
     if shape.counts:
+        count, step = sorted(draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), reverse=True)
+        forms += [f"[ROWS {count} SLIDE {step}]"]
+        forms += [f"[PARTITION BY {draw(st.sampled_from(keys))} ROWS {count} SLIDE {step}]"] if keys else []
         forms += [f"[ROWS {draw(st.integers(1, 3))}]"]
         forms += [f"[PARTITION BY {draw(st.sampled_from(keys))} ROWS {draw(st.integers(1, 2))}]"] if keys else []
     return draw(st.sampled_from(forms))
+
+
+@st.composite
+def window_functions(draw: st.DrawFn, shape: Shape, stream: str) -> str:
+    """TUMBLE, HOP or SESSION, in our words or the standard's."""
+    size, slide = sorted(draw(st.tuples(st.integers(1, 8), st.integers(1, 8))), reverse=True)
+    standard = draw(st.booleans())
+    lengths = [f"INTERVAL '{n * 500}' MILLISECONDS" if standard else f"{n * 500} MILLISECONDS" for n in (slide, size)]
+    offset = draw(st.sampled_from(["", "", ", OFFSET 300 MILLISECONDS", ", -1 SECOND"]))
+    word = draw(st.sampled_from(["TUMBLE", "HOP"] + ([] if shape.emits_changes else ["SESSION"])))
+    key = draw(st.sampled_from(["", " PARTITION BY k", " PARTITION BY s, f"])) if word == "SESSION" else ""
+    sizes = {"TUMBLE": lengths[1] + offset, "HOP": ", ".join(lengths) + offset, "SESSION": lengths[0]}[word]
+    if standard:
+        return f"TABLE({word}(TABLE {stream}{key}, DESCRIPTOR(ts), {sizes}))"
+    return f"{word}({stream}, {sizes}{key})"
+
+
+@st.composite
+def window_groups(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
+    """Groups of one window each, of one stream or of two that are joined by their windows."""
+    function = draw(window_functions(shape, draw(st.sampled_from(STREAMS))))
+    text, known = f"{function} AS a", [(f"a.{name}", kind) for name, kind in BASE]
+    known += [("a.window_start", "time"), ("a.window_end", "time"), ("EPOCH_US(a.window_end) - EPOCH_US(a.ts)", "int")]
+    if draw(one_in(4, True, False)):
+        other = draw(window_functions(shape, draw(st.sampled_from(STREAMS))))
+        equal = "a.window_start = b.window_start AND a.window_end = b.window_end"
+        text = f"{text} JOIN {other} AS b ON a.k = b.k AND {equal}"
+        known += [(f"b.{name}", kind) for name, kind in BASE]
+    where = draw(st.sampled_from(["", "", " WHERE a.k > 0", " WHERE a.window_end > a.w"]))
+    read = Sources(f"FROM {text}{where}", tuple(known), has_view=False)
+    return draw(grouped(columns, read, shape, ["a.window_start", "a.window_end"]))
 
 
 def columns_of(kinds: Sequence[Kind]) -> Columns:
@@ -125,12 +165,22 @@ KINDS: st.SearchStrategy[list[Kind]] = st.lists(
 @st.composite
 def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
     """A stream, now and then a table, and as long as depth remains a view or a derived stream."""
-    form = draw(st.sampled_from(["stream"] + (["view", "derived"] if depth > 1 else [])))
+    form = draw(st.sampled_from(["stream"] + (["view", "derived", "windows"] if depth > 1 else [])))
     if form == "stream":
         window = draw(windows(shape))
         return From(f"{draw(st.sampled_from(STREAMS))} {window} AS {alias}", BASE, partner="k", time="ts")
     inside = columns_of(draw(KINDS))
     partner = next((name for name, kind in inside if kind == "int"), None)
+    if form == "windows" and not shape.emits_changes:
+        body = draw(window_groups(inside, shape))
+        if draw(st.booleans()):
+            known = [*BASE, ("window_end", "time")]
+            shown = [draw(st.sampled_from([e for e, known_kind in known if known_kind == kind])) for _, kind in inside]
+            listed = [f"{e} AS {name}" for e, (name, _) in zip(shown, inside, strict=True)]
+            function = draw(window_functions(shape, draw(st.sampled_from(STREAMS))))
+            body = f"SELECT {', '.join(listed)} FROM {function}"
+        window = draw(windows(shape, [name for name, _ in inside]))
+        return From(f"({body}) {window} AS {alias}", inside, False, partner)
     if form == "view":
         return From(f"({draw(answers(depth - 1, inside, shape))}) AS {alias}", inside, True, partner)
     word = draw(st.sampled_from(["ISTREAM", "DSTREAM", "ISTREAM", "RSTREAM"]))
@@ -230,15 +280,19 @@ def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
     word = draw(st.sampled_from(["", "", "DISTINCT "]))
     # Rows without a partner are told for certain only where windows end with time.
-    if not read.is_plain and ("ROWS" in read.sql or "UNBOUNDED" in read.sql):
+    if not read.is_plain and any(word in read.sql for word in ("ROWS", "UNBOUNDED", "SLIDE")):
         word = "DISTINCT "
     return f"SELECT {word}{', '.join(listed)} {read.sql}"
 
 
 @st.composite
 def groups(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
-    read = draw(sources(depth - 1, shape))
-    keys: list[str] = []
+    return draw(grouped(columns, draw(sources(depth - 1, shape)), shape))
+
+
+@st.composite
+def grouped(draw: st.DrawFn, columns: Columns, read: Sources, shape: Shape, always: Sequence[str] = ()) -> str:
+    keys: list[str] = list(always)
     listed: list[str] = []
     for name, kind in columns:
         value = draw(st.sampled_from(read.of_kind(kind)))
@@ -356,10 +410,14 @@ def cases(
     if wide:
         shape = replace(shape, inputs=(2, 3, 3, 3), joined_by=("=", "=", "<=", ">"))
     columns = columns_of(draw(KINDS))
-    form = draw(st.sampled_from([None, None, None, None, group_over_except_over_join, every_aggregate]))
+    form = draw(st.sampled_from([None, None, None, None, group_over_except_over_join, every_aggregate, window_groups]))
+    if form is window_groups:
+        shape = replace(shape, emits_changes=draw(one_in(3, True, False)))
     depth = draw(st.sampled_from([1, 2, 3, 3, DEPTH, DEPTH]))
     query = draw(form(columns, shape)) if form else draw(answers(depth, columns, shape))
     word = draw(st.sampled_from([None, None, None, "ISTREAM", "DSTREAM", "RSTREAM"])) if words else None
+    if form is window_groups and not shape.emits_changes and word != "ISTREAM":
+        word = None  # each is given once
     if word is not None:
         query = with_word(query, word) + (f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else "")
     read = [draw(streams(name, MOST_ROWS, late)) for name in STREAMS if name in query]

@@ -16,7 +16,19 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Bound, Boundary, Choice, Range, RowsWindow
+from watersmeet.model.windows import (
+    WINDOW_COLUMNS,
+    Bound,
+    Boundary,
+    Choice,
+    Hop,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    moves_in_steps,
+)
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
 from watersmeet.plan.nodes import (
     Changes,
@@ -41,6 +53,7 @@ from watersmeet.plan.nodes import (
 
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
+SINCE = '"#since"'  # when a row enters a window that moves in steps
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
 _ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
@@ -90,6 +103,10 @@ class Script:
             text, selected = self.combinations(relation.plan), "*"
         else:
             text, selected = self.log(relation.plan), f"*, make_timestamp({TIME}) AS {quoted(relation.time)}"
+            if relation.time in schema_of(relation.plan).names:
+                # A window is complete just before its end, which is the time of what it gives.
+                text = f"SELECT * REPLACE (epoch_us({quoted(relation.time)}) AS {TIME}) FROM ({text})"
+                selected = "*"
         order = ", ".join([TIME, *_canonical(schema_of(relation.plan))])
         # Rows of a subquery with equal times come in the order of their values, as the reference has it.
         return f"SELECT {selected}, row_number() OVER (ORDER BY {order}) AS {ROW} FROM ({text})"
@@ -118,6 +135,9 @@ class Script:
             case Stream() | Derived():
                 rows = self.rows_of(one.relation)
                 yield f"SELECT {TIME} AS {AT} FROM {rows}"
+                if moves_in_steps(one.window):
+                    for column in (SINCE, GONE):
+                        yield f"SELECT {column} AS {AT} FROM {self._with_deaths(one)} WHERE {column} IS NOT NULL"
                 if isinstance(one.window, Range):
                     # In a closed window a row is still there at its time plus the size.
                     gone_after = one.window.size_us + (self.boundary == "closed")
@@ -141,7 +161,8 @@ class Script:
             "instants", f"SELECT *, lead({AT}) OVER (ORDER BY {AT}) AS {NEXT} FROM ({self.instants(node)})"
         )
         now = self._make("answers", self.snapshot(node.child, instants))
-        if node.kind == "rstream":
+        # What is complete is in the answer at one instant only, so that is all of it that enters.
+        if node.kind in ("rstream", "complete"):
             return f"SELECT {columns}, {AT} AS {TIME} FROM {now}"
         # An answer holds until the next instant and is taken away there; what stays cancels with what comes.
         ended = f"SELECT {NEXT}, {columns}, -1 FROM {now} JOIN {instants} USING ({AT}) WHERE {NEXT} IS NOT NULL"
@@ -214,7 +235,9 @@ class Script:
     def _near(self, join: Join, newest: str) -> Iterator[str]:
         for one in join.streams:
             name = quoted(one.alias)
-            if isinstance(one.window, Range):
+            if moves_in_steps(one.window):
+                yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
+            elif isinstance(one.window, Range):
                 yield f"{newest} - {name}.{TIME} {'<' if self.boundary == 'half_open' else '<='} {one.window.size_us}"
             elif isinstance(one.window, RowsWindow):
                 yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
@@ -252,11 +275,11 @@ class Script:
             sources.append(f"{self._with_deaths(one)} AS {name}")
             if isinstance(one.relation, Table):
                 continue
-            conditions.append(f"{name}.{TIME} <= {MOMENT}.{AT}")
+            conditions.append(f"{name}.{SINCE if moves_in_steps(one.window) else TIME} <= {MOMENT}.{AT}")
             if isinstance(one.window, Range):
                 within = "<" if self.boundary == "half_open" else "<="
                 conditions.append(f"{MOMENT}.{AT} {within} {name}.{TIME} + {one.window.size_us}")
-            elif isinstance(one.window, RowsWindow):
+            elif isinstance(one.window, RowsWindow) or moves_in_steps(one.window):
                 conditions.append(f"({name}.{GONE} IS NULL OR {MOMENT}.{AT} < {name}.{GONE})")
         return Held(", ".join(sources), _all(conditions), f"{MOMENT}.{AT}")
 
@@ -287,12 +310,34 @@ class Script:
         """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
         assert not isinstance(one.relation, View)
         rows = self.rows_of(one.relation)
+        if isinstance(one.window, Stepped):
+            gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
+            return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, Hop):
+            return _in_hops(rows, one.window)
+        if isinstance(one.window, Session):
+            return _in_sessions(rows, one.window)
+        if isinstance(one.window, SteppedRows):
+            return self._in_blocks(rows, one.window)
         if not isinstance(one.window, RowsWindow):
             return rows
         same = "".join(f"{quoted(key)}, " for key in one.window.partition_by)
         partition = f"PARTITION BY {same[:-2]} " if same else ""
         order = f"{partition}ORDER BY {TIME}, {ROW}"
         return f"(SELECT *, lead({TIME}, {one.window.count}) OVER ({order}) AS {GONE} FROM {rows})"
+
+    @staticmethod
+    def _in_blocks(rows: str, window: SteppedRows) -> str:
+        """`[ROWS n SLIDE m]`: rows enter with the last of their m, and leave with the last of those m of which one is
+        the n-th after them. Those whose m are not complete are left out."""
+        keys = ", ".join(map(quoted, window.partition_by))
+        by = f"PARTITION BY {keys} " if keys else ""
+        numbered = f"SELECT *, row_number() OVER ({by}ORDER BY {TIME}, {ROW}) - 1 AS {PLACE} FROM {rows}"
+        block = f"PARTITION BY {keys + ', ' if keys else ''}{PLACE} // {window.slide}"
+        ends = f"max({TIME}) OVER ({block}) AS {SINCE}, count(*) OVER ({block}) AS {COPY}"
+        whole = f"SELECT * EXCLUDE ({COPY}) FROM (SELECT *, {ends} FROM ({numbered})) WHERE {COPY} = {window.slide}"
+        gone = f"lead({SINCE}, {window.count}) OVER ({by}ORDER BY {PLACE})"
+        return f"(SELECT * EXCLUDE ({PLACE}), {gone} AS {GONE} FROM ({whole}))"
 
     def _grouped(self, node: Project, grouping: GroupBy, instants: str) -> str:
         join = grouping.child
@@ -331,6 +376,41 @@ def _timed(relation: Stream | Table) -> str:
     return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
 
 
+def _in_hops(rows: str, window: Hop) -> str:
+    """A copy of each row for each window that holds its time."""
+    ends = f"unnest(range({_next_step(f'{TIME} + 1', window)}, {TIME} + {window.size_us} + 1, {window.slide_us}))"
+    columns = _window_columns(f"{NEXT} - {window.size_us}", NEXT, window.zone)
+    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NEXT} - 1 AS {SINCE}, {NEXT} AS {GONE}"
+    return f"(SELECT * EXCLUDE ({NEXT}), {columns}, {lives} FROM (SELECT *, {ends} AS {NEXT} FROM {rows}))"
+
+
+def _in_sessions(rows: str, window: Session) -> str:
+    keys = ", ".join(map(quoted, window.partition_by))
+    by = f"PARTITION BY {keys} " if keys else ""
+    order = f"OVER ({by}ORDER BY {TIME}, {ROW})"
+    begins = f"coalesce({TIME} - lag({TIME}) {order} >= {window.gap_us}, true)"
+    numbered = f"SELECT *, sum(CAST({NEXT} AS INT)) {order} AS {PLACE} FROM (SELECT *, {begins} AS {NEXT} FROM {rows})"
+    whole = f"OVER (PARTITION BY {keys + ', ' if keys else ''}{PLACE})"
+    ends = f"SELECT *, min({TIME}) {whole} AS {SIGN}, max({TIME}) {whole} + {window.gap_us} AS {NET} FROM ({numbered})"
+    columns = _window_columns(SIGN, NET, window.zone)
+    shown = f"* EXCLUDE ({NEXT}, {PLACE}, {SIGN}, {NET})"
+    return f"(SELECT {shown}, {columns}, {NET} - 1 AS {SINCE}, {NET} AS {GONE} FROM ({ends}))"
+
+
+def _window_columns(start: str, end: str, zone: str | None) -> str:
+    kind = "TIMESTAMP" if zone is None else "TIMESTAMPTZ"
+    # The sessions of checks are in UTC.
+    texts = zip((start, end), WINDOW_COLUMNS, strict=True)
+    return ", ".join(f"CAST(make_timestamp({time}) AS {kind}) AS {name}" for time, name in texts)
+
+
+def _next_step(time: str, window: Stepped | Hop) -> str:
+    """The first multiple of the slide, shifted by the offset, at or after a time."""
+    past = f"({time} - {window.offset_us})"
+    # % has the sign of the dividend, so before 1970 it must be made positive first.
+    return f"({time} + ({window.slide_us} - {past} % {window.slide_us}) % {window.slide_us})"
+
+
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(map(quoted, schema.names))
 
@@ -348,7 +428,11 @@ def _all(conditions: Sequence[str]) -> str:
 
 
 def _newest(join: Join, inputs: Sequence[Input] | None = None) -> str:
-    times = [f"{quoted(one.alias)}.{TIME}" for one in inputs or join.inputs if one.time is not None]
+    times = [
+        f"{quoted(one.alias)}.{SINCE if moves_in_steps(one.window) else TIME}"
+        for one in inputs or join.inputs
+        if one.time is not None
+    ]
     return f"greatest({', '.join(times)})" if times else "NULL"
 
 
@@ -432,8 +516,9 @@ def refuse_rough_values(root: Node) -> bool:
     harmless in the select list at the top. Elsewhere a condition, a group or a set could come out differently, and
     DuckDB is not asked."""
     found = False
-    # RSTREAM shows its answer as it is; the other words compare it with the one before.
-    top = root.child if isinstance(root, Changes) and root.kind == "rstream" else root
+    # RSTREAM shows its answer as it is, and so do windows that are given once; the other words compare it with the one
+    # before.
+    top = root.child if isinstance(root, Changes) and root.kind in ("rstream", "complete") else root
     for node in nodes_below(root):
         for expression in _expressions(node):
             shown = node is top and isinstance(node, Project) and _is_arithmetic(expression)

@@ -18,7 +18,7 @@ from watersmeet.errors import SetupError
 from watersmeet.io.rows import python_rows
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import cast_intervals, cast_timestamps
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Changes, Plan, relations_below
 from watersmeet.private_folders import temporary_folder
 from watersmeet.reference.continuous import change_log, instants, snapshots
 from watersmeet.reference.join import answer
@@ -125,7 +125,9 @@ class DuckDB:
         return self._sent(at)
 
     def combinations(self) -> list[Row]:
-        text = self._script.combinations(self.plan.root)
+        root = self.plan.root
+        # Windows that are given once: what enters, whenever that is.
+        text = self._script.log(root) if isinstance(root, Changes) else self._script.combinations(root)
         return self._rows(self._table(f"SELECT {_names(self.plan)} FROM ({text})"))
 
     def _snapshots(self, at: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:

@@ -39,7 +39,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.physical.strategy import JoinStrategy, Route, Step
+from watersmeet.physical.strategy import Route, Step
 from watersmeet.plan.expressions import to_text
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.window_words import window_text
@@ -116,11 +116,12 @@ def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[st
 
 
 def _joined(explained: ExplainedJoin) -> dict[str, Any]:
-    told = {"join": _join(explained.strategy, explained.views)}
+    told = {"join": _join(explained)}
     return told if explained.estimate is None else {**told, "estimate": _estimate(explained.estimate)}
 
 
-def _join(strategy: JoinStrategy, views: frozenset[str]) -> dict[str, Any]:
+def _join(explained: ExplainedJoin) -> dict[str, Any]:
+    strategy, views = explained.strategy, explained.views
     join = strategy.join
     kept = {one.alias: join.retention_us(one.alias) for one in join.inputs}
     return {
@@ -129,7 +130,7 @@ def _join(strategy: JoinStrategy, views: frozenset[str]) -> dict[str, Any]:
             one.alias: {
                 "relation": one.relation.name,
                 "table": one.is_table,
-                "window": "view" if one.alias in views else window_text(one.window),
+                "window": "view" if one.alias in views else window_text(explained.window_of(one)),
                 "kept_us": None if kept[one.alias] >= FOREVER_US else kept[one.alias],
                 "buckets": strategy.method.buckets.get(one.alias),
                 **_written_time(one.relation),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from watersmeet.model.windows import Window, moves_in_steps
 from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
@@ -12,7 +13,7 @@ from watersmeet.physical.nodes import FromManyNode, JoinNode, OuterJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.statistics import JoinStatistics
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Input, Join, Plan, Project
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class ExplainedJoin:
     def views(self) -> frozenset[str]:
         """The inputs whose rows leave when another answer says so, whatever window the operator gives them."""
         return frozenset(one.alias for one in self.join.views)
+
+    def window_of(self, one: Input) -> Window | None:
+        """The window of an input of the operator as it was written, which may move in steps."""
+        written = {each.alias: each.window for each in self.join.inputs}.get(one.alias)
+        return written if moves_in_steps(written) else one.window
 
     @property
     def title(self) -> str:

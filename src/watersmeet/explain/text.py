@@ -16,7 +16,7 @@ from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
 from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
-from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow
+from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedRows
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
@@ -83,20 +83,20 @@ class Line:
 class Stores:
     """A table with a row per input; columns that say nothing are left out, and indexes that do not fit stand below."""
 
-    strategy: JoinStrategy
-    views: frozenset[str]
+    explained: ExplainedJoin
     depth: int = 0
 
     def __str__(self) -> str:
         return "\n".join(str(replace(line, depth=self.depth)) for line in self._lines())
 
     def _lines(self) -> list[Line]:
-        inputs, strategy = self.strategy.join.inputs, self.strategy
+        strategy = self.explained.strategy
+        inputs = strategy.join.inputs
         columns = {
             "input": [_named(one) for one in inputs],
             "window": [self._window(one) for one in inputs],
             "lateness": [_lateness(one) for one in inputs],
-            "kept for": ["while there" if one.alias in self.views else _kept_for(strategy, one) for one in inputs],
+            "kept for": [self._kept_for(one) for one in inputs],
             "rows": [_rows(strategy, one) for one in inputs],
         }
         what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
@@ -107,10 +107,17 @@ class Stores:
         below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
         return [*_aligned(columns), *below]
 
+    def _kept_for(self, one: Input) -> str:
+        if one.alias in self.explained.views:
+            return "while there"
+        # To the operator a window of rows that moves in steps has no end: it is told when rows leave.
+        counted = isinstance(self.explained.window_of(one), SteppedRows)
+        return "its count" if counted else _kept_for(self.explained.strategy, one)
+
     def _window(self, one: Input) -> str:
-        if one.alias in self.views:
+        if one.alias in self.explained.views:
             return "view"
-        return "static table" if one.is_table else window_text(one.window)
+        return "static table" if one.is_table else window_text(self.explained.window_of(one))
 
 
 Lines = Iterator[Line | Stores]
@@ -170,7 +177,8 @@ def _node(node: Node, joins: Joins) -> Lines:
         case TopK(child=child, keys=keys, limit=limit):
             yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
         case Changes(kind=kind, child=child, every_us=every):
-            yield Line(kind + ("" if every is None else f" every {format_interval(every)}"))
+            words = "given once, when the window is complete" if kind == "complete" else kind
+            yield Line(words + ("" if every is None else f" every {format_interval(every)}"))
         case SetOperation(kind=kind, all=keep, left=left, right=child):
             yield Line(kind + (" all" if keep else ""))
             yield from _below(_node(left, joins))
@@ -197,7 +205,7 @@ def _join(join: Join, joins: Joins) -> Lines:
         assert explained is not None
         yield Line(_join_words(join))
         yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
-        yield from _below([*_bounds(join.windows), *_strategy(explained.strategy, explained.views)])
+        yield from _below([*_bounds(join.windows), *_strategy(explained)])
         yield from _below(_holding(explained.holder))
     yield from _below(_written_times(join.inputs))
     for one in join.inputs:
@@ -295,12 +303,13 @@ def _holding(holder: FromManyNode | None) -> Iterator[Line]:
         yield Line("combinations are held until the first of their members leaves")
 
 
-def _strategy(strategy: JoinStrategy, views: frozenset[str]) -> Lines:
+def _strategy(explained: ExplainedJoin) -> Lines:
+    strategy = explained.strategy
     join, method = strategy.join, strategy.method
     if method.is_classic:
         yield from _method(method)
     yield Line("stores")
-    yield from _below([Stores(strategy, views)])
+    yield from _below([Stores(explained)])
     for one in join.inputs:
         predicates = strategy.filters.get(one.alias, ())
         if predicates:

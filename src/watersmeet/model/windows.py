@@ -11,13 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, permutations, product
-from typing import Literal
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US, format_interval
 
 Boundary = Literal["closed", "half_open"]
 Matrix = tuple[tuple[int, ...], ...]
+_T = TypeVar("_T", int, npt.NDArray[np.int64])
 
 MAX_ALTERNATIVES = 62  # kernels hold a set of them in one int64
 
@@ -38,6 +42,71 @@ class RowsWindow:
 
 
 @dataclass(frozen=True)
+class Stepped:
+    """`[RANGE w SLIDE s OFFSET d]`: at T the rows of (T' - w, T'], T' being the last multiple of s, shifted by d, at or
+    before T. So a row is there from the first multiple at or after its time, until the first at or after its time + w.
+    Times may be a number or an array of them."""
+
+    size_us: int
+    slide_us: int
+    offset_us: int = 0
+
+    def births(self, times: _T) -> _T:
+        return self.offset_us - (self.offset_us - times) // self.slide_us * self.slide_us
+
+    def deaths(self, times: _T) -> _T:
+        return self.births(times + self.size_us)
+
+    @property
+    def longest_us(self) -> int:
+        """How long a row is there at most."""
+        return -(-self.size_us // self.slide_us) * self.slide_us
+
+
+@dataclass(frozen=True)
+class SteppedRows:
+    """`[ROWS n SLIDE m]` or `[PARTITION BY k ROWS n SLIDE m]`: the n latest rows as of the last m-th row."""
+
+    count: int
+    slide: int
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hop:
+    """`HOP(s, slide, size)`, and `TUMBLE(s, size)` where both are the same: a row is in every window [start, end) that
+    holds its time, whose ends are multiples of the slide, shifted by the offset; it has a copy for each. With `at_once`
+    it is there from its own time on, for good; else at the last instant before the end, when the window is complete."""
+
+    size_us: int
+    slide_us: int
+    offset_us: int = 0
+    at_once: bool = False
+    zone: str | None = None  # that of the times
+
+    def first_ends(self, times: _T) -> _T:
+        """The end of the first window that a row is in: the first multiple after its time."""
+        return (times - self.offset_us) // self.slide_us * self.slide_us + self.offset_us + self.slide_us
+
+    def copies(self, times: _T) -> _T:
+        """How many windows a row is in."""
+        return (self.first_ends(times + self.size_us) - self.first_ends(times)) // self.slide_us
+
+
+@dataclass(frozen=True)
+class Session:
+    """`SESSION(s, gap PARTITION BY k)`: rows of which each comes before the gap after the one before it has passed. The
+    window is [first, last + gap). A row is there at the last instant before the end."""
+
+    gap_us: int
+    partition_by: tuple[str, ...] = ()
+    zone: str | None = None  # that of the times
+
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True)
 class Unbounded:
     """`[UNBOUNDED]`: every row since the start."""
 
@@ -50,19 +119,25 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | RowsWindow | Unbounded | Until
+Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Unbounded | Until
 
 
 def is_counted(window: Window | None) -> bool:
     """Whether rows leave because others come, so that nobody can say beforehand when."""
-    return isinstance(window, RowsWindow)
+    return isinstance(window, RowsWindow | SteppedRows)
+
+
+def moves_in_steps(window: Window | None) -> bool:
+    """Whether rows may enter later than at their own time, or as several."""
+    return isinstance(window, Stepped | SteppedRows | Hop | Session)
 
 
 def dies_in_turn(window: Window | None) -> bool:
     """Whether rows leave in the order in which they came."""
-    apart = isinstance(window, RowsWindow) and bool(window.partition_by)
+    apart = isinstance(window, RowsWindow | SteppedRows) and bool(window.partition_by)
     # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
-    return not apart and not isinstance(window, Until)
+    several = isinstance(window, Hop) and window.at_once and window.slide_us < window.size_us
+    return not apart and not several and not isinstance(window, Until)
 
 
 @dataclass(frozen=True)
@@ -85,9 +160,10 @@ class Choice:
     alternatives: tuple[tuple[Bound, ...], ...]
 
 
-def range_words(stream: str, window: Range) -> str:
+def range_words(stream: str, window: Range | Stepped) -> str:
     """The words by which errors know the window of a stream."""
-    return f"{stream} [RANGE {format_interval(window.size_us)}]"
+    slide = f" SLIDE {format_interval(window.slide_us)}" if isinstance(window, Stepped) else ""
+    return f"{stream} [RANGE {format_interval(window.size_us)}{slide}]"
 
 
 def _within(size_us: int, boundary: Boundary, written: str) -> int:
@@ -108,10 +184,14 @@ def _within(size_us: int, boundary: Boundary, written: str) -> int:
     return size_us - 1
 
 
-def range_bounds(stream: str, window: Range, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
+def range_bounds(stream: str, window: Range | Stepped, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
     """A window per stream, measured from the newest member (K05, GO03, H04)."""
     written = range_words(stream, window)
-    limit = _within(window.size_us, boundary, written)
+    if isinstance(window, Stepped):
+        # A row that is there with another comes before the step at which that one is gone.
+        limit = window.size_us + window.slide_us - 2
+    else:
+        limit = _within(window.size_us, boundary, written)
     return tuple(Bound(stream, other, limit, written) for other in others if other != stream)
 
 
@@ -265,7 +345,7 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), RowsWindow | Unbounded):
+        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Hop | Session | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

@@ -13,7 +13,7 @@ from itertools import count
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import RowsWindow, Window
+from watersmeet.model.windows import RowsWindow, Session, SteppedRows, Window
 from watersmeet.plan.expressions import Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -60,7 +60,7 @@ def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:
             return [key for key in _keys(child, places) if key.outputs]
         case SetOperation(left=left, right=right):
             return _of_both(left, right, places)
-        case Changes(kind="istream" | "dstream", child=child):
+        case Changes(kind="istream" | "dstream" | "complete", child=child):
             return _keys(child, places)
         case TopK(child=child) | Changes(child=child):
             # All rows are compared with each other, or sent at moments that depend on all.
@@ -141,8 +141,8 @@ def _input_keys(one: Input, places: Iterator[int]) -> dict[str, Places]:
 
 
 def _counts_apart(window: Window | None, column: str) -> bool:
-    """A ROWS window counts over all rows, unless it counts by that very column."""
-    return not isinstance(window, RowsWindow) or column in window.partition_by
+    """A ROWS window counts over all rows, unless it counts by that very column; sessions are of all rows, too."""
+    return not isinstance(window, RowsWindow | SteppedRows | Session) or column in window.partition_by
 
 
 def _equal_columns(join: Join) -> list[set[tuple[str, str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from watersmeet.model.windows import Hop
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
 from watersmeet.physical.nodes import (
     AnswerNode,
@@ -53,6 +54,8 @@ class AnswerPlanner:
         match node:
             case Changes(kind="rstream", child=child, every_us=every_us):
                 return self._snapshots(child, every_us, self.outermost, order_of(child))
+            case Changes(kind="complete", child=child):
+                return self._below(child, self.outermost)
             case Changes(child=child):
                 # ISTREAM and DSTREAM differ only in what the pipeline lets out at the end.
                 return NetNode(self._below(child, self.outermost))
@@ -87,7 +90,9 @@ class AnswerPlanner:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""
         if changes.kind == "rstream":
             return self._snapshots(changes.child, changes.every_us, around)
-        return NetNode(self.node(changes.child, around))
+        child = self.node(changes.child, around)
+        # Of windows that end at different instants, groups that look alike are not the same.
+        return child if changes.kind == "complete" else NetNode(child)
 
     def _snapshots(
         self, child: Node, every_us: int | None, around: Surroundings, order: tuple[SortKey, ...] = ()
@@ -116,6 +121,7 @@ class AnswerPlanner:
             tuple((name, _placed(e, places)) for name, e in columns),
             # Combinations of several streams die with their first member, in no order.
             fifo=isinstance(child, FromOneNode) and child.source.in_turn,
+            final=any(isinstance(one.window, Hop) and one.window.at_once for one in grouped.child.inputs),
         )
 
 

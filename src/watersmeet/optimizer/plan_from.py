@@ -40,7 +40,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.plan.expressions import Column, EventTime
+from watersmeet.plan.expressions import Column, EventTime, Literal
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
 
@@ -154,8 +154,9 @@ class FromPlanner:
                 rows = self.growing(bare, around.in_from(reach))
                 return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
             case Derived(plan=Project(child=Join(inputs=inputs) as inside) as project, time=time):
-                # A join that reads subqueries cannot run alone: as an answer, its entering rows are the stream.
-                if any(isinstance(each.relation, Derived | View) for each in inputs):
+                # A join that reads subqueries, or whose windows step, cannot run alone: as an answer, its entering rows
+                # are the stream.
+                if inside.moves_in_steps or any(isinstance(each.relation, Derived | View) for each in inputs):
                     rows = self.rows(inside, _without(project.columns, time), around.in_from(reach))
                     return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
                 leaves = tuple(self._joined_leaf(each, inside, project.columns, reach) for each in inside.streams)
@@ -188,4 +189,6 @@ def _held(join: Join, columns: Columns) -> tuple[tuple[str, pa.Schema], ...]:
 
 def _without(columns: Columns, time: str) -> Columns:
     """The select list without the event time, which the changes carry themselves."""
-    return tuple((name, e) for name, e in columns if name != time)
+    others = tuple((name, e) for name, e in columns if name != time)
+    # Rows without columns could not be counted.
+    return others or (("__there", Literal(True, pa.bool_())),)

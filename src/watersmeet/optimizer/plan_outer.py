@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import columns_read
 from watersmeet.optimizer.stages import optimize
@@ -36,11 +37,13 @@ def has_sides(project: Project) -> bool:
     """Whether there is an outer, semi or anti join in it, or one between what such joins give."""
     join = project.child
     assert isinstance(join, Join)
-    inside = [_project(one) for one in join.inputs if isinstance(one.relation, Derived)]
-    return join.kind != "inner" or any(map(has_sides, inside))
+    inside = [one.relation.plan for one in join.inputs if isinstance(one.relation, Derived)]
+    return join.kind != "inner" or any(isinstance(plan, Project) and has_sides(plan) for plan in inside)
 
 
 def _stands_alone(one: Input) -> bool:
+    if moves_in_steps(one.window):
+        return False
     if isinstance(one.relation, Derived):
         return isinstance(one.relation.plan, Project) and _only_grows(one.relation.plan)
     return isinstance(one.relation, Stream | Table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.plan_answer import AnswerPlanner
 from watersmeet.optimizer.plan_join import plan_join
@@ -22,7 +23,7 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
     choice = choose_pipeline(plan)
     match plan.root:
         case Project(child=Join(inputs=inputs, kind="inner") as join) as project if all(
-            isinstance(one.relation, Stream | Table) for one in inputs
+            isinstance(one.relation, Stream | Table) and not moves_in_steps(one.window) for one in inputs
         ):
             method = plan.method
             if refresh_at_push and method.is_lazy:

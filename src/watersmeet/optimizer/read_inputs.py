@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Range, RowsWindow, Unbounded, Until, Window
+from watersmeet.model.windows import Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Until, Window
 from watersmeet.physical.nodes import Columns, LeafNode
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Input, Join
@@ -17,7 +17,7 @@ def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     expressions = (*(e for _, e in outputs), *join.predicates)
     used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
     ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
-    keys = one.window.partition_by if isinstance(one.window, RowsWindow) else ()
+    keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session) else ()
     return frozenset({*used, one.time or "", *keys, *ends})
 
 
@@ -31,17 +31,24 @@ def reach_us(window: Window | None, outer_us: int) -> int:
             return outer_us
         case Until(ends=ends):
             return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
-        case RowsWindow() | Unbounded():
+        case Stepped(size_us=size, slide_us=slide):
+            return min(FOREVER_US, size + slide + outer_us)
+        case Hop(size_us=size):
+            return min(FOREVER_US, size + 1 + outer_us)
+        case RowsWindow() | SteppedRows() | Session() | Unbounded():
             return FOREVER_US
 
 
 def leaf_of(name: str, one: Input, join: Join, outputs: Columns, outer_us: int) -> LeafNode:
     """A stream whose rows live by its window alone, below an answer whose past matters for so long."""
     assert isinstance(one.relation, Stream)
-    columns = columns_read(one, join, outputs)
+    # The columns with the windows are made of the rows.
+    columns = columns_read(one, join, outputs) & frozenset(one.relation.schema.names)
     # Below nothing that reaches further back, the rows in the window now are all a restart needs.
-    if isinstance(one.window, RowsWindow) and outer_us == 0:
+    if isinstance(one.window, RowsWindow | SteppedRows) and outer_us == 0:
         return LeafNode(name, one.relation, columns, 0, one.window)
+    if isinstance(one.window, Session):
+        return LeafNode(name, one.relation, columns, outer_us, one.window)
     return LeafNode(name, one.relation, columns, reach_us(one.window, outer_us))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, RowsWindow, Window, dies_in_turn, is_counted
+from watersmeet.model.windows import Boundary, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression
@@ -52,13 +52,13 @@ def leaves_below(node: PhysicalNode) -> tuple[LeafNode, ...]:
 @dataclass(frozen=True)
 class LeafNode(PhysicalNode):
     """Where the rows of one stream enter: the name they are pushed under, the columns that are read, and which rows a
-    restart needs again: those not older than `reach_us`, or those in a ROWS window."""
+    restart needs again: those not older than `reach_us`, those in a ROWS window, or those of sessions that are open."""
 
     name: str
     stream: Stream
     columns: frozenset[str]
     reach_us: int
-    window: RowsWindow | None = None
+    window: RowsWindow | SteppedRows | Session | None = None
 
 
 # ---- rows in, rows out ----------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class ChangesSourceNode(_Windowed, PhysicalNode):
 
     alias: str
     child: AnswerNode
-    kind: Literal["istream", "dstream", "rstream"]
+    kind: Literal["istream", "dstream", "rstream", "complete"]
     time: str
     window: Window | None
     boundary: Boundary
@@ -309,7 +309,8 @@ class FromGrowingNode(PhysicalNode):
 @dataclass(frozen=True)
 class GroupByNode(PhysicalNode):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
-    in the order in which they came."""
+    in the order in which they came. `final`: groups that have lost all their rows are complete, and stay in the
+    answer."""
 
     child: AnswerNode
     keys: int
@@ -317,6 +318,7 @@ class GroupByNode(PhysicalNode):
     having: Expression | None
     columns: Columns
     fifo: bool
+    final: bool = False
 
 
 @dataclass(frozen=True)

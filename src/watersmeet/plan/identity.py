@@ -21,7 +21,18 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Matrix, Range, RowsWindow, Unbounded, Until, Window
+from watersmeet.model.windows import (
+    Hop,
+    Matrix,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    Until,
+    Window,
+)
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, conjuncts
 from watersmeet.plan.nodes import (
     Changes,
@@ -154,6 +165,17 @@ def _window(window: Window | None) -> str:
         case RowsWindow(count=count, partition_by=keys):
             # Rows are counted by all columns together, in whatever order they are named.
             return f" [rows {count} by {', '.join(sorted(map(_name, keys)))}]"
+        case Stepped(size_us=size_us, slide_us=slide_us, offset_us=offset_us):
+            # Multiples of the slide are the same ones after a shift by a whole slide.
+            return f" [range {size_us} slide {slide_us} offset {offset_us % slide_us}]"
+        case SteppedRows(count=count, slide=slide, partition_by=keys):
+            by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
+            return f" [rows {count} slide {slide}{by}]"
+        case Hop(size_us=size_us, slide_us=slide_us, offset_us=offset_us, at_once=at_once):
+            return f" [hop {size_us} by {slide_us} offset {offset_us % slide_us}{' at once' * at_once}]"
+        case Session(gap_us=gap_us, partition_by=keys):
+            by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
+            return f" [session {gap_us}{by}]"
         case Unbounded():
             return " [unbounded]"
         case Until(ends=ends):

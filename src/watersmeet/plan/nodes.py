@@ -13,15 +13,21 @@ from watersmeet.errors import OptionError, PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import (
+    WINDOW_COLUMNS,
     Bound,
     Boundary,
     Choice,
     ClosedWindows,
+    Hop,
     Range,
     RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
     Window,
     check_retention,
     close,
+    moves_in_steps,
     range_bounds,
 )
 from watersmeet.plan.expressions import Aggregate, Expression, columns_of, walk
@@ -43,13 +49,16 @@ class Input:
 
     def __post_init__(self) -> None:
         # Only a ROWS window has such columns.
-        unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.schema.names]
+        unknown = [name for name in getattr(self.window, "partition_by", ()) if name not in self.relation.schema.names]
         if unknown:
             raise PlanError(f"rows of {self.alias} are counted by {unknown[0]}, which is none of its columns")
 
     @property
     def schema(self) -> pa.Schema:
-        return self.relation.schema
+        if not isinstance(self.window, Hop | Session):
+            return self.relation.schema
+        kind = pa.timestamp("us", self.window.zone)
+        return pa.schema([*self.relation.schema, *(pa.field(name, kind) for name in WINDOW_COLUMNS)])
 
     @property
     def is_table(self) -> bool:
@@ -157,6 +166,8 @@ class Join:
     @staticmethod
     def _check_window(one: Input) -> None:
         match one.window:
+            case Stepped() | SteppedRows():
+                _check_steps(one.alias, one.window)
             case RowsWindow(count=count) if count < 1:
                 raise WindowError(
                     f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1", alias=one.alias
@@ -188,12 +199,17 @@ class Join:
         return tuple(i for i in self.inputs if i.is_view)
 
     @property
+    def moves_in_steps(self) -> bool:
+        """Whether rows of some input enter their window later than at their own time."""
+        return any(moves_in_steps(one.window) for one in self.inputs)
+
+    @property
     def all_bounds(self) -> tuple[Bound, ...]:
         names = [i.alias for i in self.streams]
         ranged = [
             bound
             for i in self.streams
-            if isinstance(i.window, Range)
+            if isinstance(i.window, Range | Stepped)
             for bound in range_bounds(i.alias, i.window, names, self.boundary)
         ]
         return (*self.bounds, *ranged)
@@ -218,6 +234,26 @@ class Join:
     def retention_us(self, alias: str) -> int:
         """How long a row must be kept by time alone; FOREVER_US for tables, views, unbounded and pure ROWS windows."""
         return FOREVER_US if self.input(alias).time is None else self.windows.retention_us(alias)
+
+
+def _check_steps(alias: str, window: Stepped | SteppedRows) -> None:
+    of_rows = isinstance(window, SteppedRows)
+    size, slide = (window.count, window.slide) if isinstance(window, SteppedRows) else (window.size_us, window.slide_us)
+    said = (str(size), str(slide)) if of_rows else (format_interval(size), format_interval(slide))
+    word = "ROWS" if of_rows else "RANGE"
+    written = f"{alias} [{word} {said[0]} SLIDE {said[1]}]"
+    if slide < 1 or size < 1:
+        raise WindowError(
+            f"{written} does not move, or holds nothing: both must be more than zero",
+            hint=f"write [{word} {said[0]}] for a window that moves with every {'row' if of_rows else 'instant'}",
+            alias=alias,
+        )
+    if slide > size:
+        raise WindowError(
+            f"{written} steps further than it is long, so rows between two steps would be in no window",
+            hint=f"write [{word} {said[1]} SLIDE {said[1]}] so that every row is in one window, or a smaller SLIDE",
+            alias=alias,
+        )
 
 
 def _lateness_us(one: Input) -> int:
@@ -324,9 +360,10 @@ class TopK:
 
 @dataclass(frozen=True)
 class Changes:
-    """ISTREAM, DSTREAM or RSTREAM EVERY d: which changes of the answer are sent on."""
+    """ISTREAM, DSTREAM or RSTREAM EVERY d: which changes of the answer are sent on. Of windows that are given once,
+    when they are complete, it is what enters; the time of that is the end of the window."""
 
-    kind: Literal["istream", "dstream", "rstream"]
+    kind: Literal["istream", "dstream", "rstream", "complete"]
     child: Node
     every_us: int | None = None
 
@@ -381,7 +418,7 @@ def _listed(values: Iterable[object]) -> str:
 
 Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
 OP, AT = "_op", "_ts"
-_KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream": "snapshots"}
+_KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream": "snapshots", "complete": "rows"}
 
 
 @dataclass(frozen=True)
@@ -472,9 +509,12 @@ def growing_join(node: Node) -> SelectedJoin | None:
 
 
 def plain_join(node: Node) -> SelectedJoin | None:
-    """A growing inner join of streams and static tables, without subqueries: what one operator runs by itself."""
+    """A growing inner join of streams and static tables, without subqueries or windows that step: what one operator
+    runs by itself."""
     found = growing_join(node)
-    return None if found is None or found.join.kind != "inner" or children(found.join) else found
+    if found is None or found.join.kind != "inner" or children(found.join) or found.join.moves_in_steps:
+        return None
+    return found
 
 
 def is_monotone(node: Node) -> bool:
@@ -488,8 +528,9 @@ def method_of(root: Node, options: Options) -> Method:
         case Project(child=Join(inputs=inputs, kind="inner")):
             tables = [one.alias for one in inputs if one.is_table]
             method = Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
-            # The papers' joins read streams and tables; with a query in FROM the engine's own runs, in any order.
-            plain = all(isinstance(one.relation, Stream | Table) for one in inputs)
+            # The papers' joins read streams and tables; with a query in FROM, or windows that step, the engine's own
+            # runs, in any order.
+            plain = all(isinstance(one.relation, Stream | Table) and not moves_in_steps(one.window) for one in inputs)
             return Method.of_no_join(options) if method.is_classic and not plain else method
     return Method.of_no_join(options)
 
@@ -506,6 +547,12 @@ def check_options(root: Node, options: Options) -> None:
     """Refuse an option that the query has no use for, rather than pass it over."""
     method_of(root, options)
     shedding_of(root, options)
+    if options.has("emit") and not any(isinstance(one, Hop | Session) for one in windows_below(root)):
+        raise OptionError(
+            "option emit says how windows of TUMBLE, HOP and SESSION are given, and the query has none",
+            hint="leave it out: an answer over [RANGE …] comes as its changes anyway",
+            option="emit",
+        )
 
 
 def _why_not_shed(root: Node) -> str:

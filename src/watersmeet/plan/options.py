@@ -209,6 +209,7 @@ OPTIONS: dict[str, Option] = {
         _choice("queue", "forgetting", "integrated", "modular"),
         Option("archive", "archive", "forgetting", _unless("none", _folder), ("none",)),
         Option("timezone", "timezone", "meaning", check_zone),
+        _choice("emit", "meaning", "complete", "changes"),
     )
 }
 
@@ -220,7 +221,7 @@ def names_for(purpose: Purpose) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Options:
     """Every setting of a query with its default, as values. No option ever changes the answer, except what sheds rows
-    (a sub-bag of it), and `boundary` and `timezone`, which are part of what windows and times mean.
+    (a sub-bag of it), and `boundary`, `timezone` and `emit`, which are part of what windows and times mean.
 
     `written` has the texts that were given, for EXPLAIN and errors; nothing is read from it again. `places` is where
     each stands in the text of the query."""
@@ -243,6 +244,7 @@ class Options:
     queue: str = "integrated"
     archive: str | None = None
     timezone: str = "UTC"
+    emit: str = "complete"
     written: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watersmeet.model.time import format_interval
-from watersmeet.model.windows import Range, RowsWindow, Unbounded, Until, Window
+from watersmeet.model.windows import Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Until, Window
 
 
 def window_text(window: Window | None) -> str:
@@ -18,6 +18,20 @@ def window_text(window: Window | None) -> str:
             return f"ROWS {count}"
         case RowsWindow(count=count, partition_by=keys):
             return f"PARTITION BY {', '.join(keys)} ROWS {count}"
+        case Stepped(size_us=size, slide_us=slide, offset_us=offset):
+            shift = f" OFFSET {format_interval(offset)}" if offset else ""
+            return f"RANGE {format_interval(size)} SLIDE {format_interval(slide)}{shift}"
+        case SteppedRows(count=count, slide=slide, partition_by=keys):
+            by = f"PARTITION BY {', '.join(keys)} " if keys else ""
+            return f"{by}ROWS {count} SLIDE {slide}"
+        case Hop(size_us=size, slide_us=slide, offset_us=offset):
+            shift = f", OFFSET {format_interval(offset)}" if offset else ""
+            if size == slide:
+                return f"TUMBLE {format_interval(size)}{shift}"
+            return f"HOP {format_interval(slide)}, {format_interval(size)}{shift}"
+        case Session(gap_us=gap, partition_by=keys):
+            by = f" PARTITION BY {', '.join(keys)}" if keys else ""
+            return f"SESSION {format_interval(gap)}{by}"
         case Unbounded():
             return "UNBOUNDED"
         case Until():

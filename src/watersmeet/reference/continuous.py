@@ -4,11 +4,12 @@
     snapshot(plan, arrivals, T)  the answer at T, recomputed from the rows
     instants(plan, arrivals)     where it may change
 
-At T, `[RANGE w]` holds the rows with t <= T <= t + w (half-open: T < t + w), `[ROWS n]` the n latest with t <= T, a
-table all its rows, a view the rows of its answer at T. `ISTREAM` and `DSTREAM` are the net changes of an answer,
-`RSTREAM … EVERY d` is all of it at every multiple of d since the epoch, from the first to the last event time of the
-streams below it; where all input ended and went on (`ends`), there is none from the last event before the end until
-what was answered then. Rows of a subquery with equal times come in the order of their values.
+At T, `[RANGE w]` holds the rows with t <= T <= t + w (half-open: T < t + w), `[ROWS n]` the n latest with t <= T,
+with SLIDE what they held at the last step (steps.py); a table all its rows, a view the rows of its answer at T.
+`ISTREAM` and `DSTREAM` are the net changes of an answer, `RSTREAM … EVERY d` is all of it at every multiple of d
+since the epoch, from the first to the last event time of the streams below it; where all input ended and went on
+(`ends`), there is none from the last event before the end until what was answered then. Rows of a subquery with equal
+times come in the order of their values.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, Range, RowsWindow, Unbounded
+from watersmeet.model.windows import Boundary, Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -53,6 +54,7 @@ from watersmeet.reference.inputs import (
 )
 from watersmeet.reference.order import Row, rank, rank_of_row, same
 from watersmeet.reference.outer import changing, growing
+from watersmeet.reference.steps import InSteps, entering, held, leaving_us
 
 Op = Literal["+", "-"]
 Change: TypeAlias = tuple[Op, int, Row]
@@ -94,6 +96,7 @@ class _History:
         self.boundary: Boundary = plan.options.boundary
         self.arrivals = arrivals
         self._members: dict[int, list[Member]] = {}
+        self._stepped: dict[int, list[Member]] = {}
         self._instants: dict[int, list[int]] = {}
 
     # -- rows of inputs -------------------------------------------------------------------------------------
@@ -111,6 +114,11 @@ class _History:
                 return rows_of_stream(relation, self.arrivals)
             case Table():
                 return rows_of_table(relation, self.arrivals)
+            case Derived(plan=Changes(kind="complete") as node, time=time):
+                # A window is complete just before its end, which is the time of what it gives.
+                names = schema_of(node).names
+                values = [dict(zip(names, row, strict=True)) for _, _, row in self.log(node)]
+                return [Member(row, row[time], arrival) for arrival, row in enumerate(values)]
             case Derived(plan=node, time=time):
                 names = schema_of(node).names
                 return [
@@ -118,14 +126,27 @@ class _History:
                     for arrival, (_, at_us, row) in enumerate(self.log(node))
                 ]
 
+    def _entering(self, one: Input) -> list[Member]:
+        """The rows of an input; in a window that moves in steps those that enter it, and when."""
+        assert not isinstance(one.relation, View)
+        rows = self.members(one.relation)
+        if not isinstance(one.window, InSteps):
+            return rows
+        known = self._stepped.get(id(one))
+        if known is None:
+            known = self._stepped[id(one)] = entering(rows, one.window)
+        return known
+
     def _held(self, one: Input, at_us: int) -> list[Member]:
         """What an input contributes at an instant."""
         if isinstance(one.relation, View):
             names = one.relation.schema.names
             rows = sorted(self.rows(one.relation.plan, at_us), key=rank_of_row)
             return [Member(dict(zip(names, row, strict=True)), None, i) for i, row in enumerate(rows)]
-        rows_ever, now_ns = self.members(one.relation), at_us * NS_PER_US
+        rows_ever, now_ns = self._entering(one), at_us * NS_PER_US
         match one.window:
+            case Stepped() | SteppedRows() | Hop() | Session() as window:
+                return held(rows_ever, window, at_us)
             case Range(size_us=size_us):
                 # Times are whole microseconds, so half-open is one less.
                 last = size_us - (self.boundary == "half_open")
@@ -162,6 +183,10 @@ class _History:
         elif not isinstance(one.relation, Table):
             times = [row.at_ns // NS_PER_US for row in self.members(one.relation)]
             yield from times
+            if isinstance(one.window, InSteps):
+                rows = self._entering(one)
+                yield from ((row.entered_ns or 0) // NS_PER_US for row in rows)
+                yield from leaving_us(rows, one.window)
             if isinstance(one.window, Range):
                 # The first instant at which it is not there.
                 gone = one.window.size_us + (self.boundary == "closed")
@@ -186,7 +211,8 @@ class _History:
             yield from self._combinations(only_grows)
             return
         match node:
-            case Changes(kind="rstream", child=child):
+            case Changes(kind="rstream" | "complete", child=child):
+                # What is complete is in the answer at one instant only, so that is all of it that enters.
                 for at_us in self.instants(node):
                     yield from (("+", at_us, row) for row in sorted(self.rows(child, at_us), key=rank_of_row))
             case Changes(kind=kind, child=child):
@@ -196,13 +222,22 @@ class _History:
                 yield from self._net_changes(node)
 
     def _combinations(self, node: SelectedJoin) -> Iterator[Change]:
-        inputs = {i.alias: self.members(i.relation) for i in node.join.inputs if not isinstance(i.relation, View)}
+        inputs = {i.alias: self._entering(i) for i in node.join.inputs if not isinstance(i.relation, View)}
+        all_of_them = self._together if node.join.moves_in_steps else combinations
         found = [
             (one.event_time_ns or 0, tuple(evaluate(expression, one) for _, expression in node.columns))
-            for one in growing(node.join, inputs, combinations(node.join, inputs))
+            for one in growing(node.join, inputs, all_of_them(node.join, inputs))
         ]
         for time_ns, row in sorted(found, key=lambda each: (each[0], rank_of_row(each[1]))):
             yield "+", time_ns // NS_PER_US, row
+
+    def _together(self, join: Join, inputs: Mapping[str, Sequence[Member]]) -> Iterator[Members]:
+        """Combinations that are in their windows together at some instant: then they are when the last one enters."""
+        for members in matches(join, inputs):
+            first_us = (combination(members).event_time_ns or 0) // NS_PER_US
+            # By identity: another row may have the same values.
+            if all(any(row is members[i.alias] for row in self._held(i, first_us)) for i in join.inputs):
+                yield members
 
     def _net_changes(self, node: Node) -> Iterator[Change]:
         before: list[Row] = []

@@ -25,6 +25,11 @@ class Member:
     values: Row
     time_ns: int | None
     arrival: int
+    since_ns: int | None = None  # when it enters its window, if that is later
+
+    @property
+    def entered_ns(self) -> int | None:
+        return self.time_ns if self.since_ns is None else self.since_ns
 
     @property
     def at_ns(self) -> int:
@@ -36,7 +41,7 @@ Members = Mapping[str, Member]
 
 
 def combination(members: Members) -> Combination:
-    times = [member.time_ns for member in members.values() if member.time_ns is not None]
+    times = [member.entered_ns for member in members.values() if member.entered_ns is not None]
     return Combination({alias: member.values for alias, member in members.items()}, max(times, default=None))
 
 

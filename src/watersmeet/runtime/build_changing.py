@@ -88,8 +88,9 @@ class AnswerBuilder:
                 return FromGrowing(self._rows.outer_join(node.inner), sources, given)
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
-            case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
-                return GroupByOperator(self._node(node.child), keys, aggregates, having, columns, fifo=fifo)
+            case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo, final=final):
+                child = self._node(node.child)
+                return GroupByOperator(child, keys, aggregates, having, columns, fifo=fifo, final=final)
             case DistinctNode():
                 return DistinctOperator(self._node(node.child))
             case SetOperationNode(left=left, right=right):

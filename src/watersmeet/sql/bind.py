@@ -58,7 +58,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     start, end = query.span
     # From the start of the query, as Plan.sql is its part of the text alone.
     places = {one.name.lower(): (one.span[0] - start, one.span[1] - start) for one in query.settings}
-    context = Context(where, catalog, options.boundary, options.timezone)
+    context = Context(where, catalog, options.boundary, options.timezone, emits_changes=options.emit == "changes")
     try:
         root = _bind_whole(query, context)
     except RecursionError:

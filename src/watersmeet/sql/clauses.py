@@ -13,7 +13,6 @@ from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
-from watersmeet.sql.settings import SettingsParser
 from watersmeet.sql.syntax import (
     Body,
     Compound,
@@ -31,8 +30,10 @@ from watersmeet.sql.syntax import (
     SourceSyntax,
     Star,
     StreamWord,
+    WindowFunction,
     sources_in,
 )
+from watersmeet.sql.window_functions import WindowFunctionParser
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
@@ -58,7 +59,7 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
 _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
-class QueryParser(SettingsParser):
+class QueryParser(WindowFunctionParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -339,7 +340,11 @@ class QueryParser(SettingsParser):
     def _source(self) -> SourceSyntax:
         start = self._curr
         relation: Name | QuerySyntax
-        if self._match(TokenType.L_PAREN):
+        function: WindowFunction | None = None
+        in_windows = self._window_function()
+        if in_windows is not None:
+            relation, function = in_windows
+        elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
         else:
@@ -356,7 +361,7 @@ class QueryParser(SettingsParser):
         # The window may stand before the alias or after it.
         window = self._window()
         alias = self._source_alias()
-        return SourceSyntax(relation, alias, window or self._window(), self._from(start))
+        return SourceSyntax(relation, alias, window or self._window(), self._from(start), function)
 
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.

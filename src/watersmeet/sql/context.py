@@ -22,6 +22,8 @@ class Context:
     """The queries of WITH by their names in lower case, each with what it sees."""
     as_view: bool = False
     """Whether what is bound is to be there while it holds, if it has windows."""
+    emits_changes: bool = False
+    """Whether windows are given as they change, not once when they are complete."""
 
 
 SubqueryBinder = Callable[[QuerySyntax, Context], Node]

@@ -7,14 +7,15 @@ _WALL_CLOCK = (
     "five minutes are FROM a [RANGE 5 MINUTES]"
 )
 _PERIODS = (
-    "windows slide: FROM a [RANGE 5 MINUTES]; GROUP BY DATE_TRUNC('minute', ts) makes periods, "
-    "RSTREAM … EVERY 5 MINUTES gives an answer for each"
+    "windows stand in FROM: FROM TUMBLE(a, 5 MINUTES), HOP(a, 1 MINUTE, 5 MINUTES) or "
+    "SESSION(a, 5 MINUTES PARTITION BY k), with GROUP BY window_start, window_end"
 )
 _LATENESS = "how far out of order rows may come stands in CREATE STREAM … WITH (time = 'ts', lateness = '5 seconds')"
 _RANGE = "a window stands in brackets after its stream: a [RANGE 5 SECONDS]"
 _ROWS = "a window of the last rows stands in brackets after its stream: a [ROWS 5]"
 _EMIT = (
-    "an answer that changes comes as its changes; SELECT RSTREAM … EVERY 5 MINUTES gives all of it again and again, "
+    "an answer that changes comes as its changes; windows of TUMBLE come once, or as their changes with "
+    "OPTIONS (emit = 'changes'); SELECT RSTREAM … EVERY 5 MINUTES gives all of an answer again and again, "
     "SELECT ISTREAM … only what is new"
 )
 FILE = "declare it: CREATE STREAM a WITH (path = 'a.parquet', time = 'ts'), or CREATE TABLE for rows without a time"

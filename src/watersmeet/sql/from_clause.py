@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sqlglot import exp
+
 from watersmeet.plan.expressions import Column, Expression, streams_of
 from watersmeet.plan.nodes import Input
 from watersmeet.sql.context import Context, SubqueryBinder
@@ -23,7 +25,7 @@ class FromClause:
 
     def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
         self.context = context
-        inputs, self.places = bind_sources(select.sources, context, bind_subquery)
+        inputs, self.places = bind_sources(select.sources, context, bind_subquery, _grouped_by(select))
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         plain = Scope(context.text, inputs, context.zone, tuple(named))
@@ -91,3 +93,18 @@ class FromClause:
         for one in self._partners:
             tree = Group((Outer(one.kind, tree, one.right, one.found, one.span),))
         return tree, replace(after, predicates=[*after.predicates, *later])
+
+
+def _grouped_by(select: SelectSyntax) -> frozenset[str]:
+    """The names of columns, in lower case, that GROUP BY mentions, also by their number or by the name of AS."""
+    found: set[str] = set()
+    named = {item.alias.text.lower(): item for item in select.items if isinstance(item, SelectItem) and item.alias}
+    for key in select.group_by:
+        if isinstance(key, exp.Literal) and str(key.this).isdecimal() and 1 <= int(key.this) <= len(select.items):
+            item = select.items[int(key.this) - 1]
+            found |= {item.expression.name.lower()} if isinstance(item, SelectItem) else set()
+        elif isinstance(key, exp.Column):
+            found.add(key.name.lower())
+            if not key.args.get("table") and key.name.lower() in named:
+                found.add(named[key.name.lower()].expression.name.lower())
+    return frozenset(found)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from watersmeet.errors import WindowError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Bound, Boundary, Range, RowsWindow, Unbounded
+from watersmeet.model.windows import Bound, Boundary, Range, RowsWindow, Unbounded, moves_in_steps
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, columns_of, replaced, walk
 from watersmeet.plan.functions import result_type
@@ -345,6 +345,14 @@ class JoinBuilder:
 
     def _check_windows(self, outer: Outer) -> None:
         for one in (*outer.left.everything, *outer.right.everything):
+            if moves_in_steps(one.window):
+                raise self.scope.text.error(
+                    f"the window of {one.alias} moves in steps, and rows without a partner come and go with them",
+                    self.places.get(one.alias, outer.span),
+                    hint=f"write {one.alias} [RANGE 1 MINUTE]; or ask for an answer that changes: "
+                    "SELECT … FROM (SELECT … LEFT JOIN …) AS j",
+                    kind=WindowError,
+                )
             if isinstance(one.window, RowsWindow):
                 raise self.scope.text.error(
                     f"{one.alias} counts rows, and whether a row will have a partner in it is never certain",

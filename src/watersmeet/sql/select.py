@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, replaced, to_text, walk
 from watersmeet.plan.functions import BY_TIME
-from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
@@ -18,6 +19,7 @@ from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
+from watersmeet.sql.window_groups import check_window_groups, is_ungrouped, window_inputs, with_own_times
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,22 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         why = f"a join with {views[0]}, an answer that changes,"
     if why is None and source.has_trees and context.as_view and _have_windows(inputs):
         why = "a join in a subquery"
+    windows = window_inputs(inputs) if grouped else []
+    if windows:
+        if source.has_trees:
+            raise context.text.error(
+                "groups of windows go over inner joins only",
+                select.span,
+                hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w LEFT JOIN …",
+                kind=UnsupportedError,
+            )
+        check_window_groups(select, context, inputs, keys, source.found.predicates, changing, source.places)
+        outputs = [replace(o, expression=with_own_times(o.expression, windows, scope, o.span)) for o in outputs]
+        having = None if having is None else with_own_times(having, windows, scope, select.span)
+        keys = tuple(with_own_times(key, windows, scope, select.span) for key in keys)
     # Before the join is made, which would only say that rows could never be forgotten.
+    if why is None and any(moves_in_steps(one.window) for one in inputs):
+        _require_windows("a join with SLIDE", inputs, scope, source)
     if why is not None:
         _require_windows(why, inputs, scope, source)
         _require_comparable(outputs, context)
@@ -80,7 +97,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     asks = [expression for expression in asked if any(map(is_grouping, walk(expression)))]
     if asks and not grouped:
         raise context.text.error(
-            "GROUPING tells which keys of GROUP BY a row is grouped by, and here is none",
+            "GROUPING tells by which keys of GROUP BY a row is grouped, and here is none",
             select.span,
             hint="leave it out",
         )
@@ -90,6 +107,8 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
     else:
         node = Project(below, columns)
+    if windows and not context.emits_changes:
+        return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
@@ -180,6 +199,13 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
     if not bare:
         return
     found, places = source.found, source.places
+    if any(is_ungrouped(one) for one in inputs if one.alias == bare[0]):
+        raise scope.text.error(
+            f"{why} over the windows of {bare[0]} needs both their columns in GROUP BY",
+            places[bare[0]],
+            hint="write GROUP BY window_start, window_end and what else you group by",
+            kind=WindowError,
+        )
     if found.bounds or found.choices:
         raise scope.text.error(
             f"{why} needs a window on {bare[0]}: WINDOW constraints between streams say which rows meet, "

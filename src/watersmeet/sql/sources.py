@@ -6,27 +6,38 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, WindowError
+from watersmeet.errors import BindError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import RowsWindow, Window
+from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Window
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View, growing_join, schema_of
+from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Project, View, growing_join, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
-from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, stream_word
+from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
+
+ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
 
 def bind_sources(
-    sources: tuple[SourceSyntax, ...], context: Context, bind_subquery: SubqueryBinder
+    sources: tuple[SourceSyntax, ...],
+    context: Context,
+    bind_subquery: SubqueryBinder,
+    grouped_by: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Input, ...], dict[str, Span]]:
-    """The inputs in order, and where each stands in the text."""
+    """The inputs in order, and where each stands in the text. grouped_by: the names of columns, in lower case, that
+    GROUP BY mentions."""
     inputs: list[Input] = []
     places: dict[str, Span] = {}
     for source in sources:
         one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
+        if source.function is not None:
+            grouped = grouped_by >= set(WINDOW_COLUMNS)
+            one = bind_window_function(one, source, source.function, context, grouped=grouped)
+        elif (one.time or "").lower() in grouped_by:
+            one = with_complete_windows(one)
         inputs.append(one)
         places[one.alias] = source.span
     return tuple(inputs), places
@@ -78,10 +89,14 @@ def _named(name: Name, context: Context) -> Stream | Table:
 
 def _window(source: SourceSyntax, schema: pa.Schema, alias: str, context: Context) -> Window | None:
     clause = source.window
-    if clause is None or not isinstance(clause.window, RowsWindow):
+    if clause is None or not isinstance(clause.window, RowsWindow | SteppedRows):
         return clause.window if clause else None
+    return replace(clause.window, partition_by=_partition_columns(clause.partition_by, schema, alias, context))
+
+
+def _partition_columns(names: tuple[Name, ...], schema: pa.Schema, alias: str, context: Context) -> tuple[str, ...]:
     columns = []
-    for name in clause.partition_by:
+    for name in names:
         index = field_index(schema, name.text)
         if index is None:
             raise context.text.error(
@@ -94,7 +109,76 @@ def _window(source: SourceSyntax, schema: pa.Schema, alias: str, context: Contex
             message = f"rows cannot be counted by {name.text}, which is nested: {sql_type(field.type)}"
             raise context.text.error(message, name.span)
         columns.append(field.name)
-    return RowsWindow(clause.window.count, tuple(columns))
+    return tuple(columns)
+
+
+def bind_window_function(
+    one: Input, source: SourceSyntax, function: WindowFunction, context: Context, *, grouped: bool
+) -> Input:
+    """The rows of an input in their windows. Those that are not grouped by windows are a stream: of TUMBLE and HOP at
+    their own times, of SESSION at the end of the session."""
+    _check_windowed(one, source, function, context)
+    assert one.time is not None
+    zone = getattr(one.schema.field(one.time).type, "tz", None)
+    window: Hop | Session
+    if isinstance(function.window, Session):
+        keys = _partition_columns(function.partition_by, one.schema, one.alias, context)
+        window = replace(function.window, partition_by=keys, zone=zone)
+        if context.emits_changes and grouped:
+            raise context.text.error(
+                "sessions grow together as rows come, so their changes are not given",
+                function.span,
+                hint="leave emit = 'changes' out: a session is given once, when it is over; or use TUMBLE or HOP",
+                kind=UnsupportedError,
+            )
+    else:
+        window = replace(function.window, at_once=context.emits_changes or not grouped, zone=zone)
+    inside = replace(one, window=window)
+    if grouped:
+        return inside
+    columns = tuple((field.name, Column(one.alias, field.name, field.type)) for field in inside.schema)
+    project = Project(Join((inside,), boundary=context.boundary), columns)
+    relation = Derived(one.alias, project, project.schema, one.time)
+    if isinstance(window, Session):
+        relation = Derived(one.alias, Changes("complete", project), project.schema, "window_end")
+    return Input(one.alias, relation, one.window)
+
+
+def _check_windowed(one: Input, source: SourceSyntax, function: WindowFunction, context: Context) -> None:
+    if one.time is None:
+        what = "a static table" if one.is_table else "an answer that changes"
+        raise context.text.error(
+            f"{one.alias} is {what}, and its rows have no event time that windows could be made of",
+            source.relation.span,
+            hint="name a stream, or a query that is one: SELECT ISTREAM …",
+            kind=WindowError,
+        )
+    if function.time is not None and function.time.text.lower() != one.time.lower():
+        raise context.text.error(
+            f"{function.time.text} is not the event time of {one.alias}, which is {one.time}",
+            function.time.span,
+            hint=f"write DESCRIPTOR({one.time}), or leave DESCRIPTOR out",
+        )
+    for name in WINDOW_COLUMNS:
+        if field_index(one.schema, name) is not None:
+            raise context.text.error(
+                f"{one.alias} has a column {name} already", function.span, hint="select it under another name first"
+            )
+    if source.window is not None:
+        raise context.text.error(
+            f"{one.alias} has windows by the function, and one in brackets",
+            source.window.span,
+            hint="write one of them",
+            kind=WindowError,
+        )
+
+
+def with_complete_windows(one: Input) -> Input:
+    """What other windows have given, each at its end: grouped by them again, it is there at that instant."""
+    match one:
+        case Input(relation=Derived(plan=Changes(kind="complete")), window=None):
+            return replace(one, window=ONCE)
+    return one
 
 
 def _is_view(node: Node, source: SourceSyntax) -> bool:
@@ -136,6 +220,8 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
     if isinstance(node, Changes):
         # A change log has its instants as they are; what it lacks is only the column in its schema.
         schema = schema_of(node)
+        if node.kind == "complete":
+            return _complete(alias, source, node, context)
         _refuse_hidden_name(schema, source, context)
         return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
     growing = growing_join(node)
@@ -147,6 +233,26 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
     _refuse_hidden_name(project.schema, source, context)
     with_time = Project(join, (*project.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
     return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
+
+
+def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
+    """Windows that are given once; the time of a row is the end of its window."""
+    project = node.child
+    assert isinstance(project, Project)
+    groups = project.child
+    assert isinstance(groups, GroupBy)
+    ends = [key for key in groups.keys if isinstance(key, Column) and _is_end(key, groups.child)]
+    for name, expression in project.columns:
+        if expression in ends:
+            return Derived(alias, node, project.schema, name)
+    _refuse_hidden_name(project.schema, source, context)
+    project = replace(project, columns=(*project.columns, (HIDDEN_TIME, ends[0])))
+    return Derived(alias, replace(node, child=project), project.schema, HIDDEN_TIME)
+
+
+def _is_end(key: Column, join: Join) -> bool:
+    one = join.input(key.stream)
+    return key.name == ("window_end" if isinstance(one.window, Hop | Session) else one.time)
 
 
 def _time_column(node: Project, join: Join) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.model.windows import Window
+from watersmeet.model.windows import Hop, Session, Window
 
 Span = tuple[int, int]
 StreamWord = Literal["istream", "dstream", "rstream"]
@@ -56,13 +56,24 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class WindowFunction:
+    """`TUMBLE(…)`, `HOP(…)` or `SESSION(…)`; columns are still names. `time` is the column of DESCRIPTOR."""
+
+    window: Hop | Session
+    partition_by: tuple[Name, ...]
+    time: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class SourceSyntax:
-    """One entry of FROM: a name or a subquery, with window and alias."""
+    """One entry of FROM: a name or a subquery, with window and alias, and what makes windows of its rows."""
 
     relation: Name | QuerySyntax
     alias: Name | None
     window: WindowClause | None
     span: Span
+    function: WindowFunction | None = None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""The window of one source: [RANGE …], [ROWS …], [PARTITION BY … ROWS …], [NOW] or [UNBOUNDED]."""
+"""The window of one source: [RANGE …], [ROWS …], [PARTITION BY … ROWS …], in steps with SLIDE, [NOW] or [UNBOUNDED]."""
 
 from __future__ import annotations
 
 from sqlglot import TokenType
 
 from watersmeet.model.time import unit_us
-from watersmeet.model.windows import Range, RowsWindow, Unbounded, Window
+from watersmeet.model.windows import Range, RowsWindow, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.sql.dialect import ExpressionParser
 from watersmeet.sql.syntax import Name, WindowClause
 
@@ -16,16 +16,30 @@ class WindowParser(ExpressionParser):
         if not self._match(TokenType.L_BRACKET):
             return None
         window, partition_by = self._window_form()
+        window = self._in_steps(window)
         # The mistakes people make are looked for before the bracket is missed.
         if isinstance(window, RowsWindow) and unit_us(self._curr.text) is not None:
             self.fail(
                 f"ROWS counts rows, found {self._found()}", hint=f"write [RANGE {window.count} {self._curr.text}]"
             )
-        if isinstance(window, RowsWindow) and self._at_partition_by():
+        if isinstance(window, RowsWindow | SteppedRows) and self._at_partition_by():
             hint = f"write [PARTITION BY k ROWS {window.count}]"
             self.fail("PARTITION BY stands before ROWS in a window", hint=hint)
         self._close("]")
         return WindowClause(window, partition_by, self._from(start))
+
+    def _in_steps(self, window: Window) -> Window:
+        """SLIDE, and for a window of time OFFSET: the steps in which it moves."""
+        if not self._match_text_seq("SLIDE"):
+            return window
+        if isinstance(window, RowsWindow):
+            if unit_us(self._next.text if self._next else "") is not None:
+                self.fail(f"a window of rows moves by rows, found {self._found()}", hint="write [ROWS 100 SLIDE 10]")
+            return SteppedRows(window.count, self._count("a number of rows"))
+        if not isinstance(window, Range):
+            self.fail("SLIDE goes with RANGE or ROWS", hint="write [RANGE 10 MINUTES SLIDE 1 MINUTE]")
+        slide_us = self._interval()
+        return Stepped(window.size_us, slide_us, self._interval() if self._match_text_seq("OFFSET") else 0)
 
     def _at_partition_by(self) -> bool:
         return TokenType.PARTITION_BY in (self._curr.token_type, self._next.token_type)

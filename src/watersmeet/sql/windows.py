@@ -25,6 +25,7 @@ from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import Constraint, Name, Span, WindowCondition, span_of
 from watersmeet.sql.time_bounds import time_bounds
+from watersmeet.sql.window_groups import bounds_of_equal_windows
 
 
 @dataclass
@@ -74,6 +75,10 @@ def _add_condition(found: Conditions, node: exp.Expr, scope: Scope) -> None:
         # `ON TRUE` says nothing.
         elif not (isinstance(part, Literal) and part.value is True):
             found.predicates.append(part)
+            implied = bounds_of_equal_windows(part, scope, words)
+            if implied:
+                found.bounds += implied
+                found.places.setdefault(words, span or (0, 1))
 
 
 def _add_constraint(found: Conditions, constraint: Constraint, scope: Scope, boundary: Boundary) -> None:

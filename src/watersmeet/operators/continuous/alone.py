@@ -26,6 +26,11 @@ class Teed:
     announced = property(lambda self: self.source.announced)
     in_turn = property(lambda self: self.source.in_turn)
     complete = property(lambda self: self.source.complete)
+    held_rows = property(lambda self: self.source.held_rows)
+    nbytes = property(lambda self: self.source.nbytes)
+
+    def next_birth(self) -> int:
+        return self.source.next_birth()
 
     def take(self, until: int) -> Lives | None:
         self.taken = self.source.take(until)

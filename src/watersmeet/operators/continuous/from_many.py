@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
 from watersmeet.operators.continuous.expiry import (
     AnnouncedDeaths,
@@ -26,7 +27,7 @@ from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.row_windows import Deaths
-from watersmeet.physical.hidden import SERIAL, SINCE, serial_column, time_column
+from watersmeet.physical.hidden import SERIAL, SINCE, UNTIL, serial_column, time_column, until_column
 from watersmeet.plan.nodes import Input
 
 
@@ -60,6 +61,7 @@ class FromMany:
         self.numbered = list(numbered)
         self.extra_us = 0 if join.strategy.join.boundary == "half_open" else 1
         self.ranged = list(ranged)
+        self.in_steps = any(moves_in_steps(one.window) for one in ranged)
         self.expiry: Expiry = (
             AnnouncedDeaths(self.schema, self.announced) if self.announced else KnownDeaths(self.schema, in_turn=False)
         )
@@ -68,18 +70,21 @@ class FromMany:
 
     @property
     def held_rows(self) -> int:
-        return self.expiry.held + self.join.window_rows
+        waiting = sum(source.held_rows for source in self.sources.values())
+        return self.expiry.held + self.join.window_rows + waiting
 
     @property
     def nbytes(self) -> int:
-        return self.expiry.nbytes + self.join.state_bytes
+        waiting = sum(source.nbytes for source in self.sources.values())
+        return self.expiry.nbytes + self.join.state_bytes + waiting
 
     def inputs(self) -> Iterator[Node]:
         for source in self.sources.values():
             yield from source.inputs()
 
     def next_event(self) -> int:
-        return min(self.expiry.next_death(), next_event_below(self))
+        births = (source.next_birth() for source in self.sources.values())
+        return min(self.expiry.next_death(), next_event_below(self), *births)
 
     def take(self, until: int) -> Delta:
         lives = self._taken(until)
@@ -118,12 +123,14 @@ class FromMany:
         yield from self.join.push_together(rows, deaths)
 
     def _rows(self, alias: str, lives: Lives) -> Rows:
-        if alias not in self.numbered:
-            return lives.rows
-        data = lives.rows.data.append_column(pa.field(SERIAL, pa.int64()), pa.array(lives.serials))
-        if SINCE in self.join.inputs[alias].schema.names:
+        data, asked = lives.rows.data, self.join.inputs[alias].schema.names
+        if alias in self.numbered:
+            data = data.append_column(pa.field(SERIAL, pa.int64()), pa.array(lives.serials))
+        if SINCE in asked:
             since = pa.array(lives.rows.times, pa.timestamp("us"))
             data = data.append_column(pa.field(SINCE, pa.timestamp("us")), since)
+        if UNTIL in asked:
+            data = data.append_column(pa.field(UNTIL, pa.int64()), pa.array(lives.deaths))
         return Rows(data, lives.rows.times)
 
     def _born(self, found: pa.RecordBatch, lives: Mapping[str, Lives]) -> Born:
@@ -139,6 +146,11 @@ class FromMany:
         self._next += births.size
         data = found.select(self.schema.names)
         born = Born(data, births, deaths, order, serials)
+        if self.in_steps:
+            # The join knows how long rows of such a window are there at most, not of each how long.
+            born = born.take(np.flatnonzero(births < deaths))
+            order = order[: len(born.births)]
+            births, serials = born.births, dict(born.serials)
         # By birth, and among combinations of one instant by their members, the first input's before the others'.
         by_birth = np.lexsort([*reversed(serials.values()), births])
         return replace(born.take(by_birth), order=order)
@@ -146,6 +158,8 @@ class FromMany:
     def _ends(self, found: pa.RecordBatch, place: int) -> Int64s:
         """When the members of one input leave their window."""
         one = self.ranged[place]
+        if moves_in_steps(one.window):
+            return _int64s(found.column(until_column(one.alias)))
         return death_times(_int64s(found.column(time_column(one.alias))), one.window, self.extra_us)
 
 

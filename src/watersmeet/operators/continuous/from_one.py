@@ -68,17 +68,17 @@ class FromOne:
 
     @property
     def held_rows(self) -> int:
-        return self.expiry.held
+        return self.expiry.held + self.source.held_rows
 
     @property
     def nbytes(self) -> int:
-        return self.expiry.nbytes
+        return self.expiry.nbytes + self.source.nbytes
 
     def inputs(self) -> Iterator[Node]:
         yield from self.source.inputs()
 
     def next_event(self) -> int:
-        return min(self.expiry.next_death(), next_event_below(self))
+        return min(self.expiry.next_death(), self.source.next_birth(), next_event_below(self))
 
     def take(self, until: int) -> Delta:
         lives = self.source.take(until)

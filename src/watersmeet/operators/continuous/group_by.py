@@ -36,11 +36,14 @@ class GroupByOperator(Unary):
         columns: Sequence[tuple[str, Expression]],
         *,
         fifo: bool,
+        final: bool = False,
     ) -> None:
         """aggregates: each with the name of its argument column, if it has one. `having` and `columns` are
-        expressions over the columns key_0, …, value_0, …."""
+        expressions over the columns key_0, …, value_0, …. final: a group without rows is not withdrawn, it is
+        complete."""
         super().__init__(child, pa.schema([pa.field(name, e.type) for name, e in columns]))
         self.keys = keys
+        self.final = final
         self.having = having
         self.columns = list(columns)
         self.arguments = [argument for _, argument in aggregates]
@@ -81,7 +84,8 @@ class GroupByOperator(Unary):
         cell_groups = changed.groups[starts]
         rows, shown = self._rows(delta, order, changed, cell_groups, present)
         noticed = latest_noticed(delta, order, starts)
-        answer = self._changes(cell_groups, delta.instants[order[starts]], rows, shown, previous, noticed)
+        complete = ~present if self.final else None
+        answer = self._changes(cell_groups, delta.instants[order[starts]], rows, shown, previous, noticed, complete)
         # Last, as rows of groups that are gone are withdrawn above.
         self._forget(cell_groups)
         return answer
@@ -136,6 +140,7 @@ class GroupByOperator(Unary):
         shown: Bools,
         previous: Int64s,
         noticed: Int64s | None,
+        complete: Bools | None,
     ) -> Delta:
         """What each cell withdraws and gives: nothing where the group's row stays as it was."""
         count = groups.size
@@ -147,6 +152,8 @@ class GroupByOperator(Unary):
         stored_at = np.full(count, -1, np.int64)
         stored_at[from_store] = count + np.arange(from_store.size)
         same = self._same(everything, shown, previous, was_stored, stored_at)
+        if complete is not None:
+            same |= complete
         out = np.empty((4, 2 * count), np.int64)
         own = np.full(count, -1, np.int64)
         cells = (instants, groups, shown, previous, was_stored, stored_at, same)

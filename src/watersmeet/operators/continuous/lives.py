@@ -7,8 +7,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
-from watersmeet.model.windows import Boundary, Range, RowsWindow, Until, Window, dies_in_turn
+from watersmeet.model.windows import (
+    Boundary,
+    Range,
+    RowsWindow,
+    SteppedRows,
+    Until,
+    Window,
+    dies_in_turn,
+    moves_in_steps,
+)
 from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.continuous.stepping import Blocks, Entrance, Sessions, Steps
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import RowWindow
 
@@ -17,7 +27,8 @@ NOTHING = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Lives:
-    """New rows of one input, in the order of their births (`rows.times`), each with its death.
+    """New rows of one input, in the order of their births (`rows.times`), each with its death. In a window that moves
+    in steps rows are born later than their event time, which only their data tells.
 
     The death of a row in a ROWS window, or in an answer that changes, is not known in advance: it is FOREVER_US
     here, and a later batch names the row's serial among `killed`.
@@ -33,13 +44,19 @@ class Lives:
 class Lifetimes:
     """How long the rows of a stream live in its window."""
 
-    STATE = ("_counting", "_next_serial")
+    STATE: tuple[str, ...] = ("_counting", "_next_serial")
 
     def __init__(self, window: Window | None, boundary: Boundary) -> None:
         self.window = window
         # A closed window still holds a row at t + w: it leaves a microsecond later.
         self.extra_us = 0 if boundary == "half_open" else 1
         self._counting = RowWindow(window) if isinstance(window, RowsWindow) else None
+        self._entrance = Entrance(window)
+        if moves_in_steps(window):  # other windows are saved as they were before there were such
+            self.STATE = (*Lifetimes.STATE, "_entrance")
+        if isinstance(window, SteppedRows):
+            # In blocks, each with the time of its last row, rows push each other out as in any window of rows.
+            self._counting = RowWindow(RowsWindow(window.count, window.partition_by))
         self._next_serial = 0
 
     @property
@@ -52,16 +69,41 @@ class Lifetimes:
         """Whether rows die in the order they were born."""
         return dies_in_turn(self.window)
 
-    def of(self, rows: Rows) -> Lives:
+    @property
+    def held_rows(self) -> int:
+        """The rows that have come and wait for the step at which they enter."""
+        return len(self._entrance)
+
+    @property
+    def nbytes(self) -> int:
+        return self._entrance.nbytes
+
+    def next_birth(self) -> int:
+        """When the next of those enters; FOREVER_US if that is not known, or there are none."""
+        return self._entrance.next_birth()
+
+    def of(self, rows: Rows | None, until: int) -> Lives | None:
+        """The rows that enter before an instant. New ones are those that came before it, in time order."""
+        match self._entrance.by_step:
+            case (Steps() | Sessions() as steps,):
+                entering = steps.entering(rows, until)
+                return None if entering is None else Lives(*entering, self._serials(len(entering[0])))
+            case (Blocks() as blocks,) if rows is not None:
+                rows = blocks.entering(rows)
+        return None if rows is None else self._at_once(rows)
+
+    def _serials(self, rows: int) -> Int64s:
+        self._next_serial += rows
+        return np.arange(self._next_serial - rows, self._next_serial)
+
+    def _at_once(self, rows: Rows) -> Lives:
         if self._counting is not None:
             counted = self._counting.add(rows)
             return Lives(rows, counted.times, counted.serials, counted.pushed_out, counted.pushed_out_at)
-        serials = np.arange(self._next_serial, self._next_serial + len(rows))
-        self._next_serial += len(rows)
         deaths = self._first_end(rows) if isinstance(self.window, Until) else None
         if deaths is None:
             deaths = death_times(rows.times, self.window, self.extra_us)
-        return Lives(rows, deaths, serials)
+        return Lives(rows, deaths, self._serials(len(rows)))
 
     def _first_end(self, rows: Rows) -> Int64s:
         assert isinstance(self.window, Until)

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import RowsWindow
+from watersmeet.model.windows import RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
+from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
 from watersmeet.operators.time_order import in_row_window
@@ -37,7 +38,7 @@ class Leaf:
     waiting: Waiting
     source: Expiring
     reach_us: int
-    window: RowsWindow | None = None
+    window: RowsWindow | SteppedRows | Session | None = None
 
 
 class Continuous(Operator):
@@ -150,10 +151,14 @@ class Continuous(Operator):
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Bools:
         leaf = self.leaves[alias]
         waits: Bools = rows.times >= complete_until
-        if leaf.window is not None:
-            return in_row_window(leaf.window, rows, complete_until) | waits
         if leaf.reach_us >= FOREVER_US:
             return np.ones(len(rows), np.bool_)
+        if isinstance(leaf.window, Session):
+            return in_open_session(leaf.window, rows, complete_until, leaf.reach_us) | waits
+        if isinstance(leaf.window, SteppedRows):
+            return in_stepped_window(leaf.window, rows, complete_until) | waits
+        if leaf.window is not None:
+            return in_row_window(leaf.window, rows, complete_until) | waits
         return waits | (rows.times + leaf.reach_us >= complete_until)
 
     @property

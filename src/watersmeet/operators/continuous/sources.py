@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
 from watersmeet.model.windows import Boundary, Window
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.departures import Departures
@@ -41,8 +41,34 @@ class LivesSource(Protocol):
 
     def inputs(self) -> Iterator[Node]: ...
 
+    @property
+    def held_rows(self) -> int:
+        """The rows that have come and wait for the step at which they enter their window."""
+        ...
 
-class StreamSource:
+    @property
+    def nbytes(self) -> int: ...
+
+    def next_birth(self) -> int:
+        """When the next of those enters; FOREVER_US if that is not known, or there are none."""
+        ...
+
+
+class _Windowed:
+    """What a source has whose rows live by a window."""
+
+    lifetimes: Lifetimes
+
+    announced = property(lambda self: self.lifetimes.announced)
+    in_turn = property(lambda self: self.lifetimes.in_turn)
+    held_rows = property(lambda self: self.lifetimes.held_rows)
+    nbytes = property(lambda self: self.lifetimes.nbytes)
+
+    def next_birth(self) -> int:
+        return self.lifetimes.next_birth()
+
+
+class StreamSource(_Windowed):
     """Rows as they were pushed, through their window."""
 
     STATE = ("waiting", "lifetimes", "complete", "_departures")
@@ -53,13 +79,10 @@ class StreamSource:
         self.complete = BEGINNING_US
         self._departures = Departures(announced=self.lifetimes.announced, in_turn=self.lifetimes.in_turn)
 
-    announced = property(lambda self: self.lifetimes.announced)
-    in_turn = property(lambda self: self.lifetimes.in_turn)
-
     def take(self, until: int) -> Lives | None:
         self.complete = until
         rows = self.waiting.release(until)
-        lives = None if rows is None else self.lifetimes.of(rows)
+        lives = self.lifetimes.of(rows, until)
         if lives is not None:
             self._departures.add(lives)
         self._departures.count(until)
@@ -74,15 +97,15 @@ class StreamSource:
         yield from ()
 
 
-class ChangesSource:
+class ChangesSource(_Windowed):
     """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants."""
 
-    STATE = ("node", "lifetimes")
+    STATE: tuple[str, ...] = ("node", "lifetimes")
 
     def __init__(
         self,
         node: Node,
-        kind: Literal["istream", "dstream", "rstream"],
+        kind: Literal["istream", "dstream", "rstream", "complete"],
         time: str,
         window: Window | None,
         boundary: Boundary,
@@ -91,9 +114,10 @@ class ChangesSource:
         self.diff = -1 if kind == "dstream" else 1
         self.time = time
         self.lifetimes = Lifetimes(window, boundary)
-
-    announced = property(lambda self: self.lifetimes.announced)
-    in_turn = property(lambda self: self.lifetimes.in_turn)
+        # Of windows that are complete: rows come just before the end of the window, which is their time and a column.
+        self._ended = Waiting() if kind == "complete" else None
+        if self._ended is not None:
+            self.STATE = (*ChangesSource.STATE, "_ended")
 
     @property
     def complete(self) -> int:
@@ -102,9 +126,18 @@ class ChangesSource:
     def take(self, until: int) -> Lives | None:
         delta = self.node.take(until)
         delta = delta.where(delta.diffs == self.diff)
-        if len(delta) == 0:
-            return None
-        return self.lifetimes.of(_by_values(_timed(delta, self.time)))
+        until = min(until, self.complete)
+        if self._ended is None:
+            rows = _by_values(_timed(delta, self.time)) if len(delta) else None
+        else:
+            self._ended.add(Rows(delta.data, times_of(normalize_time_column(delta.data.column(self.time)))))
+            ready = self._ended.release(until)
+            rows = None if ready is None else _by_values(ready)
+        return self.lifetimes.of(rows, until)
+
+    def next_birth(self) -> int:
+        waits = None if self._ended is None else self._ended.oldest_us
+        return super().next_birth() if waits is None else min(waits, super().next_birth())
 
     def inputs(self) -> Iterator[Node]:
         yield self.node
@@ -121,7 +154,7 @@ def _by_values(rows: Rows) -> Rows:
     return rows.take(value_order([(column, False, False) for column in (times, *rows.data.columns)]))
 
 
-class JoinSource:
+class JoinSource(_Windowed):
     """A plain join or selection inside FROM as a stream, its rows in the order of their event times."""
 
     STATE = ("operator", "streams", "lifetimes", "complete")
@@ -143,9 +176,6 @@ class JoinSource:
         self.lifetimes = Lifetimes(window, boundary)
         self.complete = BEGINNING_US
 
-    announced = property(lambda self: self.lifetimes.announced)
-    in_turn = property(lambda self: self.lifetimes.in_turn)
-
     def take(self, until: int) -> Lives | None:
         """Rows before an instant are all there, so the results up to it are."""
         self.complete = until
@@ -157,10 +187,10 @@ class JoinSource:
         found += self.operator.advance(dict.fromkeys(self.streams, until - self.behind_us))
         found = [batch for batch in found if batch.num_rows]
         if not found:
-            return None
+            return self.lifetimes.of(None, until)
         data = pa.concat_batches(found)
         times = data.column(self.time).cast(pa.timestamp("us")).view(pa.int64()).to_numpy(zero_copy_only=False)
-        return self.lifetimes.of(_by_values(Rows(data, times)))
+        return self.lifetimes.of(_by_values(Rows(data, times)), until)
 
     @property
     def expired_rows(self) -> int:
@@ -178,6 +208,8 @@ class ViewSource:
 
     announced = True
     in_turn = False
+    held_rows = 0
+    nbytes = 0
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -203,6 +235,9 @@ class ViewSource:
         known = killed >= self._next_serial - enters.size
         deaths[killed[known] - (self._next_serial - enters.size)] = killed_at[known]
         return Lives(Rows(born.data, born.instants), deaths, serials, killed[~known], killed_at[~known])
+
+    def next_birth(self) -> int:
+        return FOREVER_US
 
     def _serials_of_leaving(self, entered: Int64s, serials: Int64s, leaving: Int64s) -> Int64s:
         # With the new rows, as those that enter may leave within the batch.

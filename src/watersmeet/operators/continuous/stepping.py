@@ -1,0 +1,244 @@
+"""Windows that move in steps: rows that have come wait for the step at which they enter."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped, SteppedRows, Window
+from watersmeet.operators.continuous.delta import Bools, Int64s
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.row_windows import Numbering
+from watersmeet.operators.waiting import Waiting
+
+_DEATH = pa.field("__death", pa.int64())
+
+
+class Entrance:
+    """Where the rows of a window wait that moves in steps; of other windows none do."""
+
+    STATE = ("by_step",)
+
+    def __init__(self, window: Window | None) -> None:
+        self.by_step: tuple[Steps | Sessions | Blocks, ...] = ()
+        if isinstance(window, Stepped | Hop):
+            self.by_step = (Steps(window),)
+        elif isinstance(window, Session):
+            self.by_step = (Sessions(window),)
+        elif isinstance(window, SteppedRows):
+            self.by_step = (Blocks(window),)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_step))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(waiting.nbytes for waiting in self.by_step)
+
+    def next_birth(self) -> int:
+        """When the next of them enters; FOREVER_US if that is not known, or there are none."""
+        return min((waiting.next_birth() for waiting in self.by_step), default=FOREVER_US)
+
+
+class Steps:
+    """`[RANGE w SLIDE s]`, TUMBLE and HOP: when a row enters and when it leaves is known as soon as it comes."""
+
+    STATE = ("waiting",)
+
+    def __init__(self, window: Stepped | Hop) -> None:
+        self.window = window
+        self.waiting = Waiting()
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    @property
+    def nbytes(self) -> int:
+        return self.waiting.nbytes
+
+    def next_birth(self) -> int:
+        oldest = self.waiting.oldest_us
+        return FOREVER_US if oldest is None else oldest
+
+    def entering(self, rows: Rows | None, until: int) -> tuple[Rows, Int64s] | None:
+        """Of all that have come those that enter before an instant, at the times at which they do, and their deaths."""
+        if rows is not None:
+            self.waiting.add(self._stepped(rows, self.window))
+        ready = self.waiting.release(until)
+        return None if ready is None else _with_deaths(ready)
+
+    @staticmethod
+    def _stepped(rows: Rows, window: Stepped | Hop) -> Rows:
+        if isinstance(window, Stepped):
+            return _dying(rows.data, window.births(rows.times), window.deaths(rows.times))
+        copies = window.copies(rows.times)
+        which = np.repeat(np.arange(len(rows)), copies)
+        nth = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
+        times = rows.times[which]
+        ends = window.first_ends(times) + nth * window.slide_us
+        data = rows.data if bool((copies == 1).all()) else rows.data.take(pa.array(which))
+        # The window is complete at the last instant before its end.
+        births = times if window.at_once else ends - 1
+        return _dying(_in_windows(data, ends - window.size_us, ends, window.zone), births, ends)
+
+
+class Sessions:
+    """SESSION: rows wait until the gap after the last one of their session has passed."""
+
+    STATE = ("waiting", "_ends")
+
+    def __init__(self, window: Session) -> None:
+        self.window = window
+        self.waiting = Waiting()
+        self._ends = FOREVER_US  # of the sessions that are there, the first that would
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    @property
+    def nbytes(self) -> int:
+        return self.waiting.nbytes
+
+    def next_birth(self) -> int:
+        return self._ends - 1 if len(self.waiting) else FOREVER_US
+
+    def entering(self, rows: Rows | None, until: int) -> tuple[Rows, Int64s] | None:
+        """Of all that have come those whose session is over, with all rows before an instant there."""
+        if rows is not None:
+            self.waiting.add(rows)
+        elif until <= self._ends - 1:
+            return None
+        everything = self.waiting.release(until)
+        if everything is None:
+            return None
+        keys = [everything.data.column(name) for name in self.window.partition_by]
+        partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(len(everything), np.int64)
+        starts, ends = session_windows(everything.times, partitions, self.window.gap_us)
+        over = ends - 1 < until
+        self.waiting.add(everything.take(np.flatnonzero(~over)))
+        self._ends = int(ends[~over].min(initial=FOREVER_US))
+        which = np.flatnonzero(over)
+        which = which[np.argsort(ends[which], kind="stable")]
+        if which.size == 0:
+            return None
+        data = everything.data.take(pa.array(which))
+        ends = ends[which]
+        return _with_deaths(_dying(_in_windows(data, starts[which], ends, self.window.zone), ends - 1, ends))
+
+
+def session_windows(times: Int64s, partitions: Int64s, gap_us: int) -> tuple[Int64s, Int64s]:
+    """For rows in time order, the start and the end of the session that each belongs to by what is there."""
+    order = np.argsort(partitions, kind="stable")
+    at, of = times[order], partitions[order]
+    first = np.flatnonzero(np.append(True, (of[1:] != of[:-1]) | (at[1:] - at[:-1] >= gap_us)))
+    sizes = np.diff(np.append(first, order.size))
+    starts, ends = np.empty_like(times), np.empty_like(times)
+    starts[order] = np.repeat(at[first], sizes)
+    ends[order] = np.repeat(at[first + sizes - 1] + gap_us, sizes)
+    return starts, ends
+
+
+def _in_windows(data: pa.RecordBatch, starts: Int64s, ends: Int64s, zone: str | None) -> pa.RecordBatch:
+    kind = pa.timestamp("us", zone)
+    for name, times in zip(WINDOW_COLUMNS, (starts, ends), strict=True):
+        data = data.append_column(pa.field(name, kind), pa.array(times, kind))
+    return data
+
+
+def _dying(data: pa.RecordBatch, births: Int64s, deaths: Int64s) -> Rows:
+    return Rows(data.append_column(_DEATH, pa.array(deaths)), births)
+
+
+def _with_deaths(ready: Rows) -> tuple[Rows, Int64s]:
+    last = ready.data.num_columns - 1
+    at: Int64s = ready.data.column(last).to_numpy()
+    return Rows(ready.data.remove_column(last), ready.times), at
+
+
+class Blocks:
+    """`[ROWS n SLIDE m]`: m rows, in all or of a partition, enter together with the last of them. Those that wait are
+    the beginning of the next m."""
+
+    STATE = ("_parts", "_partitions", "_numbering")
+    ITEMS: ClassVar = {"_parts": Rows}
+
+    def __init__(self, window: SteppedRows) -> None:
+        self.window = window
+        self._parts: list[Rows] = []  # one, or none
+        self._partitions: Int64s = np.empty(0, np.int64)
+        self._numbering = Numbering(len(window.partition_by))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(rows.data.nbytes) for rows in self._parts)
+
+    def next_birth(self) -> int:
+        """Nobody knows when the others come."""
+        return FOREVER_US
+
+    def entering(self, new: Rows) -> Rows | None:
+        """The rows whose m are complete, at the times at which they enter. New rows come in time order."""
+        rows = Rows.together([*self._parts, new])
+        keys = self.window.partition_by
+        mine = self._numbering.of([new.data.column(name) for name in keys]) if keys else np.zeros(len(new), np.int64)
+        partitions = np.concatenate([self._partitions, mine])
+        births = block_births(rows.times, partitions, self.window.slide)
+        waits = births == FOREVER_US
+        self._partitions = partitions[waits]
+        self._parts = [rows.take(np.flatnonzero(waits))] if waits.any() else []
+        enters = np.flatnonzero(~waits)
+        # Blocks of two partitions may be mixed: rows come in the order in which they enter, then as they came.
+        enters = enters[np.argsort(births[enters], kind="stable")]
+        return Rows(rows.data.take(pa.array(enters)), births[enters]) if enters.size else None
+
+
+def block_births(times: Int64s, partitions: Int64s, slide: int) -> Int64s:
+    """For rows in time order, of which those of each partition begin with a block: the time of the last row of the
+    block that each belongs to, or FOREVER_US where that is still to come."""
+    order = np.argsort(partitions, kind="stable")
+    sorted_partitions = partitions[order]
+    starts = np.flatnonzero(np.append(True, sorted_partitions[1:] != sorted_partitions[:-1])) if order.size else order
+    sizes = np.diff(np.append(starts, order.size))
+    first = np.repeat(starts, sizes)
+    last = first + (np.arange(order.size) - first) // slide * slide + slide - 1
+    complete = last < first + np.repeat(sizes, sizes)
+    births = np.full(times.size, FOREVER_US, np.int64)
+    births[order[complete]] = times[order[last[complete]]]
+    return births
+
+
+def in_stepped_window(window: SteppedRows, rows: Rows, complete_until: int) -> Bools:
+    """Which of all the rows before an instant are needed to go on from it: the last n that have entered, and so many
+    before them that counting begins with a block; and those that wait for the rest of theirs."""
+    needed = np.zeros(len(rows), np.bool_)
+    counted = np.flatnonzero(rows.times < complete_until)
+    order = counted[np.argsort(rows.times[counted], kind="stable")]
+    keys = [rows.data.column(name).take(pa.array(order)) for name in window.partition_by]
+    partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(order.size, np.int64)
+    by_partition = np.argsort(partitions, kind="stable")
+    sizes = np.bincount(partitions) if order.size else np.empty(0, np.int64)
+    blocks = -(-window.count // window.slide)
+    kept = sizes % window.slide + np.minimum(sizes // window.slide, blocks) * window.slide
+    ends = np.cumsum(sizes)
+    ranks = np.arange(order.size) - np.repeat(ends - sizes, sizes)
+    needed[order[by_partition[ranks >= np.repeat(sizes - kept, sizes)]]] = True
+    return needed
+
+
+def in_open_session(window: Session, rows: Rows, complete_until: int, reach_us: int) -> Bools:
+    """Which of all the rows before an instant belong to sessions that are not over then, or matter that much longer."""
+    needed = np.zeros(len(rows), np.bool_)
+    counted = np.flatnonzero(rows.times < complete_until)
+    order = counted[np.argsort(rows.times[counted], kind="stable")]
+    if order.size:
+        keys = [rows.data.column(name).take(pa.array(order)) for name in window.partition_by]
+        partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(order.size, np.int64)
+        _, ends = session_windows(rows.times[order], partitions, window.gap_us)
+        needed[order] = ends + reach_us >= complete_until
+    return needed

@@ -1,0 +1,102 @@
+"""TUMBLE, HOP and SESSION in FROM: a stream with the windows that its rows are in."""
+
+from __future__ import annotations
+
+from sqlglot import TokenType
+
+from watersmeet.model.windows import Hop, Session
+from watersmeet.sql.settings import SettingsParser
+from watersmeet.sql.syntax import Name, QuerySyntax, WindowFunction
+
+_FORMS = {
+    "TUMBLE": "TUMBLE(a, 10 MINUTES)",
+    "HOP": "HOP(a, 1 MINUTE, 10 MINUTES): first the slide, then the size",
+    "SESSION": "SESSION(a, 5 MINUTES PARTITION BY k): a session ends when nothing came for that long",
+}
+
+
+class WindowFunctionParser(SettingsParser):
+    def _nested_query(self) -> QuerySyntax:
+        raise NotImplementedError  # queries stand above this
+
+    def _window_function(self) -> tuple[Name | QuerySyntax, WindowFunction] | None:
+        """`TUMBLE(s, 10 MINUTES)`, or as the standard has it: `TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), …))`."""
+        wrapped = self._at_call("TABLE") and self._tokens_ahead(2) in _FORMS
+        if not wrapped and not any(self._at_call(word) for word in _FORMS):
+            return None
+        if wrapped:
+            self._advance(2)
+        start, word = self._curr, self._curr.text.upper()
+        self._advance(2)
+        relation, keys = self._windowed_relation()
+        time = self._descriptor()
+        sizes, offset = self._sizes(word)
+        if self._match(TokenType.PARTITION_BY):
+            keys = self._partition_columns()
+        if keys and word != "SESSION":
+            self.fail(f"{word} has the same windows for all rows", self._from(start), hint="leave PARTITION BY out")
+        self._close(")")
+        if wrapped:
+            self._close(")")
+        window = self._hop_or_session(word, sizes, offset)
+        return relation, WindowFunction(window, keys, time, self._from(start))
+
+    def _at_call(self, word: str) -> bool:
+        plain = bool(self._curr) and self._curr.token_type != TokenType.IDENTIFIER
+        return plain and self._curr.text.upper() == word and self._next.token_type == TokenType.L_PAREN
+
+    def _tokens_ahead(self, ahead: int) -> str:
+        position = self._index + ahead
+        return self._tokens[position].text.upper() if position < len(self._tokens) else ""
+
+    def _windowed_relation(self) -> tuple[Name | QuerySyntax, tuple[Name, ...]]:
+        if self._match(TokenType.L_PAREN):
+            relation: Name | QuerySyntax = self._nested_query()
+            self._close(")")
+        else:
+            # `TABLE s` of the standard, unless the stream itself is called table.
+            if self._curr.text.upper() == "TABLE" and self._next.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+                self._advance()
+            relation = self._name("a stream")
+        return relation, self._partition_columns() if self._match(TokenType.PARTITION_BY) else ()
+
+    def _partition_columns(self) -> tuple[Name, ...]:
+        columns = [self._name("a column to partition by")]
+        while self._curr.token_type == TokenType.COMMA and self._tokens_ahead(1) != "DESCRIPTOR":
+            self._advance()
+            columns.append(self._name("a column to partition by"))
+        return tuple(columns)
+
+    def _descriptor(self) -> Name | None:
+        if self._tokens_ahead(1) != "DESCRIPTOR" or not self._match(TokenType.COMMA):
+            return None
+        self._advance()
+        (column,) = self._names("the event time")[:1]
+        return column
+
+    def _sizes(self, word: str) -> tuple[list[int], int]:
+        sizes: list[int] = []
+        while self._match(TokenType.COMMA):
+            if self._match_text_seq("OFFSET"):
+                return sizes, self._interval()
+            if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL, TokenType.DASH):
+                self.fail(f"expected an interval, found {self._found()}", hint=f"write {_FORMS[word]}")
+            sizes.append(self._interval())
+        return sizes, self._interval() if self._match_text_seq("OFFSET") else 0
+
+    def _hop_or_session(self, word: str, sizes: list[int], offset: int) -> Hop | Session:
+        least = 2 if word == "HOP" else 1
+        if len(sizes) < least or len(sizes) > least + (word != "SESSION"):
+            missing = "a gap" if word == "SESSION" else "a slide and a size" if word == "HOP" else "a size"
+            self.fail(f"{word} needs {missing}, and {len(sizes) or 'none'} was given", hint=f"write {_FORMS[word]}")
+        if any(size <= 0 for size in sizes[:least]):
+            self.fail(f"an interval of {word} must be longer than zero", hint=f"write {_FORMS[word]}")
+        if word == "SESSION":
+            return Session(sizes[0])
+        slide, size = sizes[:2] if word == "HOP" else (sizes[0], sizes[0])
+        if slide > size:
+            self.fail(
+                "the slide of HOP is longer than its size, so rows between two windows would be in none",
+                hint=f"first comes the slide, then the size: write {_FORMS[word].partition(':')[0]}",
+            )
+        return Hop(size, slide, sizes[least] if len(sizes) > least else offset)

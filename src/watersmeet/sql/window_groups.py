@@ -1,0 +1,131 @@
+"""Groups of windows: what GROUP BY window_start, window_end asks for, and what equal windows say about times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from watersmeet.errors import UnsupportedError, WindowError
+from watersmeet.model.windows import WINDOW_COLUMNS, Bound, Hop, Session
+from watersmeet.plan.expressions import Call, Column, EventTime, Expression, replaced, walk
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Project
+from watersmeet.sql.context import Context
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.sources import ONCE
+from watersmeet.sql.syntax import SelectSyntax, Span
+
+
+def window_inputs(inputs: Iterable[Input]) -> list[Input]:
+    """The inputs that are grouped by their windows."""
+    return [one for one in inputs if isinstance(one.window, Hop | Session) or one.window == ONCE]
+
+
+def check_window_groups(
+    select: SelectSyntax,
+    context: Context,
+    inputs: Sequence[Input],
+    keys: Sequence[Expression],
+    predicates: Sequence[Expression],
+    changing: str | None,
+    places: dict[str, Span],
+) -> None:
+    """Refuse what windows that are given once cannot be part of."""
+    windows = window_inputs(inputs)
+    for one in inputs:
+        if one.time is not None and one not in windows:
+            raise context.text.error(
+                f"{one.alias} is in no window of {windows[0].alias}",
+                places.get(one.alias, select.span),
+                hint=f"write TUMBLE({one.alias}, …) too, and join on window_start and window_end",
+                kind=WindowError,
+            )
+        if one.is_view:
+            raise context.text.error(
+                f"{one.alias} is an answer that changes, and a window is given once",
+                places.get(one.alias, select.span),
+                hint="join it with the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w",
+                kind=UnsupportedError,
+            )
+    known = _equal_to(keys, predicates)
+    for one in windows:
+        columns = WINDOW_COLUMNS if isinstance(one.window, Hop | Session) else (one.time or "",)
+        missing = [name for name in columns if (one.alias, name) not in known]
+        if missing:
+            raise context.text.error(
+                f"{one.alias}.{missing[0]} is neither grouped by nor equal to what is",
+                places.get(one.alias, select.span),
+                hint=f"group by {' and '.join(f'{one.alias}.{name}' for name in columns)}, or join on them",
+                kind=WindowError,
+            )
+    if context.emits_changes:
+        return
+    around = changing or ("DISTINCT" if select.distinct else None)
+    if around is not None:
+        raise context.text.error(
+            f"{around} goes over an answer that changes, and each of these windows is given once",
+            select.span,
+            hint="put the groups into FROM (SELECT … GROUP BY window_start, window_end) [RANGE 1 HOUR] AS w; or write "
+            "OPTIONS (emit = 'changes')",
+            kind=UnsupportedError,
+        )
+
+
+def _equal_to(keys: Sequence[Expression], predicates: Sequence[Expression]) -> set[tuple[str, str]]:
+    """The columns that are grouped by, and those that conditions make equal to them."""
+    known = {(key.stream, key.name) for key in keys if isinstance(key, Column)}
+    pairs = [_pair(predicate) for predicate in predicates]
+    for _ in pairs:
+        for pair in pairs:
+            if pair is not None and pair & known:
+                known |= pair
+    return known
+
+
+def _pair(predicate: Expression) -> frozenset[tuple[str, str]] | None:
+    match predicate:
+        case Call(function="eq", args=(Column() as a, Column() as b)):
+            return frozenset({(a.stream, a.name), (b.stream, b.name)})
+    return None
+
+
+def with_own_times(expression: Expression, windows: Sequence[Input], scope: Scope, span: Span) -> Expression:
+    """event_time() in a group of a window: the time of each row, not the instant at which the window is complete."""
+    if not any(isinstance(part, EventTime) for part in walk(expression)):
+        return expression
+    one, *others = windows
+    if others:
+        raise scope.text.error("event_time() of which input?", span, hint=f"write {one.alias}.{one.time}")
+    assert one.time is not None
+    time = Column(one.alias, one.time, one.schema.field(one.time).type)
+    return replaced(expression, lambda part: time if isinstance(part, EventTime) else None)
+
+
+def bounds_of_equal_windows(predicate: Expression, scope: Scope, words: str) -> list[Bound]:
+    """Rows in one window are not further apart than it is long."""
+    match predicate:
+        case Call(function="eq", args=(Column() as a, Column() as b)) if a.name == b.name and a.stream != b.stream:
+            sizes = {one.alias: _size_us(one) for one in scope.inputs if one.alias in (a.stream, b.stream)}
+            mine, theirs = sizes.get(a.stream), sizes.get(b.stream)
+            if mine is None or theirs is None or a.name not in WINDOW_COLUMNS:
+                return []
+            # From equal ends a window reaches back by its size, from equal starts it goes on for that.
+            after = (mine, theirs) if a.name == "window_end" else (theirs, mine)
+            return [Bound(a.stream, b.stream, after[0] - 1, words), Bound(b.stream, a.stream, after[1] - 1, words)]
+    return []
+
+
+def _size_us(one: Input) -> int | None:
+    """How long the windows are of an input that stands in FROM as TUMBLE or HOP and is not grouped."""
+    match one.relation:
+        case Derived(plan=Project(child=Join(inputs=(Input(window=Hop(size_us=size)),)))):
+            return size
+    return None
+
+
+def is_ungrouped(one: Input) -> bool:
+    """Whether it is TUMBLE, HOP or SESSION, and nothing groups by its windows."""
+    plan = one.relation.plan if isinstance(one.relation, Derived) else None
+    project = plan.child if isinstance(plan, Changes) else plan
+    match project:
+        case Project(child=Join(inputs=(Input(window=Hop() | Session()),))):
+            return True
+    return False

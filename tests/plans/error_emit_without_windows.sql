@@ -1,0 +1,1 @@
+SELECT k FROM a [RANGE 1 MINUTE] OPTIONS (emit = 'changes')

@@ -1,0 +1,1 @@
+SELECT window_start, COUNT(*) AS n FROM TUMBLE(a, 1 MINUTE) GROUP BY window_start, window_end ORDER BY n LIMIT 1
