@@ -41,6 +41,7 @@ from watersmeet.plan.nodes import (
     View,
 )
 from watersmeet.plan.options import INVALIDATIONS
+from watersmeet.plan.panes import hop_by_steps
 from watersmeet.plan.window_words import window_text
 
 WIDTH = 80
@@ -177,7 +178,10 @@ def _node(node: Node, joins: Joins) -> Lines:
         case TopK(child=child, keys=keys, limit=limit):
             yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
         case Changes(kind=kind, child=child, every_us=every):
-            words = "given once, when the window is complete" if kind == "complete" else kind
+            words: str = "given once, when the window is complete" if kind == "complete" else kind
+            hop = hop_by_steps(child) if kind == "complete" else None
+            if hop is not None and hop.slide_us < hop.size_us:
+                words += "; groups go on from window to window, without a copy of a row for each"
             yield Line(words + ("" if every is None else f" every {format_interval(every)}"))
         case SetOperation(kind=kind, all=keep, left=left, right=child):
             yield Line(kind + (" all" if keep else ""))

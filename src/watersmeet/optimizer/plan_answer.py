@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.model.windows import Hop
+from watersmeet.model.windows import Hop, Stepped
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
 from watersmeet.physical.nodes import (
     AnswerNode,
     Columns,
     DistinctNode,
+    EachStepNode,
     FromOneNode,
     GroupByNode,
     NetNode,
@@ -36,6 +37,7 @@ from watersmeet.plan.nodes import (
     is_monotone,
     order_of,
 )
+from watersmeet.plan.panes import aggregates_of, hop_by_steps, is_window_column
 
 
 class AnswerPlanner:
@@ -54,8 +56,8 @@ class AnswerPlanner:
         match node:
             case Changes(kind="rstream", child=child, every_us=every_us):
                 return self._snapshots(child, every_us, self.outermost, order_of(child))
-            case Changes(kind="complete", child=child):
-                return self._below(child, self.outermost)
+            case Changes(kind="complete"):
+                return _edge(self._complete(node, self.outermost), self.outermost)
             case Changes(child=child):
                 # ISTREAM and DSTREAM differ only in what the pipeline lets out at the end.
                 return NetNode(self._below(child, self.outermost))
@@ -90,9 +92,33 @@ class AnswerPlanner:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""
         if changes.kind == "rstream":
             return self._snapshots(changes.child, changes.every_us, around)
-        child = self.node(changes.child, around)
-        # Of windows that end at different instants, groups that look alike are not the same.
-        return child if changes.kind == "complete" else NetNode(child)
+        return (
+            self._complete(changes, around) if changes.kind == "complete" else NetNode(self.node(changes.child, around))
+        )
+
+    def _complete(self, changes: Changes, around: Surroundings) -> AnswerNode:
+        """Windows that are given once. Groups of two that look alike are not the same, so nothing cancels."""
+        hop = hop_by_steps(changes.child)
+        return self.node(changes.child, around) if hop is None else self._by_steps(changes.child, hop, around)
+
+    def _by_steps(self, node: Node, hop: Hop, around: Surroundings) -> AnswerNode:
+        """HOP without copies: a window that moves in steps to the last instants before windows end, by groups."""
+        assert isinstance(node, Project)
+        grouped = node.child
+        assert isinstance(grouped, GroupBy)
+        one = grouped.child.inputs[0]
+        join = replace(
+            grouped.child, inputs=(replace(one, window=Stepped(hop.size_us, hop.slide_us, hop.offset_us - 1)),)
+        )
+        keys = tuple(key for key in grouped.keys if not is_window_column(key))
+        own = [*keys, *aggregates_of(node)]
+        inside = self._grouped(GroupBy(join, keys), tuple((f"own_{i}", e) for i, e in enumerate(own)), around)
+        places: dict[Expression, Column] = {e: Column("", f"own_{i}", e.type) for i, e in enumerate(own)}
+        places |= {
+            key: Column("", key.name, key.type) for key in grouped.keys if isinstance(key, Column) and key not in keys
+        }
+        having = None if grouped.having is None else _placed(grouped.having, places)
+        return EachStepNode(_edge(inside, around), hop, having, tuple((n, _placed(e, places)) for n, e in node.columns))
 
     def _snapshots(
         self, child: Node, every_us: int | None, around: Surroundings, order: tuple[SortKey, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
+from watersmeet.model.windows import Boundary, Hop, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression
@@ -322,6 +322,16 @@ class GroupByNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class EachStepNode(PhysicalNode):
+    """All groups of HOP at every step, with the window that ends there."""
+
+    child: AnswerNode
+    window: Hop
+    having: Expression | None
+    columns: Columns
+
+
+@dataclass(frozen=True)
 class DistinctNode(PhysicalNode):
     child: AnswerNode
 
@@ -378,6 +388,7 @@ AnswerNode = (
     | FromMatchedNode
     | FromGrowingNode
     | GroupByNode
+    | EachStepNode
     | DistinctNode
     | SetOperationNode
     | TopKNode

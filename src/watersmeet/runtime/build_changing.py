@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.operators.continuous.alone import Alone, Teed
 from watersmeet.operators.continuous.distinct import DistinctOperator
+from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_growing import FromGrowing
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_matched import FromMatched
@@ -33,6 +34,7 @@ from watersmeet.physical.nodes import (
     ChangesSourceNode,
     ContinuousNode,
     DistinctNode,
+    EachStepNode,
     FromGrowingNode,
     FromManyNode,
     FromMatchedNode,
@@ -91,6 +93,8 @@ class AnswerBuilder:
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo, final=final):
                 child = self._node(node.child)
                 return GroupByOperator(child, keys, aggregates, having, columns, fifo=fifo, final=final)
+            case EachStepNode(window=window, having=having, columns=columns):
+                return EachStep(self._node(node.child), window, having, columns)
             case DistinctNode():
                 return DistinctOperator(self._node(node.child))
             case SetOperationNode(left=left, right=right):
