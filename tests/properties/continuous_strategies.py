@@ -302,7 +302,12 @@ def grouped(draw: st.DrawFn, columns: Columns, read: Sources, shape: Shape, alwa
         else:
             listed.append(f"{draw(aggregates(kind, read, shape))} AS {name}")
     listing = ", ".join(dict.fromkeys(keys))
-    forms = [listing, listing, listing, f"ROLLUP ({listing})", f"CUBE ({listing})", f"GROUPING SETS (({listing}), ())"]
+    stepping = any(word in read.sql for word in ("TUMBLE(", "HOP(", "SESSION("))
+    forms = (
+        [listing]
+        if stepping
+        else [listing, listing, listing, f"ROLLUP ({listing})", f"CUBE ({listing})", f"GROUPING SETS (({listing}), ())"]
+    )
     group_by = f" GROUP BY {draw(st.sampled_from(forms))}" if keys else ""
     having = draw(st.sampled_from(["", "", "", " HAVING COUNT(*) > 1", " HAVING MAX({x}) >= 1 OR COUNT(*) = 1"]))
     having = having.format(x=draw(st.sampled_from(read.of_kind("int"))))

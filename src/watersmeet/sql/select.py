@@ -58,6 +58,13 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         why = "a join in a subquery"
     windows = window_inputs(inputs) if grouped else []
     if windows:
+        if select.grouping_sets is not None:
+            raise context.text.error(
+                "GROUPING SETS, ROLLUP and CUBE do not go with TUMBLE, HOP and SESSION: every group has its window",
+                select.span,
+                hint="write a query for each grouping, each grouped by window_start and window_end, too",
+                kind=UnsupportedError,
+            )
         if source.has_trees:
             raise context.text.error(
                 "groups of windows go over inner joins only",
