@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
@@ -136,6 +136,18 @@ def agree(found: list[Any]) -> bool:
 
 @some
 @given(cases())
+@example(
+    Case(
+        "Australia/Lord_Howe",  # 15:00 UTC shows 01:30 again, half an hour after its hour began for the second time
+        pa.table(
+            {
+                "ts": pa.array([datetime(1990, 3, 3, 15, tzinfo=UTC)], pa.timestamp("s", tz="UTC")),
+                "n": pa.array([datetime(1990, 3, 3, 14, 45)], pa.timestamp("s")),
+                "d": pa.array([date(1990, 3, 4)]),
+            }
+        ),
+    )
+)
 def test_parts_and_casts_of_instants_are_read_in_the_zone_of_the_query(case: Case) -> None:
     found = opinions(PARTS, case)
     assert len(found) == 3

@@ -49,13 +49,14 @@ def _date_diff(values: list[Value], call: Call) -> int:
     zone = zone_of(call.args[1].type) or zone_of(call.args[2].type)
     if unit == "week":
         days = _unit("day")(end, zone) - _unit("day")(start, zone)
-        return abs(days) // 7 * (1 if days > 0 else -1)
-    if UNITS_US.get(unit, _DAY_US) < UNITS_US["hour"]:
-        size = UNITS_US[unit] * _US
-        return (date_trunc(unit, end, zone) - date_trunc(unit, start, zone)) // size
-    if unit == "hour":
-        return (date_trunc(unit, end, zone) - date_trunc(unit, start, zone)) // (UNITS_US["hour"] * _US)
+        return _toward_zero(days, 7)
+    if UNITS_US.get(unit, _DAY_US) <= UNITS_US["hour"]:
+        return _toward_zero(date_trunc(unit, end, zone) - date_trunc(unit, start, zone), UNITS_US[unit] * _US)
     return _unit(unit)(end, zone) - _unit(unit)(start, zone)
+
+
+def _toward_zero(distance: int, size: int) -> int:
+    return abs(distance) // size * (1 if distance > 0 else -1)
 
 
 def _midnight(day: date) -> int:

@@ -36,12 +36,15 @@ def date_diff(args: Sequence[Value], call: Call) -> Value:
     if unit in ("day", "week"):
         before, after = (_us(reading(one)) // _DAY_US for one in (start, end))
         days = after - before
-        return from_numpy(
-            np.asarray(days if unit == "day" else np.trunc(days / 7).astype(np.int64)), [start, end], _LONG
-        )
+        return from_numpy(np.asarray(days if unit == "day" else _toward_zero(days, 7)), [start, end], _LONG)
     truncated = Call("date_trunc", (), kind)
     before, after = (_us(date_trunc([pa.scalar(unit), one], truncated)) for one in (start, end))
-    return from_numpy(np.asarray((after - before) // UNITS_US[unit]), [start, end], _LONG)
+    # Toward zero, so that both ways count alike where clocks are set back by half an hour.
+    return from_numpy(np.asarray(_toward_zero(after - before, UNITS_US[unit])), [start, end], _LONG)
+
+
+def _toward_zero(distance: Any, size: int) -> Any:
+    return np.sign(distance) * (np.abs(distance) // size)
 
 
 def _us(value: Value) -> Any:
