@@ -153,6 +153,28 @@ def window_groups(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
     return draw(grouped(columns, read, shape, ["a.window_start", "a.window_end"]))
 
 
+@st.composite
+def growing_sessions(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
+    """Sessions as rows come: the groups are whole sessions, whose end moves on."""
+    keys = draw(st.sampled_from([(), ("k",), ("s", "f")]))
+    by = f" PARTITION BY {', '.join(keys)}" if keys else ""
+    source = f"SESSION({draw(st.sampled_from(STREAMS))}, {draw(st.integers(1, 8)) * 500} MILLISECONDS{by}) AS a"
+    known = [(f"a.{name}", kind) for name, kind in BASE]
+    where = draw(st.sampled_from(["", " WHERE a.k > 0"])) if "k" in keys else ""
+    read = Sources(f"FROM {source}{where}", tuple(known), has_view=False)
+    shown = {"time": ["a.window_start", "a.window_end"], "int": ["EPOCH_US(a.window_end) - EPOCH_US(a.window_start)"]}
+    listed = []
+    for name, kind in columns:
+        own = [*shown.get(kind, []), *(f"a.{key}" for key, its in BASE if key in keys and its == kind)]
+        value = draw(st.sampled_from(own)) if own and draw(st.booleans()) else draw(aggregates(kind, read, shape))
+        listed.append(f"{value} AS {name}")
+    having = draw(
+        st.sampled_from(["", "", " HAVING COUNT(*) > 1", " HAVING a.window_end - a.window_start > 2 SECONDS"])
+    )
+    grouped_by = ", ".join([*(f"a.{key}" for key in keys), "a.window_start", "a.window_end"])
+    return f"SELECT {', '.join(listed)} {read.sql} GROUP BY {grouped_by}{having}"
+
+
 def columns_of(kinds: Sequence[Kind]) -> Columns:
     return tuple((f"c{n}", kind) for n, kind in enumerate(kinds))
 
@@ -418,6 +440,8 @@ def cases(
     form = draw(st.sampled_from([None, None, None, None, group_over_except_over_join, every_aggregate, window_groups]))
     if form is window_groups:
         shape = replace(shape, emits_changes=draw(one_in(3, True, False)))
+        if shape.emits_changes and draw(one_in(3, True, False)):
+            form = growing_sessions
     depth = draw(st.sampled_from([1, 2, 3, 3, DEPTH, DEPTH]))
     query = draw(form(columns, shape)) if form else draw(answers(depth, columns, shape))
     word = draw(st.sampled_from([None, None, None, "ISTREAM", "DSTREAM", "RSTREAM"])) if words else None

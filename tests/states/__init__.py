@@ -56,6 +56,15 @@ KINDS = {
     "MODE(a.s) AS usual, "
     "ARG_MAX(a.s, a.x) AS largest, ARG_MIN(a.id, a.x) AS least, VAR_POP(a.x) AS spread, BOOL_AND(a.x > 0) AS positive "
     "FROM a [RANGE 9 SECONDS] GROUP BY a.k",
+    "groups in steps": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS SLIDE 2 SECONDS], b [ROWS 6 SLIDE 3] "
+    "WHERE a.k = b.k GROUP BY a.k",
+    "groups of hops": "SELECT k, window_end, COUNT(*) AS n FROM HOP(a, 2 SECONDS, 9 SECONDS) "
+    "GROUP BY k, window_start, window_end",
+    "sessions": "SELECT k, window_end, MAX(s) AS s FROM SESSION(a, 9 SECONDS PARTITION BY k) "
+    "GROUP BY k, window_start, window_end",
+    "sessions that grow": "SELECT k, window_end, COUNT(*) AS n FROM SESSION(a, 9 SECONDS PARTITION BY k) "
+    "GROUP BY k, window_start, window_end OPTIONS (emit = 'changes')",
+    "as of": f"{SELECT} FROM a ASOF LEFT JOIN b ON a.k = b.k AND b.ts <= a.ts",
     "sets": "SELECT k, s FROM a [RANGE 9 SECONDS] EXCEPT ALL SELECT k, s FROM b [ROWS 6]",
     "first rows": "SELECT DISTINCT a.s, a.k FROM a [RANGE 20 SECONDS] ORDER BY s DESC LIMIT 3",
     "snapshots": "SELECT RSTREAM a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k EVERY 3 SECONDS",
@@ -71,7 +80,7 @@ KINDS = {
 
 def relay_of(kind: str) -> Relay:
     sources = [*(Source(name, _stream(number)) for number, name in enumerate("abc")), Source("names", _names(), None)]
-    used = [source for source in sources if f" {source.name}" in KINDS[kind]]
+    used = [source for source in sources if any(f"{before}{source.name}" in KINDS[kind] for before in " (")]
     return Relay(bound_plan(KINDS[kind], used), used, prepare=_prepared if kind == "bounded" else lambda operator: None)
 
 

@@ -391,10 +391,12 @@ def _in_sessions(rows: str, window: Session) -> str:
     begins = f"coalesce({TIME} - lag({TIME}) {order} >= {window.gap_us}, true)"
     numbered = f"SELECT *, sum(CAST({NEXT} AS INT)) {order} AS {PLACE} FROM (SELECT *, {begins} AS {NEXT} FROM {rows})"
     whole = f"OVER (PARTITION BY {keys + ', ' if keys else ''}{PLACE})"
-    ends = f"SELECT *, min({TIME}) {whole} AS {SIGN}, max({TIME}) {whole} + {window.gap_us} AS {NET} FROM ({numbered})"
+    last = TIME if window.at_once else f"max({TIME}) {whole}"
+    ends = f"SELECT *, min({TIME}) {whole} AS {SIGN}, {last} + {window.gap_us} AS {NET} FROM ({numbered})"
     columns = _window_columns(SIGN, NET, window.zone)
     shown = f"* EXCLUDE ({NEXT}, {PLACE}, {SIGN}, {NET})"
-    return f"(SELECT {shown}, {columns}, {NET} - 1 AS {SINCE}, {NET} AS {GONE} FROM ({ends}))"
+    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NET} - 1 AS {SINCE}, {NET} AS {GONE}"
+    return f"(SELECT {shown}, {columns}, {lives} FROM ({ends}))"
 
 
 def _window_columns(start: str, end: str, zone: str | None) -> str:

@@ -96,10 +96,12 @@ class Hop:
 @dataclass(frozen=True)
 class Session:
     """`SESSION(s, gap PARTITION BY k)`: rows of which each comes before the gap after the one before it has passed. The
-    window is [first, last + gap). A row is there at the last instant before the end."""
+    window is [first, last + gap). A row is there at the last instant before the end; with `at_once` from its own time
+    on, for good, in the session as it is then: its start is known, its end moves on as rows come."""
 
     gap_us: int
     partition_by: tuple[str, ...] = ()
+    at_once: bool = False
     zone: str | None = None  # that of the times
 
 
@@ -137,7 +139,8 @@ def dies_in_turn(window: Window | None) -> bool:
     apart = isinstance(window, RowsWindow | SteppedRows) and bool(window.partition_by)
     # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
     several = isinstance(window, Hop) and window.at_once and window.slide_us < window.size_us
-    return not apart and not several and not isinstance(window, Until)
+    growing = isinstance(window, Session) and window.at_once
+    return not apart and not several and not growing and not isinstance(window, Until)
 
 
 @dataclass(frozen=True)

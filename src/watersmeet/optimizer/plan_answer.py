@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.model.windows import Hop, Stepped
+from watersmeet.model.windows import Hop, Session, Stepped
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
 from watersmeet.physical.nodes import (
     AnswerNode,
@@ -147,7 +147,7 @@ class AnswerPlanner:
             tuple((name, _placed(e, places)) for name, e in columns),
             # Combinations of several streams die with their first member, in no order.
             fifo=isinstance(child, FromOneNode) and child.source.in_turn,
-            final=any(isinstance(one.window, Hop) and one.window.at_once for one in grouped.child.inputs),
+            final=any(isinstance(one.window, Hop | Session) and one.window.at_once for one in grouped.child.inputs),
         )
 
 

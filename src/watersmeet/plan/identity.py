@@ -173,9 +173,9 @@ def _window(window: Window | None) -> str:
             return f" [rows {count} slide {slide}{by}]"
         case Hop(size_us=size_us, slide_us=slide_us, offset_us=offset_us, at_once=at_once):
             return f" [hop {size_us} by {slide_us} offset {offset_us % slide_us}{' at once' * at_once}]"
-        case Session(gap_us=gap_us, partition_by=keys):
+        case Session(gap_us=gap_us, partition_by=keys, at_once=at_once):
             by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
-            return f" [session {gap_us}{by}]"
+            return f" [session {gap_us}{by}{' at once' * at_once}]"
         case Unbounded():
             return " [unbounded]"
         case Until(ends=ends):

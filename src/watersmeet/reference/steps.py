@@ -17,7 +17,7 @@ def entering(rows: Sequence[Member], window: InSteps) -> list[Member]:
     if isinstance(window, Hop):
         return [_in_window(row, end_us, window) for row in rows for end_us in _ends(row.at_ns // NS_PER_US, window)]
     if isinstance(window, Session):
-        return [_placed(row, s[0].at_ns, _end(s, window)) for s in _sessions(rows, window) for row in s]
+        return [_in_session(row, s, window) for s in _sessions(rows, window) for row in s]
     if isinstance(window, SteppedRows):
         return [replace(row, since_ns=block[-1].at_ns) for block in _blocks(rows, window) for row in block]
     return [replace(row, since_ns=_last_step(row.at_ns // NS_PER_US + window.slide_us - 1, window)) for row in rows]
@@ -27,7 +27,7 @@ def held(rows: Sequence[Member], window: InSteps, at_us: int) -> list[Member]:
     """Of rows that know when they enter, those in the window at an instant."""
     if isinstance(window, Hop | Session):
         # What is complete is there at one instant, what is given at once for good.
-        lasts = isinstance(window, Hop) and window.at_once
+        lasts = window.at_once
         entered = [(row, (row.entered_ns or 0) // NS_PER_US) for row in rows]
         return [row for row, since_us in entered if since_us == at_us or (lasts and since_us < at_us)]
     if isinstance(window, Stepped):
@@ -43,7 +43,7 @@ def held(rows: Sequence[Member], window: InSteps, at_us: int) -> list[Member]:
 def leaving_us(rows: Sequence[Member], window: InSteps) -> Iterator[int]:
     """Instants, among others, at which rows of a window in time leave it. In a window of rows they do when others
     enter."""
-    if isinstance(window, Session) or (isinstance(window, Hop) and not window.at_once):
+    if isinstance(window, Hop | Session) and not window.at_once:
         yield from ((row.entered_ns or 0) // NS_PER_US + 1 for row in rows)
     if isinstance(window, Stepped):
         for row in rows:
@@ -80,6 +80,13 @@ def _sessions(rows: Sequence[Member], window: Session) -> Iterator[list[Member]]
                 session = []
             session.append(row)
         yield session
+
+
+def _in_session(row: Member, session: Sequence[Member], window: Session) -> Member:
+    if not window.at_once:
+        return _placed(row, session[0].at_ns, _end(session, window))
+    # As of its own time: a session begins with the first of its rows, and this one is its last.
+    return replace(_placed(row, session[0].at_ns, _end([row], window)), since_ns=None)
 
 
 def _end(session: Sequence[Member], window: Session) -> int:

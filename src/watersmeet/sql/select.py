@@ -19,7 +19,16 @@ from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
-from watersmeet.sql.window_groups import check_window_groups, is_ungrouped, window_inputs, with_own_times
+from watersmeet.sql.window_groups import (
+    check_growing,
+    check_window_groups,
+    end_of,
+    growing_session,
+    is_ungrouped,
+    window_inputs,
+    with_growing_end,
+    with_own_times,
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,11 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         outputs = [replace(o, expression=with_own_times(o.expression, windows, scope, o.span)) for o in outputs]
         having = None if having is None else with_own_times(having, windows, scope, select.span)
         keys = tuple(with_own_times(key, windows, scope, select.span) for key in keys)
+        if (session := growing_session(windows)) is not None:
+            check_growing(session, select, context, inputs, keys, source.found.predicates, source.places)
+            outputs = [replace(o, expression=with_growing_end(o.expression, session, scope, o.span)) for o in outputs]
+            having = None if having is None else with_growing_end(having, session, scope, select.span)
+            keys = tuple(key for key in keys if key != end_of(session))
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is None and any(moves_in_steps(one.window) for one in inputs):
         _require_windows("a join with SLIDE", inputs, scope, source)

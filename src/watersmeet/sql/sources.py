@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, UnsupportedError, WindowError
+from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Window
@@ -123,14 +123,7 @@ def bind_window_function(
     window: Hop | Session
     if isinstance(function.window, Session):
         keys = _partition_columns(function.partition_by, one.schema, one.alias, context)
-        window = replace(function.window, partition_by=keys, zone=zone)
-        if context.emits_changes and grouped:
-            raise context.text.error(
-                "sessions grow together as rows come, so their changes are not given",
-                function.span,
-                hint="leave emit = 'changes' out: a session is given once, when it is over; or use TUMBLE or HOP",
-                kind=UnsupportedError,
-            )
+        window = replace(function.window, partition_by=keys, at_once=context.emits_changes and grouped, zone=zone)
     else:
         window = replace(function.window, at_once=context.emits_changes or not grouped, zone=zone)
     inside = replace(one, window=window)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import WINDOW_COLUMNS, Bound, Hop, Session
-from watersmeet.plan.expressions import Call, Column, EventTime, Expression, replaced, walk
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, columns_of, replaced, walk
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Project
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import Scope
@@ -97,6 +97,76 @@ def with_own_times(expression: Expression, windows: Sequence[Input], scope: Scop
     assert one.time is not None
     time = Column(one.alias, one.time, one.schema.field(one.time).type)
     return replaced(expression, lambda part: time if isinstance(part, EventTime) else None)
+
+
+def growing_session(windows: Sequence[Input]) -> Input | None:
+    """The sessions of which changes are given as rows come."""
+    return next((one for one in windows if isinstance(one.window, Session) and one.window.at_once), None)
+
+
+def end_of(session: Input) -> Column:
+    return Column(session.alias, WINDOW_COLUMNS[1], session.schema.field(WINDOW_COLUMNS[1]).type)
+
+
+def check_growing(
+    session: Input,
+    select: SelectSyntax,
+    context: Context,
+    inputs: Sequence[Input],
+    keys: Sequence[Expression],
+    predicates: Sequence[Expression],
+    places: dict[str, Span],
+) -> None:
+    """The end of a session moves on with every row; so it is one group, whose rows are all its rows."""
+    assert isinstance(session.window, Session)
+    span = places.get(session.alias, select.span)
+    once = "leave emit = 'changes' out: then a session is given once, when it is over"
+    if len(inputs) > 1:
+        raise context.text.error(
+            f"the sessions of {session.alias} grow as rows come, and are joined when they are over",
+            span,
+            hint=f"{once}; or join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS s, …",
+            kind=UnsupportedError,
+        )
+    own = (*session.window.partition_by, *WINDOW_COLUMNS)
+    asked = {key.name if isinstance(key, Column) else "" for key in keys}
+    if asked != set(own):
+        more = sorted(name for name in asked - set(own) if name)
+        by = f", with PARTITION BY {', '.join(more)} in SESSION" if more else ""
+        raise context.text.error(
+            f"the sessions of {session.alias} grow as rows come, and their changes are those of whole sessions",
+            span,
+            hint=f"write GROUP BY {', '.join([*more, *own])}{by}; or {once}",
+            kind=UnsupportedError,
+        )
+    if any(column.name not in own[:-1] for predicate in predicates for column in columns_of(predicate)):
+        # Without its last row a session would end before its window does.
+        raise context.text.error(
+            f"WHERE takes rows out of the sessions of {session.alias}, whose end moves on with all of them",
+            span,
+            hint=f"choose the rows before: SESSION((SELECT * FROM {session.alias} WHERE …), …); put conditions on "
+            f"window_end into HAVING; or {once}",
+            kind=UnsupportedError,
+        )
+
+
+def with_growing_end(expression: Expression, session: Input, scope: Scope, span: Span) -> Expression:
+    """Of a session that grows the end is the latest that its rows have had so far."""
+    end = end_of(session)
+
+    def latest(part: Expression) -> Expression | None:
+        if isinstance(part, Aggregate):
+            if end in walk(part):
+                raise scope.text.error(
+                    "window_end moves on as rows come, so no row has one by itself",
+                    span,
+                    hint="aggregate the event time of the rows instead, or leave emit = 'changes' out",
+                    kind=UnsupportedError,
+                )
+            return part
+        return Aggregate("max", (end,), end.type) if part == end else None
+
+    return replaced(expression, latest)
 
 
 def bounds_of_equal_windows(predicate: Expression, scope: Scope, words: str) -> list[Bound]:

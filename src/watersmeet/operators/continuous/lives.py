@@ -11,6 +11,7 @@ from watersmeet.model.windows import (
     Boundary,
     Range,
     RowsWindow,
+    Session,
     SteppedRows,
     Until,
     Window,
@@ -18,7 +19,7 @@ from watersmeet.model.windows import (
     moves_in_steps,
 )
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.continuous.stepping import Blocks, Entrance, Sessions, Steps
+from watersmeet.operators.continuous.stepping import Blocks, Entrance, GrowingSessions, Sessions, Steps
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import RowWindow
 
@@ -62,7 +63,7 @@ class Lifetimes:
     @property
     def announced(self) -> bool:
         """Whether deaths become known only later."""
-        return self._counting is not None
+        return self._counting is not None or (isinstance(self.window, Session) and self.window.at_once)
 
     @property
     def in_turn(self) -> bool:
@@ -88,6 +89,11 @@ class Lifetimes:
             case (Steps() | Sessions() as steps,):
                 entering = steps.entering(rows, until)
                 return None if entering is None else Lives(*entering, self._serials(len(entering[0])))
+            case (GrowingSessions() as sessions,):
+                serials = self._serials(0 if rows is None else len(rows))
+                if (found := sessions.entering(rows, serials, until)) is None:
+                    return None
+                return Lives(found.rows, found.deaths, serials, found.killed, found.killed_at)
             case (Blocks() as blocks,) if rows is not None:
                 rows = blocks.entering(rows)
         return None if rows is None else self._at_once(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,20 +15,21 @@ from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import Numbering
 from watersmeet.operators.waiting import Waiting
 
-_DEATH = pa.field("__death", pa.int64())
+_DEATH, _SERIAL = pa.field("__death", pa.int64()), pa.field("__serial", pa.int64())
 
 
 class Entrance:
-    """Where the rows of a window wait that moves in steps; of other windows none do."""
+    """Where the rows of a window wait that moves in steps; of other windows none do. Those of sessions that grow are
+    only remembered."""
 
     STATE = ("by_step",)
 
     def __init__(self, window: Window | None) -> None:
-        self.by_step: tuple[Steps | Sessions | Blocks, ...] = ()
+        self.by_step: tuple[Steps | Sessions | GrowingSessions | Blocks, ...] = ()
         if isinstance(window, Stepped | Hop):
             self.by_step = (Steps(window),)
         elif isinstance(window, Session):
-            self.by_step = (Sessions(window),)
+            self.by_step = (GrowingSessions(window) if window.at_once else Sessions(window),)
         elif isinstance(window, SteppedRows):
             self.by_step = (Blocks(window),)
 
@@ -114,9 +116,7 @@ class Sessions:
         everything = self.waiting.release(until)
         if everything is None:
             return None
-        keys = [everything.data.column(name) for name in self.window.partition_by]
-        partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(len(everything), np.int64)
-        starts, ends = session_windows(everything.times, partitions, self.window.gap_us)
+        starts, ends = session_windows(everything.times, _partitions(everything, self.window), self.window.gap_us)
         over = ends - 1 < until
         self.waiting.add(everything.take(np.flatnonzero(~over)))
         self._ends = int(ends[~over].min(initial=FOREVER_US))
@@ -127,6 +127,71 @@ class Sessions:
         data = everything.data.take(pa.array(which))
         ends = ends[which]
         return _with_deaths(_dying(_in_windows(data, starts[which], ends, self.window.zone), ends - 1, ends))
+
+
+class GrowingSessions:
+    """SESSION with changes as they come: rows enter at their own time, and leave together when their session is over,
+    which is known only then. The rows of open sessions are remembered by their keys and serials."""
+
+    STATE = ("_open", "_shape")
+    ITEMS: ClassVar = {"_open": Rows, "_shape": Rows}
+
+    def __init__(self, window: Session) -> None:
+        self.window = window
+        self._open: list[Rows] = []  # one, or none
+        self._shape: list[Rows] = []  # no rows, of the columns that come
+        self._ends = FOREVER_US
+
+    def __len__(self) -> int:
+        return 0  # none waits
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(rows.data.nbytes) for rows in self._open)
+
+    def next_birth(self) -> int:
+        """When the first of them is over."""
+        if self._ends == FOREVER_US and self._open:
+            self._ends = int(self._ends_of(self._open[0])[1].min())
+        return self._ends
+
+    def entering(self, rows: Rows | None, serials: Int64s, until: int) -> Entered | None:
+        """New rows, all that came before an instant, and who of the older ones is in a session that is over then."""
+        if rows is None:
+            if until <= self.next_birth():
+                return None
+            rows = self._shape[0]
+        else:
+            self._shape = [rows.take(np.empty(0, np.int64))]
+        keys = rows.data.select(list(self.window.partition_by)).append_column(_SERIAL, pa.array(serials))
+        everything = Rows.together([*self._open, Rows(keys, rows.times)])
+        starts, ends = self._ends_of(everything)
+        over, old = ends < until, np.arange(len(everything)) < len(everything) - len(rows)
+        deaths = np.where(over, ends, FOREVER_US)
+        all_serials: Int64s = everything.data.column(_SERIAL.name).to_numpy()
+        self._open = [everything.take(np.flatnonzero(~over))] if not over.all() else []
+        self._ends = int(ends[~over].min(initial=FOREVER_US))
+        ends = rows.times + self.window.gap_us
+        data = _in_windows(rows.data, starts[~old], ends, self.window.zone)
+        return Entered(Rows(data, rows.times), deaths[~old], all_serials[over & old], deaths[over & old])
+
+    def _ends_of(self, rows: Rows) -> tuple[Int64s, Int64s]:
+        return session_windows(rows.times, _partitions(rows, self.window), self.window.gap_us)
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Rows that enter, with their deaths where they are known; and serials of older ones that have died, and when."""
+
+    rows: Rows
+    deaths: Int64s
+    killed: Int64s
+    killed_at: Int64s
+
+
+def _partitions(rows: Rows, window: Session) -> Int64s:
+    keys = [rows.data.column(name) for name in window.partition_by]
+    return Numbering(len(keys)).of(keys) if keys else np.zeros(len(rows), np.int64)
 
 
 def session_windows(times: Int64s, partitions: Int64s, gap_us: int) -> tuple[Int64s, Int64s]:
@@ -237,8 +302,7 @@ def in_open_session(window: Session, rows: Rows, complete_until: int, reach_us: 
     counted = np.flatnonzero(rows.times < complete_until)
     order = counted[np.argsort(rows.times[counted], kind="stable")]
     if order.size:
-        keys = [rows.data.column(name).take(pa.array(order)) for name in window.partition_by]
-        partitions = Numbering(len(keys)).of(keys) if keys else np.zeros(order.size, np.int64)
-        _, ends = session_windows(rows.times[order], partitions, window.gap_us)
+        sorted_rows = rows.take(order)
+        _, ends = session_windows(sorted_rows.times, _partitions(sorted_rows, window), window.gap_us)
         needed[order] = ends + reach_us >= complete_until
     return needed

@@ -42,7 +42,9 @@ def value_order(columns: Sequence[tuple[pa.Array, bool, bool]]) -> Int64s:
 
 
 def _sortable(values: pa.Array, *, descending: bool) -> tuple[pa.Array, str]:
-    """The column as Arrow sorts it rightly: numbers as codes, which put NaN above all."""
+    """The column as Arrow sorts it rightly: numbers as codes, which put NaN above all, and words themselves."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
     if not is_exact(values.type):
         return values, "descending" if descending else "ascending"
     codes = encode(values)
