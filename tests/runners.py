@@ -18,6 +18,7 @@ from watersmeet.errors import LateRowsWarning
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
+from watersmeet.model.versions import Versions
 from watersmeet.plan.nodes import Plan
 from watersmeet.reference.join import answer
 
@@ -34,11 +35,19 @@ class Source:
     time: str | None = "ts"
     lateness: str = "0 seconds"
     arrival: Arrival = field(default_factory=Arrival)
+    versions: Versions | None = None  # of a table whose changes these are
 
     def relation(self) -> Stream | Table:
         if self.time is None:
             return Table(self.name, self.table.schema)
-        return Stream(self.name, self.table.schema, self.time, parse_interval(self.lateness), arrival=self.arrival)
+        lateness_us = parse_interval(self.lateness)
+        return Stream(
+            self.name, self.table.schema, self.time, lateness_us, arrival=self.arrival, versions=self.versions
+        )
+
+    def keyed(self) -> dict[str, Any]:
+        """What a session is told of its versions."""
+        return {} if self.versions is None else {"key": self.versions.key, "op": self.versions.op}
 
 
 RowsPerBatch = int | None | Mapping[str, int | None]
@@ -132,7 +141,8 @@ def local_query(sql: str, sources: Sequence[Source], rows_per_batch: RowsPerBatc
             session.table(source.name, source.table)
         else:
             data = pa.Table.from_batches(source.table.to_batches(size), source.table.schema)
-            session.stream(source.name, data, time=source.time, lateness=source.lateness, read="arrival")
+            how = {"time": source.time, "lateness": source.lateness, **source.keyed()}
+            session.stream(source.name, data, read="arrival", **how)
     return session.sql(sql)
 
 

@@ -19,6 +19,7 @@ from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
+from watersmeet.model.versions import Versions, versions_of
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.user_functions import Kind, user_function
 from watersmeet.query import Declared, Explanation, Query, host_for
@@ -81,6 +82,8 @@ class Session:
         rounding: str | None = None,
         rate: float | str | None = None,
         distinct: Mapping[str, float] | None = None,
+        key: str | Sequence[str] | None = None,
+        op: str | None = None,
         replace: bool = False,
     ) -> None:
         """Declare a stream.
@@ -106,14 +109,35 @@ class Session:
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
+        key: the rows are changes of a table that has one row for each value of this column, or of these columns; then
+        `JOIN … FOR SYSTEM_TIME AS OF` joins it as it was at a time.
+        op: the column that tells which rows delete: 'insert', 'update', 'delete', and as others write that. Without it
+        every row is a new version of its key.
         replace: take the place of a stream or table of that name; queries made before keep what they have.
         """
-        from watersmeet.io.time_column import check_time_column
-
-        said = _parsed(
-            name, lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
+        self._stream(
+            name, data, time, schema, rate, distinct, key, op, replace, False,
+            lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
             on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
         )  # fmt: skip
+
+    def _stream(
+        self,
+        name: str,
+        data: Any,
+        time: str,
+        schema: pa.Schema | Mapping[str, Any] | None,
+        rate: float | str | None,
+        distinct: Mapping[str, float] | None,
+        key: str | Sequence[str] | None,
+        op: str | None,
+        replace: bool,
+        is_table: bool,
+        **given: Any,
+    ) -> None:
+        from watersmeet.io.time_column import check_time_column
+
+        said = _parsed(name, **given)
         time = _column_named(name, time)
         declared = None if schema is None else declared_schema(name, schema)
         reading = _reading(name, time, said, declared)
@@ -131,6 +155,7 @@ class Session:
             arrival=arrival_of(said),
             rounding=said.get("rounding", "error"),
             reading=reading,
+            versions=_versions(name, key, op, is_table),
         )
         known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
         known = with_fields(known, distinct=_distinct(name, distinct or {}))
@@ -143,9 +168,39 @@ class Session:
         *,
         schema: pa.Schema | Mapping[str, Any] | None = None,
         rounding: str | None = None,
+        time: str | None = None,
+        key: str | Sequence[str] | None = None,
+        op: str | None = None,
+        lateness: str | timedelta | None = None,
         replace: bool = False,
     ) -> None:
-        """Declare a static table, read once when a query starts. What is given is given as for `stream`."""
+        """Declare a static table, read once when a query starts. What is given is given as for `stream`.
+
+        With `key` and `time` it is a table with versions: its rows are changes, and `JOIN … FOR SYSTEM_TIME AS OF`
+        joins the version of a key that held at a time. Then `data` may be None, to push changes.
+
+        >>> def at(*seconds: int) -> pa.Array:
+        ...     return pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us"))
+        >>> session = Session()
+        >>> session.stream("orders", pa.table({"money": ["EUR", "EUR"], "x": [10, 10], "ts": at(1, 3)}), time="ts")
+        >>> changes = pa.table({"money": ["EUR", "EUR"], "rate": [2, 3], "ts": at(0, 2)})
+        >>> session.table("rates", changes, time="ts", key="money")
+        >>> session.sql('''
+        ...     SELECT o.x * r.rate AS x FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.money = r.money
+        ... ''').to_arrow()["x"].to_pylist()
+        [20, 30]
+        """
+        if key is not None:
+            self._stream(
+                name, data, _column_named(name, time), schema, None, None, key, op, replace, True,
+                lateness=lateness, rounding=rounding,
+            )  # fmt: skip
+            return
+        if time is not None or op is not None or lateness is not None:
+            raise CatalogError(
+                f"table {name!r} says time, op or lateness, which are for tables with versions, and no key",
+                hint=f"write session.table({name!r}, data, time='ts', key='id')",
+            )
         said = _parsed(name, rounding=rounding)
         declared = None if schema is None else declared_schema(name, schema)
         columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared)
@@ -363,6 +418,13 @@ def _reading(name: str, time: str, said: Mapping[str, Any], declared: pa.Schema 
         return None if reading is None else reading.declared_in(declared)
     except ValueError as error:
         raise CatalogError(f"stream {name!r}: {error}") from None
+
+
+def _versions(name: str, key: Any, op: Any, is_table: bool) -> Versions | None:
+    try:
+        return versions_of(key, op, is_table=is_table)
+    except (ValueError, TypeError) as error:
+        raise CatalogError(f"{name!r}: {error}") from None
 
 
 def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:

@@ -75,7 +75,7 @@ def batch_session(spark: SparkSession, sources: Sequence[Source], buckets: int |
             session.table(source.name, batch_frame(spark, source.table))
         else:
             frame = batch_frame(spark, source.table)
-            session.stream(source.name, frame, time=source.time, lateness=source.lateness)
+            session.stream(source.name, frame, time=source.time, lateness=source.lateness, **source.keyed())
     return session
 
 

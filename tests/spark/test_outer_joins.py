@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.effort import EFFORT
 from tests.properties.outer_strategies import OuterCase, asof_cases, outer_cases
 from tests.properties.test_outer_joins import planned
+from tests.properties.version_strategies import version_cases
 from tests.runners import by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
@@ -44,6 +45,13 @@ def test_rows_without_a_partner_are_given_once_whatever_crashes_and_whenever_it_
 def test_the_latest_partner_is_the_same_whatever_crashes_and_whenever_it_ends(case: OuterCase, data) -> None:
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assume(len({one.relation.name for one in run.job.streams}) == len(run.job.streams))
+    assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
+@few
+@given(version_cases(late=True), st.data())
+def test_versions_are_the_same_whatever_crashes_and_whenever_it_ends(case: OuterCase, data) -> None:
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.versions import DELETES
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
     Bound,
@@ -31,6 +32,7 @@ from watersmeet.model.windows import (
 )
 from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
 from watersmeet.plan.nodes import (
+    AsOf,
     Changes,
     Derived,
     Distinct,
@@ -45,7 +47,7 @@ from watersmeet.plan.nodes import (
     View,
     children,
     growing_join,
-    is_monotone,
+    keeps_arrival,
     nodes_below,
     relations_below,
     schema_of,
@@ -99,7 +101,11 @@ class Script:
         return table
 
     def _derived(self, relation: Derived) -> str:
-        if is_monotone(relation.plan):
+        growing = growing_join(relation.plan)
+        if growing is not None and keeps_arrival(growing.join):
+            text = self.combinations(relation.plan, arrived=True)
+            return f"SELECT * EXCLUDE ({PLACE}), row_number() OVER (ORDER BY {TIME}, {PLACE}) AS {ROW} FROM ({text})"
+        if growing is not None:
             text, selected = self.combinations(relation.plan), "*"
         else:
             text, selected = self.log(relation.plan), f"*, make_timestamp({TIME}) AS {quoted(relation.time)}"
@@ -173,26 +179,27 @@ class Script:
         copies = f"SELECT {columns}, {AT} AS {TIME}, unnest(range({sign} * {NET})) AS {COPY} FROM ({net})"
         return f"SELECT * EXCLUDE ({COPY}) FROM ({copies} WHERE {sign} * {NET} > 0)"
 
-    def combinations(self, node: Node) -> str:
-        """The rows of a plain join that only grows, each with the newest member's time as `#time`."""
+    def combinations(self, node: Node, *, arrived: bool = False) -> str:
+        """The rows of a plain join that only grows, each with the newest member's time as `#time`; with `arrived` those
+        of an as-of join with the number of the row that looked for a partner as `#place`."""
         found = growing_join(node)
         assert found is not None
         join = found.join
         if join.kind != "inner":
-            return " UNION ALL ".join(self._with_those_alone(join, found.project))
+            return " UNION ALL ".join(self._with_those_alone(join, found.project, arrived))
         newest = _newest(join)
         sources = [f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs]
         conditions = [*_conditions(join), *self._near(join, newest)]
         selected = _selected(found.project, Translator(newest))
         return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
 
-    def _with_those_alone(self, join: Join, project: Project) -> Iterator[str]:
+    def _with_those_alone(self, join: Join, project: Project, arrived: bool) -> Iterator[str]:
         """An outer, semi or anti join that only grows: what matches, and what never does."""
         newest = _newest(join)
         rows = {one.alias: f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs}
         matches = _all([*_conditions(join), *self._near(join, newest)])
         if join.asof is not None:
-            yield from self._latest(join, project, rows, matches)
+            yield from self._latest(join, project, rows, matches, arrived)
             return
         if join.kind in ("left", "full"):
             yield self._selected_from(join, project, ", ".join(rows.values()), matches, newest)
@@ -210,21 +217,35 @@ class Script:
                 at = Translator().sql(certain[alias])
                 yield self._selected_from(join, project, alone, f"NOT EXISTS (SELECT 1 {partners})", at)
 
-    def _latest(self, join: Join, project: Project, rows: dict[str, str], matches: str) -> Iterator[str]:
-        """Of the partners of a row the latest, of equal times the greatest by all its columns."""
+    def _latest(self, join: Join, project: Project, rows: dict[str, str], matches: str, arrived: bool) -> Iterator[str]:
+        """Of the partners of a row the latest, of equal times the greatest by all its columns. Of versions it is the
+        last to arrive, which must be there and hold."""
         left, right = join.inputs
-        at = f"{quoted(left.alias)}.{TIME}"
+        assert join.asof is not None
+        instant = Translator().sql(join.asof.instant)
+        at = f"greatest({quoted(left.alias)}.{TIME}, {instant})"
         over = Translator(at)
         columns = [f"{quoted(right.alias)}.{quoted(name)} DESC NULLS FIRST" for name in right.schema.names]
+        if right.has_versions:
+            columns = [f"{quoted(right.alias)}.{ROW} DESC"]
         order = ", ".join([f"{quoted(right.alias)}.{TIME} DESC", *columns])
         first = f"row_number() OVER (PARTITION BY {quoted(left.alias)}.{ROW} ORDER BY {order}) = 1"
-        kept = _all([first, *(over.sql(condition) for condition in join.where)])
-        selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}"
+        chosen = _all([first, *_holding(right, join.asof, over)])
+        kept = _all([chosen, *(over.sql(condition) for condition in join.where)])
+        matches = _all([matches, f"{quoted(right.alias)}.{TIME} <= {instant}"])
+        if join.asof.within_us is not None:
+            oldest = join.asof.up_to_us + join.asof.within_us
+            matches = _all([matches, f"{quoted(right.alias)}.{TIME} >= {instant} - {oldest}"])
+        place = f", {quoted(left.alias)}.{ROW} AS {PLACE}" if arrived else ""
+        selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}{place}"
         yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {kept}"
         if join.kind == "asof_left":
             alone = f"{rows[left.alias]} LEFT JOIN {rows[right.alias]} ON false"
-            none = f"NOT EXISTS (SELECT 1 FROM {rows[right.alias]} WHERE {matches})"
-            yield self._selected_from(join, project, alone, none, at)
+            found = (
+                f"SELECT {quoted(left.alias)}.{ROW} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {chosen}"
+            )
+            none = [f"{quoted(left.alias)}.{ROW} NOT IN ({found})", *(over.sql(condition) for condition in join.where)]
+            yield f"{selected} FROM {alone} WHERE {_all(none)}"
 
     @staticmethod
     def _selected_from(join: Join, project: Project, sources: str, matches: str, at: str) -> str:
@@ -423,6 +444,15 @@ def _canonical(schema: pa.Schema) -> list[str]:
 
 def _selected(node: Project, translator: Translator) -> str:
     return ", ".join(f"{translator.output(e)} AS {quoted(name)}" for name, e in node.columns)
+
+
+def _holding(one: Input, asof: AsOf, over: Translator) -> Iterator[str]:
+    """What is asked of the version that was chosen."""
+    versions = one.relation.versions if isinstance(one.relation, Stream) else None
+    if versions is not None and versions.op is not None:
+        words = ", ".join(f"'{word}'" for word in sorted(DELETES))
+        yield f"lower({quoted(one.alias)}.{quoted(versions.op)}) NOT IN ({words})"
+    yield from (f"({over.sql(condition)})" for condition in asof.holding)
 
 
 def _all(conditions: Sequence[str]) -> str:

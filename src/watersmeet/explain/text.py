@@ -221,8 +221,10 @@ def _as_of(join: Join, asof: AsOf) -> Lines:
     left, right = (one.alias for one in join.inputs)
     oldest = "" if asof.within_us is None else f", not older than {format_interval(asof.within_us)}"
     none = ", or none" if join.kind == "asof_left" else ""
-    yield Line(f"as-of join: each row of {left} with the latest of {right}{oldest}{none}")
+    of = f"the version of {right} that held at its time" if join.inputs[1].has_versions else f"the latest of {right}"
+    yield Line(f"as-of join: each row of {left} with {of}{oldest}{none}")
     yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
+    yield from _below(_entry("which holds if", [to_text(condition)]) for condition in asof.holding)
     yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
     kept = "of each key the last one, and those after it" if asof.within_us is None else "while they are not too old"
     yield from _below([_entry(f"rows of {right} are kept", [kept])])

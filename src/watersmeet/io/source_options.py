@@ -12,7 +12,8 @@ from watersmeet.model.names import nearest
 from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
 
 OF_TABLES = frozenset({"source", "path", "rate", "distinct", "rounding", "packed"})
-OF_STREAMS = OF_TABLES | {"time", *PARSERS}
+# A table with a key has versions: its rows are a stream of changes.
+OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
 # What both hosts read of a format.
 OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
 # Spark's own, by format as Spark documents them. They go on to its reader.
@@ -70,7 +71,7 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
         *SUFFIXES.values(),
     ):  # that there is no such source is told when it is opened
         return
-    ours = OF_STREAMS if isinstance(statement, CreateStream) else OF_TABLES
+    ours = OF_STREAMS if isinstance(statement, CreateStream) else OF_TABLES | {"key"}
     shared = [*ours, *_of(OF_FORMATS, kind), *(PACE if kind in (None, *FILES) else ())]
     sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
     for setting in statement.settings:
@@ -111,6 +112,8 @@ def _check_one(
 
 
 def _way_out(given: str, near: str | None, shared: list[str], on_spark: bool) -> str:
+    if given.lower() in OF_STREAMS and "time" not in shared:
+        return "that is for streams, and for tables with versions, which also say key = '…'"
     known = f"its options are {', '.join(sorted(dict.fromkeys(shared) - dict.fromkeys(PACE).keys()))}"
     told = known if near is None else f"did you mean {near}? {known}"
     return f"{told}; for one of Spark's reader write '{TO_SPARK}{given}'" if on_spark else told

@@ -14,6 +14,7 @@ from watersmeet.model.arrival import Arrival
 from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import is_text
+from watersmeet.model.versions import Versions
 from watersmeet.model.zones import entering_schema
 
 
@@ -36,7 +37,7 @@ class Stream:
     `source` is whatever the host reads it from: in-process an object of engine.sources, or None for a stream
     that only has a schema (enough for EXPLAIN). `rounding` says what becomes of times finer than a microsecond.
     `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
-    timestamps there.
+    timestamps there. With `versions` its rows are changes of a table.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Stream:
     arrival: Arrival = field(default_factory=Arrival)
     rounding: str = "error"
     reading: TimeReading | None = None
+    versions: Versions | None = None
 
     def __post_init__(self) -> None:
         time = column_named(self.time, self.schema.names)
@@ -69,6 +71,8 @@ class Stream:
         if self.lateness_us < 0:
             raise CatalogError(f"the lateness of stream {self.name!r} is negative; write '0 seconds' or more")
         object.__setattr__(self, "schema", entering_schema(self.schema))
+        if self.versions is not None:
+            object.__setattr__(self, "versions", self.versions.among(self.name, self.schema, time))
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,10 @@ class NamedQuery:
 
 def kind_of(relation: Relation | NamedQuery) -> str:
     """What the language calls it."""
-    return "view" if isinstance(relation, NamedQuery) else type(relation).__name__.lower()
+    if isinstance(relation, NamedQuery):
+        return "view"
+    has_versions = isinstance(relation, Stream) and relation.versions is not None and relation.versions.is_table
+    return "table" if has_versions else type(relation).__name__.lower()
 
 
 class Catalog:

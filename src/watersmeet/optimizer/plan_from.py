@@ -12,8 +12,10 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.plan_outer import (
+    asked_of_partners,
     growing_leaves,
     has_sides,
+    plan_asof,
     plan_growing,
     plan_outer,
     remembered_us,
@@ -115,11 +117,13 @@ class FromPlanner:
         if join.kind == "inner":
             return self.rows(join, project.columns, around)
         inside = around.in_from(min(FOREVER_US, around.outer_us + remembered_us(project, ())))
-        asked = (*project.columns, *((f"__{i}", e) for i, e in enumerate((*join.where, *(e for _, e in join.certain)))))
+        more = (*join.where, *(e for _, e in join.certain), *asked_of_partners(join))
+        asked = (*project.columns, *((f"__{i}", e) for i, e in enumerate(more)))
         inputs = [one for one in join.inputs if not isinstance(one.relation, Table)]
         sources = tuple(self._source(one, join, asked, inside) for one in inputs)
         timed = replace(project, columns=(*project.columns, (GIVEN_AT, EventTime())))
-        return FromGrowingNode(sources, plan_outer(timed, join), project.columns)
+        inner = plan_outer(timed, join) if join.asof is None else plan_asof(timed, join)
+        return FromGrowingNode(sources, inner, project.columns)
 
     def _matched(self, join: Join, sources: tuple[SourceNode, ...], columns: Columns) -> AnswerNode:
         """Who matches is found by the join inside, which tells the numbers of the rows that count without a match."""

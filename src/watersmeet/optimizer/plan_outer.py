@@ -58,15 +58,15 @@ def plan_growing(project: Project) -> SelectNode | WindowJoinNode | OuterJoinNod
         assert isinstance(node, SelectNode | WindowJoinNode)
         return node
     sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
-    return plan_outer(project, join, sides) if join.asof is None else _plan_asof(project, join, sides)
+    return plan_outer(project, join, sides) if join.asof is None else plan_asof(project, join, sides)
 
 
-def _plan_asof(project: Project, join: Join, sides: Sequence[Input]) -> AsofJoinNode:
+def plan_asof(project: Project, join: Join, sides: Sequence[Input] = ()) -> AsofJoinNode:
     planned = [plan_growing(_project(one)) for one in sides]
     return AsofJoinNode(
         join,
         project.columns,
-        tuple(node for node in planned if isinstance(node, AsofJoinNode)),
+        tuple(planned),
         tuple(one.alias for one in sides),
         _streams_of_sides(sides),
         remembered_us(project, sides),
@@ -151,10 +151,24 @@ def growing_leaves(project: Project, outer_us: int = 0) -> tuple[LeafNode, ...]:
     return tuple(_leaves(project, project.columns, kept))
 
 
+def asked_of_partners(join: Join) -> tuple[Expression, ...]:
+    """What an as-of join reads besides its conditions."""
+    if join.asof is None:
+        return ()
+    one = join.inputs[1]
+    assert isinstance(one.relation, Stream)
+    versions = one.relation.versions
+    # The greatest of equal times is told by all columns, a version by the one that may delete it.
+    names = one.schema.names if versions is None else [versions.op or one.relation.time]
+    columns = (Column(one.alias, name, one.schema.field(name).type) for name in names)
+    return (join.asof.instant, *join.asof.holding, *columns)
+
+
 def _leaves(project: Project, columns: Columns, kept_us: int) -> list[LeafNode]:
     join = project.child
     assert isinstance(join, Join)
-    read = (*columns, *((f"__{i}", e) for i, e in enumerate((*join.where, *(e for _, e in join.certain)))))
+    more = (*join.where, *(e for _, e in join.certain), *asked_of_partners(join))
+    read = (*columns, *((f"__{i}", e) for i, e in enumerate(more)))
     found: list[LeafNode] = []
     for one in join.streams:
         if isinstance(one.relation, Derived):
@@ -163,7 +177,5 @@ def _leaves(project: Project, columns: Columns, kept_us: int) -> list[LeafNode]:
         else:
             assert isinstance(one.relation, Stream)
             here = columns_read(one, join, read)
-            if join.asof is not None and one is join.inputs[1]:
-                here = frozenset(one.schema.names)  # the greatest of equal times is told by all columns
             found.append(LeafNode(one.alias, one.relation, here, kept_us))
     return found

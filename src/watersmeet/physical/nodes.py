@@ -135,11 +135,11 @@ class OuterJoinNode(PhysicalNode):
 
 @dataclass(frozen=True)
 class AsofJoinNode(PhysicalNode):
-    """For each row of one side the latest partner. The left side may be such a join itself; then `sides` has it."""
+    """For each row of one side the latest partner. The left side may be a join itself; then `sides` has it."""
 
     join: Join
     columns: Columns
-    sides: tuple[AsofJoinNode, ...]
+    sides: tuple[SelectNode | WindowJoinNode | OuterJoinNode | AsofJoinNode, ...]
     side_aliases: tuple[str, ...]
     streams: tuple[tuple[str, ...], ...]
     remembered_us: int
@@ -298,11 +298,11 @@ class FromMatchedNode(PhysicalNode):
 
 @dataclass(frozen=True)
 class FromGrowingNode(PhysicalNode):
-    """An outer, semi or anti join that only grows, over inputs that are not all streams as they come. `inner` has no
-    sides of its own, and gives the event time of each row besides the columns asked for."""
+    """An outer, semi, anti or as-of join that only grows, over inputs that are not all streams as they come. `inner`
+    has no sides of its own, and gives the event time of each row besides the columns asked for."""
 
     sources: tuple[SourceNode, ...]
-    inner: OuterJoinNode
+    inner: OuterJoinNode | AsofJoinNode
     columns: Columns
 
 

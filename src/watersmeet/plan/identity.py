@@ -117,6 +117,8 @@ def _join(join: Join) -> Iterator[str]:
     yield from _below(f"where {text}" for text in _conditions(join.predicates))
     if join.asof is not None:
         yield from _below([f"as of {expression_text(join.asof.instant)}"])
+        yield from _below(_versions(join.inputs[1]))
+        yield from _below(f"holding {text}" for text in _conditions(join.asof.holding))
     yield from _below(f"afterwards {text}" for text in _conditions(join.where))
     closed = join.windows
     streams = [_any_case(name) for name in closed.streams]
@@ -125,6 +127,13 @@ def _join(join: Join) -> Iterator[str]:
         if alternative:
             yield from _below(["within"])
             yield from _below(_below(alternative))
+
+
+def _versions(one: Input) -> Iterator[str]:
+    versions = one.relation.versions if isinstance(one.relation, Stream) else None
+    if versions is not None:
+        deleted = "" if versions.op is None else f", deleted by {_name(versions.op)}"
+        yield f"versions by {', '.join(sorted(map(_name, versions.key)))}{deleted}"
 
 
 def _bounds(streams: list[str], matrix: Matrix) -> list[str]:

@@ -69,6 +69,11 @@ class Input:
         return isinstance(self.relation, View)
 
     @property
+    def has_versions(self) -> bool:
+        """Whether it is a table of which the version that holds at a time is meant."""
+        return isinstance(self.relation, Stream) and self.relation.versions is not None
+
+    @property
     def time(self) -> str | None:
         """The event-time column, or None for a static table or a view."""
         return None if isinstance(self.relation, Table | View) else self.relation.time
@@ -79,13 +84,19 @@ JoinKind = Literal["inner", "left", "full", "semi", "anti", "asof", "asof_left"]
 
 @dataclass(frozen=True)
 class AsOf:
-    """Of the partners of a row the latest. `instant` is the time, in microseconds since 1970, up to which a row of the
-    first input looks for one, `up_to_us` of which were added to its own time; `within_us` how much older than that time
-    it may be."""
+    """Of the partners of a row the latest.
+
+    `instant` is the time, in microseconds since 1970, up to which a row of the first input looks for one, `up_to_us` of
+    which were added to the time of a stream; `within_us` is how much older than that time it may be, `behind_us` by how
+    much a row of the first input may be later than it. Where the second input has versions the last to arrive is the
+    latest of equal times, and it is a partner only if it is no deletion and `holding` is true of it.
+    """
 
     instant: Expression
     up_to_us: int
     within_us: int | None
+    behind_us: int = 0
+    holding: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,8 @@ class Join:
         aliases = [one.alias for one in self.inputs]
         if len({alias.lower() for alias in aliases}) < len(aliases):
             raise PlanError(f"two inputs of a join have one alias: {', '.join(aliases)}")
-        _check_columns("a condition", (*self.predicates, *self.where, *(e for _, e in self.certain)), self)
+        holding = () if self.asof is None else self.asof.holding
+        _check_columns("a condition", (*self.predicates, *self.where, *holding, *(e for _, e in self.certain)), self)
         _refuse_aggregates("a condition", (*self.predicates, *self.where))
         streams = {one.alias for one in self.streams}
         bounds = [*self.bounds, *(bound for choice in self.choices for way in choice.alternatives for bound in way)]
@@ -388,6 +400,15 @@ class Derived:
     def __post_init__(self) -> None:
         if self.time not in self.schema.names or not pa.types.is_timestamp(self.schema.field(self.time).type):
             raise PlanError(f"{self.time} is no column of {self.name} with times: {_listed(self.schema.names)}")
+
+
+def keeps_arrival(join: Join) -> bool:
+    """Whether it gives the rows of a stream, each with a partner perhaps, so that those of equal times have the order
+    in which they came. Others come into being together."""
+    first = join.inputs[0].relation
+    if isinstance(first, Derived) and isinstance(first.plan, Project) and isinstance(first.plan.child, Join):
+        return join.asof is not None and keeps_arrival(first.plan.child)
+    return join.asof is not None and isinstance(first, Stream)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from watersmeet.plan.nodes import (
     View,
     children,
     growing_join,
+    keeps_arrival,
     schema_of,
 )
 from watersmeet.reference.aggregates import aggregate
@@ -228,7 +229,10 @@ class _History:
             (one.event_time_ns or 0, tuple(evaluate(expression, one) for _, expression in node.columns))
             for one in growing(node.join, inputs, all_of_them(node.join, inputs))
         ]
-        for time_ns, row in sorted(found, key=lambda each: (each[0], rank_of_row(each[1]))):
+        if not keeps_arrival(node.join):
+            found.sort(key=lambda each: rank_of_row(each[1]))
+        # Python's sort is stable: among equal times the order above stays.
+        for time_ns, row in sorted(found, key=lambda each: each[0]):
             yield "+", time_ns // NS_PER_US, row
 
     def _together(self, join: Join, inputs: Mapping[str, Sequence[Member]]) -> Iterator[Members]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
+from watersmeet.errors import DataError
+from watersmeet.model.catalog import Stream
+from watersmeet.model.versions import DELETES, PUTS
 from watersmeet.plan.nodes import Join
 from watersmeet.reference.evaluate import Combination, evaluate, holds
 from watersmeet.reference.inputs import NS_PER_US, Member, Members, combination
@@ -35,20 +39,43 @@ def growing(join: Join, rows: Rows, found: Iterable[Members]) -> Iterator[Combin
 
 
 def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combination]:
-    """Of the partners of a row the one with the latest time, of equal times the greatest by all its columns."""
+    """Of the partners of a row the one with the latest time, of equal times the greatest by all its columns. Of
+    versions it is the last to arrive, which must be there and hold."""
     left, right = (one.alias for one in join.inputs)
-    names = join.input(right).schema.names
+    relation, asof = join.input(right).relation, join.asof
+    assert isinstance(relation, Stream)
+    assert asof is not None
+    names, versions = relation.schema.names, relation.versions
+    by_ns = (None if asof.within_us is None else asof.up_to_us + asof.within_us) or 0
 
     def rank(members: Members) -> tuple[int, object]:
         partner = members[right]
-        return partner.at_ns, rank_of_row([partner.values[name] for name in names])
+        order = rank_of_row([partner.values[name] for name in names]) if versions is None else partner.arrival
+        return partner.at_ns, order
+
+    def holding(members: Members) -> bool:
+        op = None if versions is None else versions.op
+        if op is not None and deletes(relation.name, op, members[right].values[op]):
+            return False
+        return all(holds(condition, combination(members)) for condition in asof.holding)
 
     for row in rows[left]:
-        partners = [members for members in found if members[left] is row]
-        if partners:
-            yield Combination(combination(max(partners, key=rank)).rows, row.time_ns)
+        at_ns = evaluate(asof.instant, combination(_alone(join, left, row))) * NS_PER_US
+        since_ns = -inf if asof.within_us is None else at_ns - by_ns * NS_PER_US
+        partners = [each for each in found if each[left] is row and since_ns <= each[right].at_ns <= at_ns]
+        chosen = max(partners, key=rank, default=None)
+        if chosen is not None and holding(chosen):
+            yield Combination(combination(chosen).rows, max(row.at_ns, at_ns))
         elif join.kind == "asof_left":
-            yield Combination(combination(_alone(join, left, row)).rows, row.time_ns)
+            yield Combination(combination(_alone(join, left, row)).rows, max(row.at_ns, at_ns))
+
+
+def deletes(name: str, op: str, value: object) -> bool:
+    """Whether a change of a table removes the row of its key."""
+    word = value.lower() if isinstance(value, str) else value
+    if word not in PUTS | DELETES:
+        raise DataError(f"the op {op!r} of {name!r} is {value!r}")
+    return word in DELETES
 
 
 def changing(join: Join, rows: Rows, found: Iterable[Members]) -> list[Members]:

@@ -34,9 +34,10 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.algorithms import CLASSIC_JOIN, load
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import columns_of
-from watersmeet.plan.nodes import Join, Plan
+from watersmeet.plan.nodes import Input, Join, Plan
 
 if TYPE_CHECKING:
+    from watersmeet.operators.outer.asof_join import AsofJoin
     from watersmeet.operators.outer.outer_join import OuterJoin
     from watersmeet.operators.outer.sides import Side
 
@@ -101,7 +102,7 @@ class Builder:
             case OuterJoinNode():
                 return self.outer_join(node)
             case AsofJoinNode():
-                return self._asof_join(node)
+                return self.asof_join(node)
             case ContinuousNode():
                 # A plain join starts without them: they are most of the operators there are.
                 from watersmeet.runtime.build_changing import AnswerBuilder
@@ -123,12 +124,17 @@ class Builder:
             kept.append(Kept(alias, node.join.input(alias).schema, read, certain, other.is_table))
         return OuterJoin(node.join, joining, node.columns, kept, sides, node.remembered_us)
 
-    def _asof_join(self, node: AsofJoinNode) -> Operator:
+    def asof_join(self, node: AsofJoinNode) -> AsofJoin:
         from watersmeet.operators.outer.asof_join import AsofJoin, Latest
+        from watersmeet.operators.outer.changes_of_table import ChangesOfTable
 
         right = node.join.inputs[1]
         found = asof_conditions(node.join.predicates, right.alias)
-        latest = Latest(right.schema, [key for _, key in found.equal], found.right_only)
+        schema, changes = right.schema, None
+        if isinstance(right.relation, Stream) and right.relation.versions is not None:
+            changes = ChangesOfTable(right.relation.name, right.relation.versions.op)
+            schema = _read_of(node, right, changes.op)
+        latest = Latest(schema, [key for _, key in found.equal], found.right_only, changes)
         keys = [key for key, _ in found.equal]
         return AsofJoin(node.join, node.columns, latest, keys, found.left_only, self._sides(node), node.remembered_us)
 
@@ -176,6 +182,14 @@ def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
         timeless=node.timeless,
         planner=planner,
     )
+
+
+def _read_of(node: AsofJoinNode, one: Input, op: str | None) -> pa.Schema:
+    """The columns that are read of the side which is looked up, once its rows are known by their keys."""
+    assert node.join.asof is not None
+    shown = (*(e for _, e in node.columns), *node.join.where, *node.join.asof.holding)
+    read = {c.name for e in shown for c in columns_of(e) if c.stream == one.alias} | {op, one.time}
+    return pa.schema([field for field in one.schema if field.name in read])
 
 
 def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:

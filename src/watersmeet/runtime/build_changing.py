@@ -56,8 +56,11 @@ from watersmeet.physical.nodes import (
     ViewSourceNode,
     leaves_below,
 )
+from watersmeet.plan.nodes import keeps_arrival
 
 if TYPE_CHECKING:
+    from watersmeet.operators.outer.asof_join import AsofJoin
+    from watersmeet.operators.outer.outer_join import OuterJoin
     from watersmeet.runtime.build import Builder
 
 TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
@@ -87,7 +90,7 @@ class AnswerBuilder:
             case FromGrowingNode():
                 sources = {source.alias: self._source(source) for source in node.sources}
                 given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
-                return FromGrowing(self._rows.outer_join(node.inner), sources, given)
+                return FromGrowing(self._growing(node.inner), sources, given)
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo, final=final):
@@ -116,6 +119,9 @@ class AnswerBuilder:
         queue = Fifo(self._node(node.child), node.quantum)
         self._queues.append(queue)  # after those below it
         return queue
+
+    def _growing(self, node: OuterJoinNode | AsofJoinNode) -> OuterJoin | AsofJoin:
+        return self._rows.outer_join(node) if isinstance(node, OuterJoinNode) else self._rows.asof_join(node)
 
     def _matched(self, node: FromMatchedNode) -> FromMatched:
         join, inside = node.combinations.join, node.combinations
@@ -156,7 +162,8 @@ class AnswerBuilder:
             node.window,
             node.boundary,
             # What becomes certain at an instant is of that instant, and asked for are those before it.
-            behind_us=1 if isinstance(node.inner, OuterJoinNode | AsofJoinNode) else 0,
+            up_to_now=isinstance(node.inner, OuterJoinNode | AsofJoinNode),
+            in_turn_of_arrival=isinstance(node.inner, AsofJoinNode) and keeps_arrival(node.inner.join),
         )
         for alias, leaf in streams.items():
             self._leaves[leaf.name] = _entered(leaf, source.streams[alias], source)

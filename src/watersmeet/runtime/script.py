@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
+from watersmeet.model.versions import Versions, versions_of
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind_query, bind_view, parse_script
@@ -135,15 +136,34 @@ def declare(
     pushed: bool = False,
 ) -> None:
     """Add the stream or table of a CREATE statement to the catalog. `pushed`: a stream may be without a source."""
+    is_table = isinstance(statement, CreateTable)
+    statement = _as_stream(statement)
     check_source_options(statement, text, on_spark=opener is not open_in_process)
+    versions = _versions(statement, text, is_table=is_table)
     needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     reading = _reading(statement, said, text)
     try:
         opened = opener(statement) if needed else (statement.schema, None, None)
-        catalog.add(_relation(statement, opened, said, reading, text), replace=statement.replace)
+        catalog.add(_relation(statement, opened, said, reading, versions, text), replace=statement.replace)
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def _as_stream(statement: CreateStream | CreateTable) -> CreateStream | CreateTable:
+    """A table with a key has versions: it is read as the stream of its changes."""
+    if isinstance(statement, CreateStream) or _option(statement, "key") is None:
+        return statement
+    return CreateStream(**{field.name: getattr(statement, field.name) for field in fields(statement)})
+
+
+def _versions(statement: CreateStream | CreateTable, text: str, *, is_table: bool) -> Versions | None:
+    if isinstance(statement, CreateTable):
+        return None
+    try:
+        return versions_of(_option(statement, "key"), _option(statement, "op"), is_table=is_table)
+    except ValueError as error:
+        raise OptionError(str(error), sql=text, span=_span(statement, "key", "op")) from None
 
 
 def declare_view(statement: CreateView, catalog: Catalog, text: str, timezone: str = UTC) -> None:
@@ -171,6 +191,7 @@ def _relation(
     opened: Opened,
     said: Mapping[str, Any],
     reading: TimeReading | None,
+    versions: Versions | None,
     text: str,
 ) -> Stream | Table:
     schema, source, rows = opened
@@ -195,6 +216,7 @@ def _relation(
         arrival_of(said),
         rounding,
         reading,
+        versions,
     )
 
 

@@ -360,12 +360,30 @@ class QueryParser(WindowFunctionParser):
                 self.fail("PATTERN is not part of the language", relation.span, hint=PHRASES["PATTERN"])
         # The window may stand before the alias or after it.
         window = self._window()
+        as_of = self._as_of()
         alias = self._source_alias()
-        return SourceSyntax(relation, alias, window or self._window(), self._from(start), function)
+        window = window or self._window()
+        return SourceSyntax(relation, alias, window, self._from(start), function, as_of or self._as_of())
+
+    def _as_of(self) -> exp.Expr | None:
+        if not self._match_text_seq("FOR", "SYSTEM_TIME"):
+            return None
+        if not self._match_text_seq("AS", "OF"):
+            self.fail(f"expected AS OF, found {self._found()}", hint="write JOIN t FOR SYSTEM_TIME AS OF a.ts ON …")
+        if self._curr.text.upper() == "PROCTIME":
+            self.fail(
+                "there is no version of a table as of the clock on the wall: the answer would depend on when it runs",
+                hint="write FOR SYSTEM_TIME AS OF a.ts, by the event time of a stream before it; a static table is "
+                "joined without it",
+                kind=UnsupportedError,
+            )
+        return self._expression("a time after AS OF")
 
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
         if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
+            return None
+        if self._curr.text.upper() == "FOR" and self._next.text.upper() == "SYSTEM_TIME":
             return None
         return self._alias("an alias")
 

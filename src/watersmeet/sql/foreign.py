@@ -131,8 +131,4 @@ AFTER_A_STREAM = {
 # What stands between JOIN … and ON in other languages.
 BEFORE_ON = {
     "WITHIN": "the window stands after the join: JOIN b ON a.k = b.k WINDOW = 5 MINUTES",
-    "FOR": "there are no versions of a table: CREATE TABLE is read once; JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - "
-           "INTERVAL 1 HOUR AND a.ts gives all rows of b of that hour",
-    "SYSTEM_TIME": "there are no versions of a table: CREATE TABLE is read once; JOIN b ON a.k = b.k AND b.ts BETWEEN "
-                   "a.ts - INTERVAL 1 HOUR AND a.ts gives all rows of b of that hour",
 }  # fmt: skip

@@ -10,8 +10,9 @@ from sqlglot import exp
 from watersmeet.plan.expressions import Column, Expression, streams_of
 from watersmeet.plan.nodes import Input
 from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.enriching import enriched, looked_up
 from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
-from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder
+from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, together
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, asked_in
@@ -44,6 +45,8 @@ class FromClause:
             self.scope = replace(plain, inputs=self._tree.visible, value_of=self._value)
             self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
             self.found = bind_conditions(where, (), self.scope, context.boundary)
+            if self._tree.is_flat:  # a static table has one version only
+                self.found, self._tree = together(self._tree.found, self.found), None
         self._inputs = inputs
         self._partners = [self._joiner.partners(one) for one in asked]
 
@@ -56,6 +59,18 @@ class FromClause:
     def has_trees(self) -> bool:
         """Whether there is anything but inner joins."""
         return self._tree is not None or bool(self._partners) or bool(self._values)
+
+    @property
+    def looked_up(self) -> frozenset[str]:
+        """The streams in which as-of joins look for partners, and which need no windows."""
+        return frozenset() if self._tree is None else looked_up(self._tree)
+
+    @property
+    def is_one_stream(self) -> bool:
+        """Whether rows come as those of one stream do: it is joined with nothing but partners as of its time."""
+        if not self.has_trees:
+            return len(self._inputs) == 1
+        return self._tree is not None and enriched(self._tree.only) is not None and not (self._partners or self._values)
 
     @property
     def values(self) -> frozenset[Column]:

@@ -17,13 +17,27 @@ import pyarrow as pa
 from watersmeet.errors import WindowError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Bound, Boundary, Range, RowsWindow, Unbounded, moves_in_steps
+from watersmeet.model.versions import Versions
+from watersmeet.model.windows import (
+    WINDOW_COLUMNS,
+    Bound,
+    Boundary,
+    Hop,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    moves_in_steps,
+)
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, columns_of, replaced, walk
 from watersmeet.plan.functions import result_type
 from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
+from watersmeet.sql.enriching import enriched, enriched_first, is_asof, looked_up, with_bare
 from watersmeet.sql.join_tree import Group, Leaf, Outer
-from watersmeet.sql.scope import HIDDEN_TIME, Scope, event_time_type
+from watersmeet.sql.scope import HIDDEN_TIME, Scope, event_time_type, field_index
 from watersmeet.sql.spans import Shape, certain_after, crossing_bounds, ranges_between, reach, shapes_of
 from watersmeet.sql.syntax import Span
 from watersmeet.sql.windows import Conditions, make_join
@@ -61,6 +75,8 @@ class JoinBuilder:
 
     def whole(self, tree: Group, where: Conditions, asked: Sequence[Expression]) -> Made:
         """`where` comes after the joins, except that between the members of an inner join it is a condition of it."""
+        if self.changing:
+            tree = enriched_first(tree)
         if isinstance(tree.only, Outer):
             after = [*where.predicates, *self._as_predicates(where.bounds, tree.visible)]
             return self._filtered(tree.only, after, asked)
@@ -108,8 +124,11 @@ class JoinBuilder:
         if nested:
             said = found.bounds if self.changing else crossing
             tests += self._as_predicates(said, outer.everything, outer.left.nullable | outer.right.nullable)
-        if outer.kind.startswith("asof"):
-            return self._asof(outer, asked)
+        if is_asof(outer):
+            if not self.changing:
+                return self._asof(outer, asked)
+            side = self._enriched(outer, asked)
+            return Made(Join((side.input,), boundary=self.boundary), _over([side]))
         if not self.changing:
             self._check_windows(outer)
         sides = [self._side(side, [*asked, *tests]) for side in (outer.left, outer.right)]
@@ -127,41 +146,161 @@ class JoinBuilder:
 
     def _asof(self, outer: Outer, asked: Sequence[Expression]) -> Made:
         """Of the bounds between the sides one says up to when partners count, another perhaps how old they may be."""
-        left, right = outer.left.only, outer.right.only
+        right = outer.right.only
         if not isinstance(right, Leaf) or not isinstance(right.input.relation, Stream):
             raise self._refused_asof(outer, "looks for rows of a stream, which stands on its right side")
-        if self.changing:
+        if right.input.window is not None and not isinstance(right.input.window, Range | Unbounded):
+            raise self._refused_asof(
+                outer, f"looks for the latest row of {right.input.alias} within a time, not a number"
+            )
+        name, first = right.input.alias, self._asof_time(outer)
+        versions = right.input.relation.versions
+        # Each version holds until the next, whatever windows there are.
+        crossing = crossing_bounds(outer, self.boundary) if versions is None else outer.found.bounds
+        up_to = min(b.at_most_us for b in crossing if (b.earlier, b.later) == (first.alias, name))
+        within = min((b.at_most_us for b in crossing if (b.earlier, b.later) == (name, first.alias)), default=None)
+        predicates, holding = list(outer.found.predicates), list[Expression]()
+        if versions is not None:
+            predicates, holding = self._of_key(outer, right.input, versions)
+        elif asof_conditions(predicates, name).others:
+            raise self._refused_asof(outer, "compares the sides for equality; other conditions go into WHERE")
+        side = self._side(outer.left, [*asked, *predicates, *holding])
+        over = _over([side])
+        behind = max(shape.behind[first.alias] for shape in shapes_of(outer.left, self.boundary))
+        if behind >= FOREVER_US and not isinstance(first.window, Unbounded):
             raise self._refused_asof(
                 outer,
-                "gives rows once, and does not stand in an answer that changes",
-                "take its rows as they come: FROM (SELECT ISTREAM … ASOF JOIN …) [RANGE 1 HOUR] AS j",
+                f"goes by the time of {first.alias}, and nothing bounds how much later it may be asked for, so rows of "
+                f"{name} could never be forgotten",
+                f"say how old a row of {first.alias} may be, or go by the time of another stream",
             )
-        first = _first_of_asof(left)
-        if first is None:
-            raise self._refused_asof(outer, "goes by the time of a stream, which stands on its left side")
-        name = right.input.alias
-        crossing = crossing_bounds(outer, self.boundary)
-        if any({b.earlier, b.later} != {first.alias, name} for b in outer.found.bounds):
-            raise self._refused_asof(outer, f"goes by the time of {first.alias}, the first stream on its left side")
-        up_to = [b.at_most_us for b in crossing if (b.earlier, b.later) == (first.alias, name)]
-        within = min((b.at_most_us for b in crossing if (b.earlier, b.later) == (name, first.alias)), default=None)
-        if not any((b.earlier, b.later) == (first.alias, name) for b in outer.found.bounds):
-            raise self._refused_asof(outer, "needs a condition that says up to when rows count")
-        if asof_conditions(outer.found.predicates, name).others:
-            raise self._refused_asof(outer, "compares the sides for equality; other conditions go into WHERE")
-        side = self._side(outer.left, [*asked, *outer.found.predicates])
-        over = _over([side])
-        # Rows of such joins have the time of the first stream, whatever they found.
-        instant = _call("add", _microseconds(_time_of(side.input)), Literal(min(up_to), pa.int64()))
-        bounds = [Bound(side.input.alias, name, min(up_to), "")]
-        bounds += [] if within is None else [Bound(name, side.input.alias, within, "")]
+        # A row of the left side may be later than the stream whose time counts: by that one's own time it is told.
+        instant = _call("add", _microseconds(over(_time_of(first))), Literal(up_to, pa.int64()))
+        bounds = [Bound(side.input.alias, name, up_to, "")]
+        bounds += [] if within is None else [Bound(name, side.input.alias, min(within + behind, FOREVER_US), "")]
         looked_up = replace(right.input, window=Unbounded() if within is None else None)
-        conditions = Conditions(list(map(over, outer.found.predicates)), bounds, [], outer.found.places)
+        conditions = Conditions(list(map(over, predicates)), bounds, [], outer.found.places)
         inputs = (self._bare(side.input, nested=True), looked_up)
-        return Made(self._made(inputs, conditions, outer.kind, asof=AsOf(instant, min(up_to), within)), over)
+        asof = AsOf(instant, up_to, within, behind, tuple(map(over, holding)))
+        return Made(self._made(inputs, conditions, outer.kind, asof=asof), over)
+
+    def _enriched(self, outer: Outer, asked: Sequence[Expression]) -> Side:
+        """In an answer that changes: the stream with its partners, in the window that it has."""
+        leaf = enriched(outer)
+        if leaf is None:
+            raise self._refused_asof(
+                outer,
+                "in an answer that changes compares the columns of one stream, the one by whose time it goes",
+                "take the rows as they come: FROM (SELECT ISTREAM … JOIN …) [RANGE 1 HOUR] AS j",
+            )
+        window = leaf.input.window
+        windows = WINDOW_COLUMNS if isinstance(window, Hop | Session) else ()
+        of_window = {_column(leaf.input, name): name for name in windows}
+        counted_by = {_column(leaf.input, name) for name in getattr(window, "partition_by", ())}
+        if isinstance(window, RowsWindow | SteppedRows | Session):
+            window = replace(window, partition_by=tuple(f"{leaf.input.alias}.{n}" for n in window.partition_by))
+        bare = with_bare(outer, Leaf(replace(leaf.input, window=None)))
+        # Windows that count rows, or end when none come, go by all rows: those without a partner leave after it.
+        partners = (
+            self._inner_partners(outer) if not isinstance(window, Range | Stepped | Hop | Unbounded | None) else []
+        )
+        if partners:
+            bare = _all_left(bare)
+        visible = {one.alias for one in outer.visible}
+        carried = {c for e in asked for c in columns_of(e) if c.stream in visible and c not in of_window}
+        columns = sorted(carried | counted_by | set(partners), key=lambda c: (c.stream, c.name))
+        inside = JoinBuilder(self.scope, self.boundary, self.places, changing=False)
+        inside._numbers = self._numbers
+        made = inside._asof(bare, columns)
+        name = f"#{next(self._numbers)}"
+        time = EventTime(event_time_type(outer.visible, self.scope.zone))
+        listed = tuple((f"{c.stream}.{c.name}", made.over(c)) for c in columns)
+        project = Project(made.join, (*listed, (HIDDEN_TIME, time)))
+        stream = Input(name, Derived(name, project, project.schema, HIDDEN_TIME), window)
+        places = {c: Column(name, f"{c.stream}.{c.name}", c.type) for c in columns}
+        places |= {c: Column(name, column, c.type) for c, column in of_window.items()}
+        newest = Column(name, HIDDEN_TIME, time.type)
+        return self._with_partners(Side(stream, places, newest), partners) if partners else Side(stream, places, newest)
+
+    def _inner_partners(self, outer: Outer) -> list[Column]:
+        """A column of each stream without whose row a row of the chain is not given; it is NULL in no row of it."""
+        only = outer.left.only
+        below = self._inner_partners(only) if isinstance(only, Outer) else []
+        return [*below, *([_time_of(outer.right.visible[0])] if outer.kind == "asof" else [])]
+
+    def _with_partners(self, side: Side, partners: Sequence[Column]) -> Side:
+        there = [_call("not", _call("is_null", side.places[partner])) for partner in partners]
+        name = f"#{next(self._numbers)}"
+        kept = {**side.places, side.newest: side.newest} if side.newest is not None else side.places
+        columns = tuple((column.name, column) for column in kept.values())
+        project = Project(Join((side.input,), tuple(there), boundary=self.boundary), columns)
+        places = {c: Column(name, column.name, c.type) for c, column in side.places.items()}
+        newest = None if side.newest is None else Column(name, side.newest.name, side.newest.type)
+        return Side(Input(name, View(name, project, project.schema)), places, newest)
+
+    def _asof_time(self, outer: Outer) -> Input:
+        """The stream on the left side by whose time the partners are chosen."""
+        (name,) = (one.alias for one in outer.right.visible)
+        named = {end for bound in outer.found.bounds for end in (bound.earlier, bound.later)} - {name}
+        timed = {one.alias: one for one in outer.left.visible if one.time is not None}
+        if not timed:
+            raise self._refused_asof(outer, "goes by the time of a stream, which stands on its left side")
+        if len(named) > 1:
+            raise self._refused_asof(
+                outer, f"goes by the time of one stream, not by those of {' and '.join(sorted(named))}"
+            )
+        if not any(bound.later == name for bound in outer.found.bounds):
+            raise self._refused_asof(outer, "needs a condition that says up to when rows count")
+        first = timed[named.pop()]
+        if first.alias in outer.left.nullable:
+            raise self._refused_asof(
+                outer,
+                f"goes by the time of {first.alias}, of which a row may be missing",
+                "go by the time of another stream",
+            )
+        if len(outer.left.visible) > 1 and isinstance(outer.right.visible[0].window, Range):
+            raise self._refused_asof(
+                outer,
+                f"with {name} [RANGE …] has one stream on its left side",
+                f"say in ON how old a row of {name} may be: {name}.ts >= {first.alias}.{first.time} - INTERVAL 1 HOUR",
+            )
+        return first
+
+    def _of_key(self, outer: Outer, one: Input, versions: Versions) -> tuple[list[Expression], list[Expression]]:
+        """The conditions by which a version is chosen, and those that are asked of it then."""
+        key: dict[str, Expression] = {}
+        holding: list[Expression] = []
+        for predicate in outer.found.predicates:
+            found = asof_conditions([predicate], one.alias)
+            column = next((c.name for _, e in found.equal for c in columns_of(e)), None)
+            plain = predicate.args if isinstance(predicate, Call) else ()
+            if (
+                column in versions.key
+                and column not in key
+                and Column(one.alias, column, one.schema.field(column).type) in plain
+            ):
+                key[column] = predicate
+            else:
+                holding.append(predicate)
+        missing = [column for column in versions.key if column not in key]
+        if missing:
+            others = [a for a in outer.left.visible if field_index(a.schema, missing[0]) is not None] or [
+                outer.left.visible[0]
+            ]
+            raise self.scope.text.error(
+                f"versions of {one.alias} go by its key, {', '.join(versions.key)}, and ON lacks {missing[0]}",
+                outer.span,
+                hint="write ON " + " AND ".join(f"{others[0].alias}.{c} = {one.alias}.{c}" for c in versions.key),
+                kind=WindowError,
+            )
+        return list(key.values()), [*holding, *self._as_predicates(outer.within, outer.everything)]
 
     def _refused_asof(self, outer: Outer, why: str, hint: str | None = None) -> Exception:
         usual = "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR]"
+        if any(one.has_versions for one in outer.right.visible):
+            return self.scope.text.error(
+                f"a join with versions {why}", outer.span, hint=hint or "write AS OF a.ts", kind=WindowError
+            )
         return self.scope.text.error(f"ASOF JOIN {why}", outer.span, hint=hint or usual, kind=WindowError)
 
     def _made(
@@ -186,6 +325,8 @@ class JoinBuilder:
         only = group.only
         if isinstance(only, Leaf):
             return Side(only.input, {}, None if only.input.time is None else _time_of(only.input))
+        if self.changing and isinstance(only, Outer) and is_asof(only):
+            return self._enriched(only, asked)
         mine = {one.alias: one for one in group.visible}
         carried = sorted(
             {c for e in asked for c in columns_of(e) if c.stream in mine} | (set() if self.changing else _times(group)),
@@ -344,6 +485,7 @@ class JoinBuilder:
         )
 
     def _check_windows(self, outer: Outer) -> None:
+        passed_over = looked_up(outer.left) | looked_up(outer.right)
         for one in (*outer.left.everything, *outer.right.everything):
             if moves_in_steps(one.window):
                 raise self.scope.text.error(
@@ -363,7 +505,7 @@ class JoinBuilder:
                 )
         preserved = [outer.left, *([outer.right] if outer.kind == "full" else [])]
         for one in (each for side in preserved for each in side.visible):
-            if isinstance(one.window, Unbounded):
+            if isinstance(one.window, Unbounded) and one.alias not in passed_over:
                 raise self.scope.text.error(
                     f"{one.alias} [UNBOUNDED] has no end, so it is never certain that a row of it has no partner",
                     self.places.get(one.alias, outer.span),
@@ -372,11 +514,11 @@ class JoinBuilder:
                 )
 
 
-def _first_of_asof(part: Leaf | Outer | None) -> Input | None:
-    """The stream whose times the rows of a chain of ASOF JOINs have."""
-    while isinstance(part, Outer) and part.kind.startswith("asof"):
-        part = part.left.only
-    return part.input if isinstance(part, Leaf) and isinstance(part.input.relation, Stream) else None
+def _all_left(outer: Outer) -> Outer:
+    """The chain with the rows that have no partner."""
+    only = outer.left.only
+    left = Group((_all_left(only),)) if isinstance(only, Outer) else outer.left
+    return replace(outer, kind="asof_left", left=left)
 
 
 def with_where(group: Group, where: Conditions) -> tuple[Group, Conditions]:
@@ -417,7 +559,11 @@ def _timed(inputs: Iterable[Input]) -> bool:
 
 def _time_of(one: Input) -> Column:
     assert one.time is not None
-    return Column(one.alias, one.time, one.schema.field(one.time).type)
+    return _column(one, one.time)
+
+
+def _column(one: Input, name: str) -> Column:
+    return Column(one.alias, name, one.schema.field(name).type)
 
 
 def _microseconds(time: Expression) -> Expression:

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from watersmeet.errors import UnsupportedError
+from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Boundary
 from watersmeet.plan.nodes import Input, JoinKind
+from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.syntax import Constraint, FromSyntax, SourceSyntax, Span
+from watersmeet.sql.syntax import Constraint, FromSyntax, JoinSyntax, SourceSyntax, Span, span_of
+from watersmeet.sql.time_bounds import shifted_time
 from watersmeet.sql.windows import Conditions, bind_conditions
 
 
@@ -78,6 +80,8 @@ class Outer:
     right: Group
     found: Conditions
     span: Span
+    within: tuple[Bound, ...] = ()
+    """Of a join with versions: the bounds in ON, which are asked of the version that was chosen."""
 
     @property
     def visible(self) -> tuple[Input, ...]:
@@ -110,15 +114,64 @@ class TreeBinder:
 
     def bind(self, tree: FromSyntax) -> Group:
         if isinstance(tree, SourceSyntax):
+            if tree.as_of is not None:
+                raise self._refused_versions("stands on the right side of a JOIN, not here", tree)
             return Group((Leaf(next(self._inputs)),))
-        left, right = self.bind(tree.left), self.bind(tree.right)
+        left = self.bind(tree.left)
+        if isinstance(tree.right, SourceSyntax) and tree.right.as_of is not None:
+            return self._as_of(tree, tree.right, left)
+        right = self.bind(tree.right)
         found = self._conditions(tree.condition, left, right)
         match tree.kind:
             case "inner":
-                return Group((*left.members, *right.members), _together(left.found, right.found, found))
+                return Group((*left.members, *right.members), together(left.found, right.found, found))
             case "right":
                 return Group((Outer("left", right, left, found, tree.span),))
         return Group((Outer(tree.kind, left, right, found, tree.span),))
+
+    def _as_of(self, tree: JoinSyntax, source: SourceSyntax, left: Group) -> Group:
+        """A join with the versions of a table that hold at a time; of a static table that is its only one."""
+        if tree.kind not in ("inner", "left"):
+            word = {"asof": "ASOF JOIN", "asof_left": "ASOF LEFT JOIN"}.get(tree.kind, f"{tree.kind.upper()} JOIN")
+            raise self._refused_versions(f"goes with JOIN and LEFT JOIN, not with {word}", source)
+        if tree.condition is None:
+            raise self._refused_versions("needs ON, which says of which key", source)
+        leaf = Leaf(next(self._inputs))
+        right = Group((leaf,))
+        found = self._conditions(tree.condition, left, right)
+        bound = self._instant(source, left, leaf.input)
+        if leaf.input.is_table:
+            if tree.kind == "left":
+                return Group((Outer("left", left, right, found, tree.span),))
+            return Group((*left.members, leaf), together(left.found, found))
+        kind: JoinKind = "asof" if tree.kind == "inner" else "asof_left"
+        within = tuple(found.bounds)
+        found = Conditions(found.predicates, [bound], found.choices, found.places)
+        return Group((Outer(kind, left, right, found, tree.span, within),))
+
+    def _instant(self, source: SourceSyntax, left: Group, one: Input) -> Bound:
+        """The time of AS OF, as a bound: no version is later."""
+        assert source.as_of is not None
+        seen = Scope(self.scope.text, left.visible, self.scope.zone)
+        instant = ExpressionBinder(seen, "AS OF", event_time=False).bind(source.as_of)
+        found = shifted_time(instant, seen)
+        if found is None:
+            times = [f"{each.alias}.{each.time}" for each in left.visible if each.time is not None]
+            raise self.scope.text.error(
+                "AS OF takes the event time of a stream that stands before it, plus or minus an interval",
+                span_of(source.as_of) or source.span,
+                hint=f"write FOR SYSTEM_TIME AS OF {times[0] if times else 'a.ts'}",
+                kind=WindowError,
+            )
+        return Bound(found[0], one.alias, found[1], seen.text.piece(source.span))
+
+    def _refused_versions(self, why: str, source: SourceSyntax) -> Exception:
+        return self.scope.text.error(
+            f"FOR SYSTEM_TIME AS OF {why}",
+            source.span,
+            hint="write a [LEFT] JOIN t FOR SYSTEM_TIME AS OF a.ts ON a.k = t.k",
+            kind=WindowError,
+        )
 
     def _conditions(self, condition: exp.Expr | None, left: Group, right: Group) -> Conditions:
         """ON sees what it joins, and nothing beside it."""
@@ -145,7 +198,7 @@ class TreeBinder:
             _place_of(tree, set()).places.update(found.places)
 
 
-def _together(*found: Conditions) -> Conditions:
+def together(*found: Conditions) -> Conditions:
     """The conditions of joins that have become one."""
     return Conditions(
         [predicate for one in found for predicate in one.predicates],

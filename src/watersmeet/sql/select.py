@@ -59,7 +59,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         )
     keys = bind_keys(select, outputs, scope) if grouped else ()
     why = "GROUP BY" if select.group_by else "an aggregate" if grouped else "DISTINCT" if select.distinct else changing
-    inputs = source.inputs
+    inputs = tuple(one for one in source.inputs if one.alias not in source.looked_up)
     views = [one.alias for one in inputs if one.is_view]
     if why is None and views:
         why = f"a join with {views[0]}, an answer that changes,"
@@ -74,7 +74,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
                 hint="write a query for each grouping, each grouped by window_start and window_end, too",
                 kind=UnsupportedError,
             )
-        if source.has_trees:
+        if source.has_trees and not source.is_one_stream:
             raise context.text.error(
                 "groups of windows go over inner joins only",
                 select.span,
@@ -100,7 +100,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         # The value of a query is the same in all rows of a group, and stands for itself in none.
         outputs = [replace(output, expression=_of_group(output.expression, source.values)) for output in outputs]
         having = None if having is None else _of_group(having, source.values)
-    if source.has_trees:
+    if source.has_trees and not source.is_one_stream:
         _refuse_order_of_rows([*outputs, *([] if having is None else [GroupedOutput("", having, select.span)])], scope)
     asked = [*(output.expression for output in outputs), *keys, *([] if having is None else [having])]
     made = source.join(asked, changing=why is not None)

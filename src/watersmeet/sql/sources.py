@@ -9,7 +9,7 @@ import pyarrow as pa
 from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Window
+from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Project, View, growing_join, schema_of
@@ -59,7 +59,51 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
         relation = _named(source.relation, context)
-    return Input(alias, relation, _window(source, relation.schema, alias, context))
+    window = _window(source, relation.schema, alias, context)
+    if isinstance(relation, Stream):
+        _check_versions(relation, source, context)
+        # What is left says that its versions are meant, of which each counts until the next.
+        if source.as_of is None:
+            return Input(alias, relation if relation.versions is None else replace(relation, versions=None), window)
+        return Input(alias, relation, Unbounded())
+    if source.as_of is not None and not isinstance(relation, Table):
+        raise context.text.error(
+            f"{alias} is a query, and only a table has versions",
+            source.span,
+            hint="write its rows to a sink, and declare that as a table: WITH (time = '_ts', op = '_op', key = '…')",
+            kind=UnsupportedError,
+        )
+    return Input(alias, relation, window)
+
+
+def _check_versions(stream: Stream, source: SourceSyntax, context: Context) -> None:
+    name, versions = stream.name, stream.versions
+    if source.as_of is None:
+        if versions is not None and versions.is_table:
+            key = " AND ".join(f"a.{column} = {name}.{column}" for column in versions.key)
+            raise context.text.error(
+                f"{name} is a table with versions, and it is not said which one is meant",
+                source.span,
+                hint=f"write a JOIN {name} FOR SYSTEM_TIME AS OF a.ts ON {key}; to read its changes as they come, "
+                f"declare it with CREATE STREAM",
+                kind=WindowError,
+            )
+        return
+    if versions is None:
+        raise context.text.error(
+            f"{name} is a stream that says no key, so it has no versions",
+            source.span,
+            hint=f"declare it WITH (…, key = 'k'); or write ASOF JOIN {name} ON a.k = {name}.k AND "
+            f"{name}.{stream.time} <= a.ts",
+            kind=WindowError,
+        )
+    if source.window is not None or source.function is not None:
+        raise context.text.error(
+            f"{name} has versions, each of which holds until the next: it has no window",
+            source.span if source.window is None else source.window.span,
+            hint="leave the window out; WHERE can say how old a version may be",
+            kind=WindowError,
+        )
 
 
 def _alias(source: SourceSyntax, taken: list[str]) -> str:

@@ -99,12 +99,22 @@ def _of_outer(outer: Outer, boundary: Boundary) -> Iterator[Shape]:
                 yield _joined((one, other), crossing)
     if outer.kind.startswith("asof"):
         # Rows wait for the time up to which they look, whether they find a partner or not.
-        yield from left if outer.kind == "asof_left" else ()
+        yield from (_waiting(outer, one) for one in left if outer.kind == "asof_left")
         return
     # A row of SEMI comes at its first partner, which is not later than when it is certain that there is none.
     yield from (_alone(outer, one, right, crossing) for one in left)
     if outer.kind == "full":
         yield from (_alone(outer, one, left, crossing) for one in right)
+
+
+def _waiting(outer: Outer, one: Shape) -> Shape:
+    """A row of an as-of join without a partner, which is not given before the time up to which it looks for one."""
+    own = one.limits
+    until = {b.earlier: b.at_most_us for b in outer.found.bounds if b.earlier in one.behind}
+    behind = {
+        u: max(later, *(_sum(own[u, v], us) for v, us in until.items()), later) for u, later in one.behind.items()
+    }
+    return Shape(one.present, one.bounds, behind)
 
 
 def _alone(outer: Outer, one: Shape, others: Iterable[Shape], crossing: Iterable[Bound]) -> Shape:

@@ -193,7 +193,7 @@ class StatementParser(QueryParser):
 # What other languages list among the columns, by its first two words.
 _NOT_COLUMNS = {
     ("WATERMARK", "FOR"): "leave it out, and say WITH (time = 'ts', lateness = '5 seconds') after the columns",
-    ("PRIMARY", "KEY"): "leave it out: rows of a stream or table are not told apart by a key",
+    ("PRIMARY", "KEY"): "leave it out; a table with versions says WITH (time = 'ts', key = 'id') after the columns",
 }
 
 

@@ -67,13 +67,15 @@ class WindowFunction:
 
 @dataclass(frozen=True)
 class SourceSyntax:
-    """One entry of FROM: a name or a subquery, with window and alias, and what makes windows of its rows."""
+    """One entry of FROM: a name or a subquery, with window and alias, what makes windows of its rows, and the time of
+    FOR SYSTEM_TIME AS OF."""
 
     relation: Name | QuerySyntax
     alias: Name | None
     window: WindowClause | None
     span: Span
     function: WindowFunction | None = None
+    as_of: exp.Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ class SelectSyntax:
 
     @property
     def joins_inside_only(self) -> bool:
-        return all(join.kind == "inner" for join in joins_in(self.tree))
+        plain = all(join.kind == "inner" for join in joins_in(self.tree))
+        return plain and all(source.as_of is None for source in self.sources)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,14 @@ def time_bounds(condition: Expression, scope: Scope, written: str) -> tuple[Boun
     return None if difference is None else _compared(difference, condition.function, written)
 
 
+def shifted_time(expression: Expression, scope: Scope) -> tuple[str, int] | None:
+    """The stream of which an expression is the event time, and by how much it is shifted; None if there is none."""
+    match _linear(expression, scope):
+        case Linear(coefficients=((stream, 1),), constant_us=us):
+            return stream, us
+    return None
+
+
 def _difference(left: Expression, right: Expression, scope: Scope) -> Linear | None:
     a, b = _linear(left, scope), _linear(right, scope)
     return None if a is None or b is None else a.plus(b, -1)

@@ -112,7 +112,7 @@ def _constraint_bounds(constraint: Constraint, scope: Scope, boundary: Boundary)
 def _streams(constraint: Constraint, scope: Scope) -> list[str]:
     if constraint.kind == "all":
         # Tables and answers that change have no event time.
-        names = [one.alias for one in scope.inputs if one.time is not None]
+        names = [one.alias for one in scope.inputs if one.time is not None and not one.has_versions]
         if len(names) < 2:
             raise WindowError(
                 "WINDOW = … bounds how far apart two streams may be, and here is only one",
@@ -128,6 +128,13 @@ def _stream(name: Name, scope: Scope) -> str:
     one = scope.input(name)
     if one.is_table:
         raise scope.text.error(f"{name.text} is a static table and has no event time", name.span, kind=WindowError)
+    if one.has_versions:
+        raise scope.text.error(
+            f"{name.text} is a table with versions, each of which holds until the next",
+            name.span,
+            hint="leave it out of the constraint; WHERE can say how old a version may be",
+            kind=WindowError,
+        )
     if one.is_view:
         raise scope.text.error(
             f"{name.text} is an answer that changes, and its rows have no event time",

@@ -11,6 +11,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, in_order, joined, no_changes
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.sources import LivesSource
+from watersmeet.operators.outer.asof_join import AsofJoin
 from watersmeet.operators.outer.outer_join import OuterJoin
 from watersmeet.physical.hidden import GIVEN_AT
 
@@ -22,8 +23,10 @@ class FromGrowing:
 
     netted = False
 
-    def __init__(self, operator: OuterJoin, sources: Mapping[str, LivesSource], schema: pa.Schema) -> None:
+    def __init__(self, operator: OuterJoin | AsofJoin, sources: Mapping[str, LivesSource], schema: pa.Schema) -> None:
         """operator: gives the columns of the schema, and the event time of each row in a hidden one."""
+        # That a row has no partner is certain at an instant, and a change of it, not of one before.
+        self.behind_us = 1 if isinstance(operator, OuterJoin) else 0
         self.operator = operator
         self.sources = dict(sources)
         self.schema = schema
@@ -53,8 +56,7 @@ class FromGrowing:
             lives = source.take(until)
             if lives is not None:
                 found += self.operator.push(alias, lives.rows)
-        # What becomes certain at this very instant is a change of it, not of one before.
-        found += self.operator.advance(dict.fromkeys(self.sources, until - 1))
+        found += self.operator.advance(dict.fromkeys(self.sources, until - self.behind_us))
         self.complete = until
         data = joined(found, self.operator.schema)
         if data.num_rows == 0:

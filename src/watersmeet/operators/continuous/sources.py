@@ -157,7 +157,7 @@ def _by_values(rows: Rows) -> Rows:
 class JoinSource(_Windowed):
     """A plain join or selection inside FROM as a stream, its rows in the order of their event times."""
 
-    STATE = ("operator", "streams", "lifetimes", "complete")
+    STATE: tuple[str, ...] = ("operator", "streams", "lifetimes", "complete")
 
     def __init__(
         self,
@@ -166,10 +166,16 @@ class JoinSource(_Windowed):
         time: str,
         window: Window | None,
         boundary: Boundary,
-        behind_us: int = 0,
+        *,
+        up_to_now: bool = False,
+        in_turn_of_arrival: bool = False,
     ) -> None:
-        """behind_us: how far behind what is asked for the operator is told that time has come."""
-        self.behind_us = behind_us
+        """up_to_now: what it gives when time has come to an instant may be of that instant, and not before it.
+        in_turn_of_arrival: its rows are those of a stream, and at equal times have the order in which they came."""
+        self._arrived = in_turn_of_arrival
+        self._given = Waiting() if up_to_now else None
+        if self._given is not None:
+            self.STATE = (*JoinSource.STATE, "_given")
         self.operator = operator
         self.time = time
         self.streams = {alias: Waiting() for alias in aliases}
@@ -184,13 +190,24 @@ class JoinSource(_Windowed):
             rows = waiting.release(until)
             if rows is not None:
                 found += self.operator.push(alias, rows)
-        found += self.operator.advance(dict.fromkeys(self.streams, until - self.behind_us))
+        found += self.operator.advance(dict.fromkeys(self.streams, until))
         found = [batch for batch in found if batch.num_rows]
-        if not found:
-            return self.lifetimes.of(None, until)
-        data = pa.concat_batches(found)
-        times = data.column(self.time).cast(pa.timestamp("us")).view(pa.int64()).to_numpy(zero_copy_only=False)
-        return self.lifetimes.of(_by_values(Rows(data, times)), until)
+        made: Rows | None = None
+        if found:
+            data = pa.concat_batches(found)
+            times = data.column(self.time).cast(pa.timestamp("us")).view(pa.int64()).to_numpy(zero_copy_only=False)
+            made = Rows(data, times)
+        if self._given is not None:
+            if made is not None:
+                self._given.add(made)
+            made = self._given.release(until)
+        if made is not None and not self._arrived:
+            made = _by_values(made)
+        return self.lifetimes.of(made, until)
+
+    def next_birth(self) -> int:
+        waits = None if self._given is None else self._given.oldest_us
+        return super().next_birth() if waits is None else min(waits, super().next_birth())
 
     @property
     def expired_rows(self) -> int:

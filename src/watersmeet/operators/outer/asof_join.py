@@ -6,7 +6,8 @@ come, and all rows after it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.outer.changes_of_table import ChangesOfTable
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Join
@@ -29,14 +31,22 @@ AT, KEY = "__at", "__key"
 class Latest:
     """The rows of the side that is looked up: of each key the last one before an instant, and all after it.
 
-    Those after it are in the order of their times, and of equal times in that of their values.
+    Those after it are in the order of their times, and of equal times in that of their values, or of their arrival.
     """
 
     STATE = ("_ids", "_base", "_base_at", "_recent", "_touched")
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[Expression], only: Sequence[Expression]) -> None:
-        """keys: what must be equal. only: conditions on these rows alone."""
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[Expression],
+        only: Sequence[Expression],
+        changes: ChangesOfTable | None = None,
+    ) -> None:
+        """keys: what must be equal. only: conditions on these rows alone. changes: the rows are changes of a table, of
+        which the last to arrive is the latest of equal times, and a deletion is no partner."""
         self.schema = schema
+        self.changes = changes
         self.keys = list(keys)
         self.only = list(only)
         self._ids = RowIds()
@@ -59,6 +69,8 @@ class Latest:
         kept = np.ones(len(rows), np.bool_)
         for condition in self.only:
             kept &= evaluate_predicate(condition, lambda column: rows.data.column(column.name), len(rows))
+        if self.changes is not None:
+            self.changes.check(rows.data)
         ids, known = self.numbers(rows.data)
         chosen = np.flatnonzero(kept & known)
         if chosen.size == 0:
@@ -67,9 +79,15 @@ class Latest:
         arrays = [*data.columns, pa.array(rows.times[chosen]), pa.array(ids[chosen])]
         more = pa.RecordBatch.from_arrays(arrays, schema=self._recent.schema)
         self._recent = joined([self._recent, more], self._recent.schema)
+        self._recent = self._recent.take(pa.array(self._order()))
+
+    def _order(self) -> Positions:
+        if self.changes is not None:
+            arrived: Positions = np.argsort(_int64s(self._recent, AT), kind="stable")
+            return arrived
         # Arrow cannot sort nested values, and of rows that differ in nothing else any will do.
         told = [self._recent.column(AT), *(c for c in self._columns() if not pa.types.is_nested(c.type))]
-        self._recent = self._recent.take(pa.array(value_order([(column, False, False) for column in told])))
+        return value_order([(column, False, False) for column in told])
 
     def _columns(self) -> list[pa.Array]:
         return [self._recent.column(name) for name in self.schema.names]
@@ -98,7 +116,11 @@ class Latest:
         when[recent] = _int64s(self._recent, AT)[position[recent]]
         has = when > BEGINNING_US if since is None else (when > BEGINNING_US) & (when >= since)
         chosen = np.flatnonzero(has)
-        return chosen, self._gathered(position[chosen], ids[chosen])
+        rows = self._gathered(position[chosen], ids[chosen])
+        if self.changes is None:
+            return chosen, rows
+        there = np.flatnonzero(~self.changes.deletes(rows))
+        return chosen[there], rows.take(pa.array(there))
 
     def _among_recent(self, ids: Int64s, up_to: Int64s) -> Positions:
         """The position of the last recent row of each key up to an instant; -1 where there is none."""
@@ -137,6 +159,7 @@ class Latest:
             rows = pa.RecordBatch.from_arrays(self._columns(), schema=self.schema).take(pa.array(last))
             self._base.put(key[last], rows.columns)
             self._base_at[key[last]] = at[last]
+            self._forget_deleted(key[last], rows)
             self._recent = self._recent.slice(past)
         if reach_us is not None:
             gone = np.flatnonzero((self._base_at > BEGINNING_US) & (self._base_at < until_us - reach_us))
@@ -144,6 +167,15 @@ class Latest:
             self._base_at[gone] = BEGINNING_US
             self._touched = np.union1d(self._touched, gone)
         self._forget_keys()
+
+    def _forget_deleted(self, keys: Int64s, rows: pa.RecordBatch) -> None:
+        """Of a key whose last row deletes it there is nothing to keep."""
+        if self.changes is None:
+            return
+        gone = keys[self.changes.deletes(rows)]
+        self._base.drop(gone)
+        self._base_at[gone] = BEGINNING_US
+        self._touched = np.union1d(self._touched, gone)
 
     def _forget_keys(self) -> None:
         """Numbers of keys of which nothing is held are given to others."""
@@ -157,6 +189,7 @@ class AsofJoin(Sided):
     """Rows of the first side wait until the watermark of the other has passed the instant they ask for."""
 
     STATE = ("latest", "side_operators", "counters", "_waiting", "_answered_us")
+    ITEMS: ClassVar = {"_waiting": Rows}
 
     def __init__(
         self,
@@ -243,9 +276,10 @@ class AsofJoin(Sided):
             if batch.num_rows:
                 self.counters.results += batch.num_rows
                 yield batch
-        to_come = own[self.left] + self.asof.up_to_us
-        first = min([to_come, *(int(self._instants(rows).min()) for rows in self._waiting)])
-        self.latest.settle(min(first, FOREVER_US), self.asof.within_us)
+        to_come = own[self.left] + self.asof.up_to_us - self.asof.behind_us
+        # Rows that are still to come must find what is kept to be older.
+        first = min([to_come, own[self.right], *(int(self._instants(rows).min()) for rows in self._waiting)])
+        self.latest.settle(min(max(first, BEGINNING_US), FOREVER_US), self.asof.within_us)
 
     def _released(self, until_us: int) -> Rows | None:
         if not self._waiting:
@@ -269,28 +303,50 @@ class AsofJoin(Sided):
         instants = self._instants(rows)[asking]
         since = None if self.asof.within_us is None else instants - self.asof.up_to_us - self.asof.within_us
         found, partners = self.latest.found(ids[asking], instants, since)
-        having = asking[found]
-        parts = [self._selected(rows.take(having), partners)]
-        if self.written.kind == "asof_left":
-            alone = np.setdiff1d(np.arange(len(rows)), having, assume_unique=True)
-            parts.append(self._selected(rows.take(alone), None))
-        return joined(parts, self.schema)
+        having, partners = self._holding(rows, asking[found], partners)
+        made, kept = self._selected(rows.take(having), partners)
+        if self.written.kind == "asof":
+            return made
+        alone = np.setdiff1d(np.arange(len(rows)), having, assume_unique=True)
+        others, left_alone = self._selected(rows.take(alone), None)
+        # In the order in which the rows came.
+        order = np.argsort(np.concatenate([having[kept], alone[left_alone]]), kind="stable")
+        return joined([made, others], self.schema).take(pa.array(order))
 
-    def _selected(self, rows: Rows, partners: pa.RecordBatch | None) -> pa.RecordBatch:
+    def _holding(self, rows: Rows, having: Positions, partners: pa.RecordBatch) -> tuple[Positions, pa.RecordBatch]:
+        """Those rows whose partner is what is asked of it."""
+        if not self.asof.holding or having.size == 0:
+            return having, partners
+        column = self._columns_of(rows.take(having), partners)
+        holds = np.ones(having.size, np.bool_)
+        for condition in self.asof.holding:
+            holds &= evaluate_predicate(condition, column, having.size)
+        kept = np.flatnonzero(holds)
+        return having[kept], partners.take(pa.array(kept))
+
+    def _columns_of(self, rows: Rows, partners: pa.RecordBatch | None) -> Callable[[Column], pa.Array]:
         def column(asked: Column) -> pa.Array:
             if asked.stream == self.left:
                 return rows.data.column(asked.name)
             return pa.nulls(len(rows), asked.type) if partners is None else partners.column(asked.name)
 
+        return column
+
+    def _selected(self, rows: Rows, partners: pa.RecordBatch | None) -> tuple[pa.RecordBatch, Positions]:
+        """What is given of rows and their partners, and of which of them: WHERE comes after the join."""
+        column = self._columns_of(rows, partners)
+
         def times() -> pa.Array:
-            return pa.array(rows.times, pa.timestamp("us"))
+            # Not before it was certain what the row is joined with.
+            return pa.array(np.maximum(rows.times, self._instants(rows)), pa.timestamp("us"))
 
         arrays = [evaluate(e, column, len(rows), times) for _, e in self.columns]
         made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         kept = np.ones(len(rows), np.bool_)
         for condition in self.written.where:
             kept &= evaluate_predicate(condition, column, len(rows), times)
-        return made if bool(kept.all()) else made.take(pa.array(np.flatnonzero(kept)))
+        places = np.flatnonzero(kept)
+        return (made if places.size == len(rows) else made.take(pa.array(places))), places
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))

@@ -1,0 +1,1 @@
+SELECT a.k, r.x FROM a JOIN rates FOR SYSTEM_TIME AS OF PROCTIME() AS r ON a.k = r.k
