@@ -186,7 +186,8 @@ def _four_digits(texts: np.random.Generator, size: int) -> pa.Array:
 def _bytes(columns: Columns, numbers: int) -> Numbers:
     """How long the texts of each row are, beside so many bytes of numbers."""
     lengths = [pc.binary_length(one) for one in columns.values() if isinstance(one, pa.Array)]
-    return numbers + np.sum([one.to_numpy(zero_copy_only=False) for one in lengths], axis=0).astype(np.int64)
+    sizes: Numbers = numbers + np.sum([one.to_numpy(zero_copy_only=False) for one in lengths], axis=0).astype(np.int64)
+    return sizes
 
 
 def _prices(rng: np.random.Generator, size: int) -> Numbers:
