@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.model.arriving import Arrivals, with_moments
 from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.brought import brought_in
@@ -284,8 +285,8 @@ class Query:
             reading = _reading_of_rows(relation, given)
             schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
             # What was declared or measured was of the query's own rows; of these only the number is known.
-            fed = replace(relation, schema=schema, source=source, statistics=Statistics(rows=rows))
-            catalog.add(replace(fed, reading=reading) if isinstance(fed, Stream) else fed)
+            change = _timed_as_given(relation, schema, reading)
+            catalog.add(replace(relation, source=source, statistics=Statistics(rows=rows), **change))
         return bind(self.plan.sql, catalog, self.plan.options.timezone)
 
     def _with_values_over(self, tables: Mapping[str, pa.Table]) -> Plan:
@@ -296,9 +297,10 @@ class Query:
             given = tables[relation.name]
             reading = _reading_of_rows(relation, given)
             schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
-            check_columns(schema, relation.schema, relation.name, "the table given for it")
-            fed = replace(relation, source=source, statistics=Statistics(rows=rows))
-            return replace(fed, reading=reading) if isinstance(fed, Stream) else fed
+            timed = _timed_as_given(relation, schema, reading)
+            check_columns(timed["schema"], relation.schema, relation.name, "the table given for it")
+            timed["schema"] = relation.schema
+            return replace(relation, source=source, statistics=Statistics(rows=rows), **timed)
 
         return replace(self.plan, root=with_relations(self.plan.root, change))
 
@@ -424,6 +426,15 @@ def _check_waiting(max_waiting: object, timeout: object) -> None:
         raise OptionError(f"max_waiting must be a whole number of rows, 1 or more, not {max_waiting!r}")
     if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
         raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}")
+
+
+def _timed_as_given(relation: Stream | Table, schema: pa.Schema, reading: TimeReading | None) -> dict[str, Any]:
+    """What changes in a relation with the columns of other rows: those that have arrived bring their moments along."""
+    if not isinstance(relation, Stream):
+        return {"schema": schema}
+    if not relation.by_arrival or relation.time in schema.names:
+        return {"schema": schema, "reading": reading, "arrivals": None}
+    return {"schema": with_moments(relation.name, schema, relation.time), "reading": None, "arrivals": Arrivals()}
 
 
 def _reading_of_rows(relation: Stream | Table, rows: pa.Table) -> TimeReading | None:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.importing import undisturbed
 from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
@@ -84,6 +85,7 @@ class Session:
         distinct: Mapping[str, float] | None = None,
         key: str | Sequence[str] | None = None,
         op: str | None = None,
+        arrival_column: str | None = None,
         replace: bool = False,
     ) -> None:
         """Declare a stream.
@@ -91,7 +93,7 @@ class Session:
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
         frame, or the path of a Parquet, CSV or JSON file (or folder). Without it rows are pushed (`Query.start`).
         time: the column that holds the event time: a timestamp, or what the next three say. In queries it is a
-        TIMESTAMP.
+        TIMESTAMP. With 'arrival' it is the moment at which rows arrive, in a column `arrival` that is added.
         time_unit: it is a number since 1970, of 's', 'ms', 'us' or 'ns'; whole, with a fraction, or as text.
         time_format: it is text, as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'; or 'iso', any form of ISO 8601.
         time_zone: the zone of such text without an offset of its own (%z), as 'Europe/Paris'; UTC if nothing is said.
@@ -113,12 +115,14 @@ class Session:
         `JOIN … FOR SYSTEM_TIME AS OF` joins it as it was at a time.
         op: the column that tells which rows delete: 'insert', 'update', 'delete', and as others write that. Without it
         every row is a new version of its key.
+        arrival_column: another name for the moment of arrival.
         replace: take the place of a stream or table of that name; queries made before keep what they have.
         """
         self._stream(
             name, data, time, schema, rate, distinct, key, op, replace, False,
             lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
             on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
+            arrival_column=arrival_column,
         )  # fmt: skip
 
     def _stream(
@@ -138,11 +142,14 @@ class Session:
         from watersmeet.io.time_column import check_time_column
 
         said = _parsed(name, **given)
-        time = _column_named(name, time)
+        by_arrival = _by_arrival(name, _column_named(name, time), said)
+        time = said.get("arrival_column", ARRIVAL) if by_arrival else named_time(time)
         declared = None if schema is None else declared_schema(name, schema)
-        reading = _reading(name, time, said, declared)
+        reading = None if by_arrival else _reading(name, time, said, declared)
         columns, source, rows = self._opened(name, data, said.get("rounding", "error"), declared, reading)
-        if reading is None:
+        if by_arrival:
+            columns = with_moments(name, columns, time)
+        elif reading is None:
             check_time_column(name, time, columns, source, data)
         else:
             reading, columns = in_schema(reading, name, columns)
@@ -156,6 +163,7 @@ class Session:
             rounding=said.get("rounding", "error"),
             reading=reading,
             versions=_versions(name, key, op, is_table),
+            arrivals=Arrivals() if by_arrival else None,
         )
         known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
         known = with_fields(known, distinct=_distinct(name, distinct or {}))
@@ -404,6 +412,19 @@ def _column_named(name: str, time: object) -> str:
             hint=f"write session.stream({name!r}, data, time='ts')",
         )
     return time
+
+
+def _by_arrival(name: str, time: str, said: Mapping[str, Any]) -> bool:
+    """Whether the event time is the moment of arrival; refuses options that do not go with what it is."""
+    wrong = meaningless_option(said) if is_arrival(time) else None
+    if wrong is not None:
+        raise CatalogError(f"stream {name!r}: {wrong[1]}", hint=f"leave {wrong[0]} out")
+    if not is_arrival(time) and said.get("arrival_column") is not None:
+        raise CatalogError(
+            f"stream {name!r}: arrival_column names the moment of arrival, but the event time is {time!r}",
+            hint="leave it out, or say time = 'arrival'",
+        )
+    return is_arrival(time)
 
 
 def _parsed(name: str, **given: Any) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pa_parquet
 import pytest
 
 from tests.unit.test_cli import call
@@ -123,6 +126,60 @@ def test_nexmark_ids_are_those_of_the_latest_people_and_auctions() -> None:
     behind = latest - numbers(bid, "auction")
     assert behind.min() == -10
     assert behind.max() <= 100
+
+
+def test_nexmark_texts_follow_the_published_rules() -> None:
+    person, auction, bid = nexmark(rows=50_000).values()
+    for table, size in ((person, 200), (auction, 500), (bid, 100)):
+        texts = [c for c in table.column_names if pa.types.is_string(table.schema.field(c).type) and c != "url"]
+        numbers_only = 8 * (4 if table is bid else 6 if table is auction else 1)
+        lengths = sum(pc.binary_length(table[c]).to_numpy() for c in texts if not (table is bid and c == "channel"))
+        assert np.mean(numbers_only + lengths) == pytest.approx(size, rel=0.01)
+    assert set(person["state"].to_pylist()) == {"AZ", "CA", "ID", "OR", "WA", "WY"}
+    assert len(set(zip(person["city"].to_pylist(), person["state"].to_pylist(), strict=True))) == 60
+    assert all(re.fullmatch(r"\d{4}( \d{4}){3}", card) for card in person["credit_card"].to_pylist())
+    assert all(re.fullmatch(r"[a-z ]{1,6}@[a-z ]{1,4}\.com", one) for one in person["email_address"].to_pylist())
+    assert {len(name) for name in auction["item_name"].to_pylist()} <= set(range(20))
+    assert set("".join(bid["extra"].to_pylist())) == set("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_nexmark_channels_have_one_address_each_and_most_tell_their_id() -> None:
+    bid = nexmark(rows=200_000)["bid"]
+    channels = dict(zip(bid["channel"].to_pylist(), bid["url"].to_pylist(), strict=True))
+    assert len(set(zip(bid["channel"].to_pylist(), bid["url"].to_pylist(), strict=True))) == len(channels)
+    hot = [name in ("Google", "Facebook", "Baidu", "Apple") for name in bid["channel"].to_pylist()]
+    assert np.mean(hot) == pytest.approx(0.5, abs=0.01)
+    address = r"https://www\.nexmark\.com(/[a-z_]{3,4}){3}/item\.htm\?query=1(&channel_id=\d+)?"
+    assert all(re.fullmatch(address, url) for url in channels.values())
+    tells = ["channel_id" in url for name, url in channels.items() if name.startswith("channel-")]
+    assert np.mean(tells) == pytest.approx(0.9, abs=0.01)
+    # The bits in the other order, without the sign: of 1 only the first is set then, of 3 the first two.
+    for name, number in (("channel-1", 2**31), ("channel-3", 2**30), ("channel-4", 2**29)):
+        assert channels[name].endswith(f"&channel_id={number}") or "channel_id" not in channels[name]
+
+
+def test_nexmark_brings_the_table_of_query_13() -> None:
+    table = WORKLOADS["nexmark"].table("side_input", {})
+    assert table.num_rows == 10_000
+    assert table["value"].to_pylist() == [str(key) for key in table["key"].to_pylist()]
+
+
+def test_a_workload_is_written_to_files_that_queries_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("lab", "make", "nexmark", "rows=5000", "seed=3") == 0
+    assert "nexmark/bid.parquet  4,600 rows" in capsys.readouterr().out
+    made = nexmark(rows=5000, seed=3)
+    assert all(pa_parquet.read_table(f"nexmark/{name}.parquet").equals(table) for name, table in made.items())
+    assert pa_parquet.read_table("nexmark/side_input.parquet").num_rows == 10_000
+    assert call("lab", "make", "nexmark", "rows=5000") == 1
+    assert "nexmark/person.parquet already exists\nhint: say --overwrite" in capsys.readouterr().err
+    assert call("lab", "make", "nexmark", "rows=50", "--overwrite", "--into", "other", "--format", "csv") == 0
+    assert (tmp_path / "other" / "bid.csv").read_text().startswith('"auction","bidder","price","channel","url"')
+    capsys.readouterr()
+    assert call("lab", "make", "nexmark", "rows") == 2
+    assert "'rows' is no parameter of a workload\nhint: write NAME=VALUE" in capsys.readouterr().err
 
 
 def test_bidders_are_people_unless_shifted_as_in_the_published_generator() -> None:
@@ -245,7 +302,7 @@ def test_a_declared_column_that_a_workload_lacks_is_told() -> None:
         SourceError, match="'bid' is declared with a column 'prize', but lab:nexmark has none"
     ) as caught:
         read_script(script(" (prize BIGINT, ts TIMESTAMP)"))
-    assert "its columns are auction, bidder, price, channel, ts" in str(caught.value)
+    assert "its columns are auction, bidder, price, channel, url, extra, ts" in str(caught.value)
 
 
 def test_the_workloads_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:

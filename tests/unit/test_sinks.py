@@ -201,3 +201,85 @@ def test_the_console_draws_a_table_on_a_terminal() -> None:
     console.close()
     assert "NULL" in out.getvalue()
     assert "┃" in out.getvalue() or "|" in out.getvalue()
+
+
+# ---- a folder for each value ----------------------------------------------------------------------------------------
+
+LOG = pa.record_batch({
+    "day": pa.array(["2026-01-01", "2026-01-02", "2026-01-01", None, "2026-01-01"]),
+    "hm": pa.array(["12:00", "12:00", "12:01", "12:00", "12:00"]),
+    "n": pa.array([1, 2, 3, 4, 5]),
+})  # fmt: skip
+
+
+def partitioned(path: Path, **options: str) -> Sink:
+    return sink_from_options(
+        "log", {"path": str(path), "sink": "csv", "partition_by": "Day, hm", **options}, LOG.schema
+    )
+
+
+def numbers_by_folder(path: Path) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for file in sorted(path.rglob("*.csv")):
+        found.setdefault(str(file.parent.relative_to(path)), []).extend(map(int, file.read_text().splitlines()[1:]))
+    return found
+
+
+def test_rows_go_into_a_folder_for_each_value_as_spark_lays_them_out(tmp_path: Path) -> None:
+    one = partitioned(tmp_path / "log")
+    one.write(LOG)
+    one.write(LOG)
+    assert not (tmp_path / "log").exists()  # whole or not at all
+    one.close()
+    assert numbers_by_folder(tmp_path / "log") == {
+        "day=2026-01-01/hm=12%3A00": [1, 5, 1, 5],
+        "day=2026-01-01/hm=12%3A01": [3, 3],
+        "day=2026-01-02/hm=12%3A00": [2, 2],
+        "day=__HIVE_DEFAULT_PARTITION__/hm=12%3A00": [4, 4],
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_partitioned_folder_is_added_to_or_replaced_as_said(tmp_path: Path) -> None:
+    target = tmp_path / "log"
+    for mode, times in (("error", 1), ("append", 2), ("overwrite", 1)):
+        one = partitioned(target, mode=mode)
+        one.write(LOG)
+        one.close()
+        assert sum(map(len, numbers_by_folder(target).values())) == times * LOG.num_rows
+    with pytest.raises(SinkError, match="already exists"):
+        partitioned(target)
+    aborted = partitioned(target, mode="overwrite")
+    aborted.write(LOG.slice(0, 1))
+    aborted.abort()
+    assert sum(map(len, numbers_by_folder(target).values())) == LOG.num_rows
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(SinkError, match="not a folder that is partitioned by day, and overwrite would remove it"):
+        partitioned(tmp_path / "mine", mode="overwrite")
+
+
+def test_more_folders_than_files_may_be_open(tmp_path: Path) -> None:
+    rows = pa.record_batch({"k": [i % 200 for i in range(1000)], "n": list(range(1000))})
+    one = sink_from_options("log", {"path": str(tmp_path / "log"), "sink": "parquet", "partition_by": "k"}, rows.schema)
+    for at in range(0, 1000, 250):
+        one.write(rows.slice(at, 250))
+    one.close()
+    read = pa_parquet.read_table(tmp_path / "log")  # Arrow takes the folders for a column
+    assert sorted(zip(read["k"].to_pylist(), read["n"].to_pylist(), strict=True)) == sorted(
+        zip(rows["k"].to_pylist(), rows["n"].to_pylist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("dya", "partitioned by 'dya', which is no column of its rows"),
+        ("f", "cannot be partitioned by 'f', which is double\nhint: select a text for it"),
+        ("k, s, f, ts", "cannot be partitioned by 'f'"),
+    ],
+)
+def test_what_cannot_be_a_folder_is_refused(tmp_path: Path, columns: str, message: str) -> None:
+    with pytest.raises(SinkError) as caught:
+        sink(tmp_path / "log", sink="csv", partition_by=columns)
+    assert message in str(caught.value)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError, SourceError
-from watersmeet.io.sinks import writable
+from watersmeet.io.writers import writable
 
 
 def replace_file(path: Path, text: str) -> None:

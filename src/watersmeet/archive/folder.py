@@ -28,7 +28,7 @@ import pyarrow.parquet as pa_parquet
 from watersmeet.archive.description import FILE, ArchiveDescription
 from watersmeet.archive.disk import reading, replace_file, replace_parquet
 from watersmeet.errors import SinkError, SourceError
-from watersmeet.io.sinks import writable
+from watersmeet.io.writers import writable
 from watersmeet.operators.memory_bound import Page
 from watersmeet.plan.nodes import Plan
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from watersmeet.errors import SinkError
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.sinks import SUFFIXES, Sink, file_sink, kind_and_path, writable
+from watersmeet.io.sinks import SUFFIXES, Sink, file_sink, kind_and_path
+from watersmeet.io.writers import writable
 
 
 class ConsoleTarget:
@@ -93,6 +95,11 @@ def target_of(name: str, options: Mapping[str, str], schema: pa.Schema) -> Targe
     kind, path = kind_and_path(name, options)
     if path is None:
         return ConsoleTarget(schema)
+    if any(key.lower() == "partition_by" for key in options):
+        raise SinkError(
+            f"sink {name!r} is partitioned, and rows that were missing cannot be added to it folder by folder",
+            hint="run complete on a copy of the script whose sink has another path and no partition_by",
+        )
     # Spark's readers go by that log and would not see files that are not in it.
     accounted = (path / "_spark_metadata").exists()
     folder = path if path.is_dir() and not accounted else path.with_name(f"{path.stem}-completed")

@@ -12,9 +12,12 @@ from watersmeet.errors import SourceError
 from watersmeet.io.conform import entered
 from watersmeet.io.event_times import without_nulls
 from watersmeet.io.time_ordered import batches_of
+from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Positions
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.clock import StreamClock
+from watersmeet.runtime.wall_clock import SystemClock
 
 BATCH_ROWS = 1 << 16
 
@@ -39,7 +42,7 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
         raise SourceError(f"{relation.name!r} does not end", hint="say how many rows to check: --sample 1000")
     batches: list[pa.RecordBatch] = []
     missing = most
-    for batch in batches_of(relation, min(BATCH_ROWS, most or BATCH_ROWS)):
+    for batch in _timed(relation, batches_of(relation, min(BATCH_ROWS, most or BATCH_ROWS))):
         batches.append(batch if missing is None else batch.slice(0, missing))
         missing = None if missing is None else missing - batches[-1].num_rows
         if missing == 0:
@@ -47,8 +50,21 @@ def _rows(relation: Stream | Table, most: int | None) -> pa.Table:
     return pa.Table.from_batches(batches, schema=relation.schema)
 
 
+def _timed(relation: Stream | Table, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """The rows with the moments of their arrival, where those are their event times."""
+    if not isinstance(relation, Stream) or not relation.by_arrival:
+        return batches
+    clock = StreamClock(relation)
+    return (clock.admit(batch).data for batch in batches)
+
+
 def _conformed(table: pa.Table, relation: Stream | Table) -> pa.Table:
     batches: Iterable[pa.RecordBatch] = entered(table.to_batches(), relation)
+    if isinstance(relation, Stream) and relation.arrivals is not None:
+        moment_us = relation.arrivals.moment(SystemClock().today_us())
+        return pa.Table.from_batches(
+            [stamped(batch, relation.schema.field(relation.time), moment_us) for batch in batches], relation.schema
+        )
     if isinstance(relation, Stream):
         batches = [without_nulls(relation, batch) for batch in batches]
     return pa.Table.from_batches(batches, schema=relation.schema)

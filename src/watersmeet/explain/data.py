@@ -146,6 +146,8 @@ def _join(explained: ExplainedJoin) -> dict[str, Any]:
 
 def _written_time(relation: object) -> dict[str, Any]:
     """How a stream has its event times where they come from, if not as timestamps."""
+    if isinstance(relation, Stream) and relation.by_arrival:
+        return {"event_time": {"column": relation.time, "read_as": "the moment at which rows arrive"}}
     if not isinstance(relation, Stream) or relation.reading is None:
         return {}
     return {"event_time": {"column": relation.time, "read_as": str(relation.reading)}}

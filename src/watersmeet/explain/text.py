@@ -249,6 +249,7 @@ def _written_times(inputs: Sequence[Input]) -> Lines:
     """How streams have their event times where they come from, if not as timestamps, and what becomes of NULLs."""
     for stream in {one.relation.name: one.relation for one in inputs if isinstance(one.relation, Stream)}.values():
         told = [] if stream.reading is None else [f"{stream.time} is {stream.reading}"]
+        told += [f"{stream.time} is the moment at which rows arrive"] if stream.by_arrival else []
         told += ["NULL is skipped"] if stream.arrival.skips_nulls else []
         if told:
             yield _entry(f"event time of {stream.name}", told)

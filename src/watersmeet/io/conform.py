@@ -121,8 +121,8 @@ def _declare(found: pa.DataType, declared: pa.DataType) -> str:
 
 
 def entered(batches: Iterable[pa.RecordBatch], relation: Relation) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream or table as a query sees them."""
-    return (enter(batch, relation.schema, relation) for batch in batches)
+    """The rows of a stream or table as a query sees them, but for the moment of their arrival."""
+    return (enter(batch, relation.given_schema, relation) for batch in batches)
 
 
 def enter(batch: pa.RecordBatch, schema: pa.Schema, relation: Relation) -> pa.RecordBatch:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
 from watersmeet.io.read_times import LATEST_US
+from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import Times, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
@@ -75,6 +77,15 @@ def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array
     if times.size and _furthest_us(times) > LATEST_US:
         raise DataError(f"stream {stream.name!r}: an event time lies beyond the years this system can count")
     return normalized, times
+
+
+def arrived_rows(stream: Stream, batch: pa.RecordBatch, before: int, now_us: int) -> Rows:
+    """Rows whose event time is the moment of their arrival: now, or where they are at hand when they were first read.
+    So many rows came before them."""
+    assert stream.arrivals is not None
+    is_kept = bool(getattr(stream.source, "at_hand", False))
+    times = stream.arrivals.of(before, batch.num_rows, now_us) if is_kept else np.full(batch.num_rows, now_us)
+    return Rows(stamped(batch, stream.schema.field(stream.time), times), times)
 
 
 def timed_rows(stream: Stream, batch: pa.RecordBatch, before: int) -> Rows:

@@ -9,7 +9,7 @@ from watersmeet.model.names import nearest
 from watersmeet.sql.syntax import CreateSink, Setting
 
 # What both hosts read, by format.
-OF_FILES = ("sink", "path", "mode")
+OF_FILES = ("sink", "path", "mode", "partition_by")
 OURS: dict[str, tuple[str, ...]] = {
     "console": ("sink", "limit"),
     "parquet": (*OF_FILES, "compression"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
@@ -13,7 +12,8 @@ import pyarrow as pa
 
 from watersmeet.errors import SinkError
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.writers import WRITERS, Writer
+from watersmeet.io.partitioned import PartitionedSink, partition_columns
+from watersmeet.io.writers import WRITERS, Writer, writable
 
 MODES = ("error", "overwrite", "append")
 ALIASES = {"jsonl": "json", "ndjson": "json"}
@@ -61,6 +61,9 @@ def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) 
     kind, path = kind_and_path(name, given)
     if path is None:
         return ConsoleSink(schema, sys.stdout, limit=_limit(name, given))
+    columns = partition_columns(name, given.get("partition_by"), schema)
+    if columns:
+        return _open_partitioned(path, kind, _mode(name, given), schema, given, columns)
     return _open(path, kind, _mode(name, given), schema, given)
 
 
@@ -107,9 +110,7 @@ def _limit(name: str, options: Mapping[str, str]) -> int | None:
 
 def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
     if mode == "error" and path.exists():
-        raise SinkError(
-            f"{path} already exists", hint="say mode = 'overwrite' or mode = 'append', or choose another path"
-        )
+        raise _exists(path)
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
@@ -139,6 +140,24 @@ def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options
     return file_sink(part, kind, schema, options, start=None)
 
 
+def _open_partitioned(
+    path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], columns: Sequence[str]
+) -> Sink:
+    if path.is_file():
+        raise SinkError(f"{path} is a file, but rows by {columns[0]} go into a folder", hint="choose another path")
+    with writable(path):
+        if mode == "error" and path.exists() and any(path.iterdir()):
+            raise _exists(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return PartitionedSink(
+            path, columns, schema, SUFFIXES[kind], mode, lambda file, rest: WRITERS[kind](file, rest, options, None)
+        )
+
+
+def _exists(path: Path) -> SinkError:
+    return SinkError(f"{path} already exists", hint="say mode = 'overwrite' or mode = 'append', or choose another path")
+
+
 def _next_part(folder: Path) -> int:
     """A number after those of the parts that are there, so that name order is writing order."""
     numbers = [p.name.split("-")[1] for p in folder.glob("part-*-*")]
@@ -157,15 +176,3 @@ def _start(path: Path, kind: str) -> Path:
             hint="give a folder as path; append then adds a file to it",
         )
     return path
-
-
-@contextmanager
-def writable(path: Path) -> Iterator[None]:
-    """Whatever goes wrong while a file is written becomes one sentence that names it."""
-    try:
-        yield
-    except PermissionError:
-        raise SinkError(f"{path} may not be written: permission denied") from None
-    except (pa.ArrowException, OSError) as error:
-        detail = str(error).split("\n", 1)[0].rstrip(".")
-        raise SinkError(f"{path} cannot be written: {detail}") from None

@@ -17,6 +17,7 @@ from watersmeet.io.formats import format_named
 from watersmeet.io.providers import is_provided, provided
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, read_table
 from watersmeet.model.arrival import PARSERS
+from watersmeet.model.arriving import named_time
 from watersmeet.model.names import column_named
 from watersmeet.model.time_reading import TimeReading, time_reading
 
@@ -346,4 +347,5 @@ def source_from_options(name: str, options: Mapping[str, str], declared: pa.Sche
 def reading_from(options: Mapping[str, str]) -> TimeReading | None:
     """How event times are written, as options say it, whose names are in lower case; they were checked before."""
     said = {name: PARSERS[name](options[name]) for name in _OF_READING if name in options}
-    return time_reading(options.get("time"), said)
+    time = options.get("time")
+    return time_reading(None if time is None else named_time(time), said)

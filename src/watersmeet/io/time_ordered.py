@@ -37,13 +37,20 @@ def batches_of(relation: Relation, max_rows: int, on_skipped: OnSkipped | None =
 
 def reads_in_time_order(stream: Stream) -> bool:
     """Whether no row comes after a newer one."""
-    return isinstance(stream.source, TableSource | FileSource) and stream.arrival.in_time_order
+    return stream.by_arrival or sorts_by_time(stream)
+
+
+def sorts_by_time(stream: Stream) -> bool:
+    """Whether the rows are all at hand, and may be read in another order than they have."""
+    if stream.by_arrival or not stream.arrival.in_time_order:
+        return False
+    return isinstance(stream.source, TableSource | FileSource)
 
 
 def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipped | None) -> Iterator[pa.RecordBatch]:
     if not isinstance(relation, Stream):
         return source.batches(max_rows)
-    if reads_in_time_order(relation):
+    if sorts_by_time(relation):
         if isinstance(source, TableSource):
             return in_order(relation, source, on_skipped).batches(max_rows)
         if isinstance(source, FileSource):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,18 @@ from watersmeet.io.rows import python_rows
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Whatever goes wrong while a file is written becomes one sentence that names it."""
+    try:
+        yield
+    except PermissionError:
+        raise SinkError(f"{path} may not be written: permission denied") from None
+    except (pa.ArrowException, OSError) as error:
+        detail = str(error).split("\n", 1)[0].rstrip(".")
+        raise SinkError(f"{path} cannot be written: {detail}") from None
 
 
 class Writer(Protocol):

@@ -27,6 +27,12 @@ class Scale(StrEnum):
     hundred = "100x"
 
 
+class FileKind(StrEnum):
+    parquet = "parquet"
+    csv = "csv"
+    json = "json"
+
+
 Results = Annotated[Path, typer.Option(metavar="DIR", help="Where results are kept.", file_okay=False)]
 
 
@@ -100,6 +106,25 @@ def workloads(
     from watersmeet.lab.command import list_workloads
 
     list_workloads(names or [], typer.echo)
+
+
+@app.command()
+def make(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A workload; `lab workloads` lists them.")],
+    parameters: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PARAMETER=VALUE]...", help="As rows=100000 or seed=2.", show_default=False),
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder, by default called NAME.", file_okay=False)
+    ] = None,
+    kind: Annotated[FileKind, typer.Option("--format", help="The format of the files.")] = FileKind.parquet,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+) -> None:
+    """Write the streams of a workload to files, one each."""
+    from watersmeet.lab.files import write_files
+
+    write_files(name, parameters or [], into or Path(name), kind.value, typer.echo, overwrite=overwrite)
 
 
 @app.command()

@@ -100,6 +100,12 @@ def _format(given: str) -> str:
     return time_format(given).written
 
 
+def _column(given: str) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError(f"{given!r} is no name of a column; write for example 'arrived'")
+    return given
+
+
 def _zone(given: str) -> str:
     try:
         return check_zone(str(given))
@@ -120,6 +126,7 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "time_unit": _unit,
     "time_format": _format,
     "time_zone": _zone,
+    "arrival_column": _column,
 }
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError
 from watersmeet.model.arrival import Arrival
+from watersmeet.model.arriving import Arrivals
 from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import is_text
@@ -38,6 +39,7 @@ class Stream:
     that only has a schema (enough for EXPLAIN). `rounding` says what becomes of times finer than a microsecond.
     `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
     timestamps there. With `versions` its rows are changes of a table.
+    timestamps there. With `arrivals` the event time is the moment at which rows arrive, and they have no such column.
     """
 
     name: str
@@ -51,6 +53,17 @@ class Stream:
     rounding: str = "error"
     reading: TimeReading | None = None
     versions: Versions | None = None
+    arrivals: Arrivals | None = field(default=None, compare=False)
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether the event time is the moment at which rows arrive."""
+        return self.arrivals is not None
+
+    @property
+    def given_schema(self) -> pa.Schema:
+        """The columns that rows have where they come from."""
+        return self.schema.remove(self.schema.get_field_index(self.time)) if self.by_arrival else self.schema
 
     def __post_init__(self) -> None:
         time = column_named(self.time, self.schema.names)
@@ -85,6 +98,10 @@ class Table:
     options: Mapping[str, str] = field(default_factory=dict)
     statistics: Statistics = Statistics()
     rounding: str = "error"
+
+    @property
+    def given_schema(self) -> pa.Schema:
+        return self.schema
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", entering_schema(self.schema))

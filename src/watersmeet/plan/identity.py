@@ -149,8 +149,9 @@ def _input(one: Input) -> Iterator[str]:
     """Of a relation its name and columns count: not what is known of its rows, nor where they come from."""
     head = f"from {_any_case(one.alias)}{_window(one.window)}:"
     match one.relation:
-        case Stream(name=name, schema=schema, time=time):
-            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {_name(time)}"
+        case Stream(name=name, schema=schema, time=time, by_arrival=by_arrival):
+            how = f"{_name(time)}, the moment of arrival" if by_arrival else _name(time)
+            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {how}"
         case Table(name=name, schema=schema):
             yield f"{head} table {_any_case(name)} ({_columns(schema)})"
         case Derived(plan=plan, time=time):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.io.event_times import is_sorted, timed_rows
+from watersmeet.io.event_times import arrived_rows, is_sorted, timed_rows
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.contract import Rows
@@ -65,6 +65,11 @@ class StreamClock:
     def end(self) -> None:
         self.ended = True
 
+    @property
+    def follows_the_wall_clock(self) -> bool:
+        """Whether its time goes on without rows: they have the time at which they come, and none is kept already."""
+        return self.stream.by_arrival and not self.ended and not getattr(self.stream.source, "at_hand", False)
+
     def skip(self, rows: int) -> None:
         """Rows without an event time, which are no part of the stream."""
         self.skipped_rows += rows
@@ -82,7 +87,19 @@ class StreamClock:
 
     def timed(self, batch: pa.RecordBatch) -> Rows:
         """The rows of a batch with their event times, which are checked; nothing has changed if they are refused."""
+        if self.stream.by_arrival:
+            return arrived_rows(self.stream, batch, self.rows_in, self._now_us())
         return timed_rows(self.stream, batch, self.rows_in)
+
+    def in_turn(self, rows: Rows) -> Rows:
+        """Rows that arrived before others were let in, or before time went on, arrive with them: they had to wait."""
+        if not self.stream.by_arrival or not len(rows) or rows.times.item(0) >= self.watermark_us:
+            return rows
+        return arrived_rows(self.stream, rows.data.drop_columns([self.stream.time]), self.rows_in, self._now_us())
+
+    def _now_us(self) -> int:
+        """The clock on the wall, which may be set back; time is not."""
+        return max(self.wall.today_us(), self.newest_us, self.promised_us)
 
     def admit(self, batch: pa.RecordBatch, floor_us: int = BEGINNING_US) -> Rows:
         """The rows of a batch that are in time; see `let_in`."""
@@ -161,6 +178,7 @@ class QueryClock:
         # Where the watermark was when the last stream fell silent, and when the last row came.
         self._silent_since: tuple[int, float] | None = None
         self.watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
+        self.watches_the_wall = self.watches_silence or any(one.follows_the_wall_clock for one in self.clocks.values())
 
     def admit(self, name: str, batch: pa.RecordBatch) -> Rows:
         """The rows of a batch that are not below the watermark, which they move row by row."""
@@ -195,9 +213,13 @@ class QueryClock:
 
     def tick(self) -> bool:
         """Look at the clock on the wall; whether that moved the watermark."""
-        if not self.watches_silence:
+        if not self.watches_the_wall:
             return False
         before = self.watermark_us
+        for clock in self.clocks.values():
+            if clock.follows_the_wall_clock:
+                clock.promise(self.wall.today_us())
+        self._move()
         now_s = self.wall.now_s()
         due = {clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None}
         # One after the other as they fell silent, so that a look that comes late moves time as one in time would have.
@@ -212,6 +234,11 @@ class QueryClock:
     def all_silent(self) -> bool:
         running = self.running
         return bool(running) and all(clock.idle for clock in running)
+
+    @property
+    def goes_on_by_itself(self) -> bool:
+        """Whether time goes on while no row comes."""
+        return self.all_silent or any(clock.follows_the_wall_clock for clock in self.running)
 
     def _go_on_with_the_wall_clock(self, now_s: float) -> None:
         # Before the first row there is no event time to go on from.
@@ -230,6 +257,10 @@ class QueryClock:
 
     def reached_in_s(self, instant_us: int) -> float | None:
         """In how many seconds the watermark will pass an instant if all streams stay silent; None if it will not."""
+        counting = [clock for clock in self.clocks.values() if clock.counts]
+        holding = [clock for clock in counting if clock.watermark_us <= instant_us]
+        if holding and all(clock.follows_the_wall_clock for clock in holding):
+            return max((instant_us + 1 - self.wall.today_us()) / SECOND_US, 0.0)
         if self._silent_since is None:
             return None
         from_us, at_s = self._silent_since

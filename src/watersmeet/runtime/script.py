@@ -15,6 +15,7 @@ from watersmeet.io.source_options import check_source_options
 from watersmeet.io.sources import source_from_options
 from watersmeet.io.time_column import check_time_column
 from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
@@ -142,6 +143,7 @@ def declare(
     versions = _versions(statement, text, is_table=is_table)
     needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
+    _check_arrival(statement, said, text)
     reading = _reading(statement, said, text)
     try:
         opened = opener(statement) if needed else (statement.schema, None, None)
@@ -178,9 +180,29 @@ def _is_pushed(statement: CreateStream | CreateTable) -> bool:
     return isinstance(statement, CreateStream) and not sourced
 
 
+def _is_by_arrival(statement: CreateStream | CreateTable) -> bool:
+    return isinstance(statement, CreateStream) and is_arrival(_option(statement, "time"))
+
+
+def _check_arrival(statement: CreateStream | CreateTable, said: Mapping[str, Any], text: str) -> None:
+    """Refuse options that do not go with the event time."""
+    if _is_by_arrival(statement):
+        wrong = meaningless_option(said)
+        if wrong is not None:
+            raise OptionError(wrong[1], hint=f"leave {wrong[0]} out", sql=text, span=_span(statement, wrong[0]))
+    elif said["arrival_column"] is not None and isinstance(statement, CreateStream):
+        raise OptionError(
+            "arrival_column names the moment of arrival, which is not the event time of this stream",
+            hint="leave it out, or say time = 'arrival'",
+            sql=text,
+            span=_span(statement, "arrival_column"),
+        )
+
+
 def _reading(statement: CreateStream | CreateTable, said: Mapping[str, Any], text: str) -> TimeReading | None:
+    time = _option(statement, "time")
     try:
-        reading = time_reading(_option(statement, "time"), said)
+        reading = time_reading(None if time is None else named_time(time), said)
         return None if reading is None else reading.declared_in(statement.schema)
     except ValueError as error:
         raise OptionError(str(error), sql=text, span=_span(statement, "time_unit", "time_format")) from None
@@ -201,7 +223,11 @@ def _relation(
     if isinstance(statement, CreateTable):
         return Table(statement.name, schema, source, statement.options, statistics, rounding)
     time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
-    if reading is None:
+    by_arrival = _is_by_arrival(statement)
+    if by_arrival:
+        time = said["arrival_column"] or ARRIVAL
+        schema = with_moments(statement.name, schema, time)
+    elif reading is None:
         check_time_column(statement.name, time, schema, source)
     else:
         reading, schema = in_schema(reading, statement.name, schema)
@@ -217,13 +243,14 @@ def _relation(
         rounding,
         reading,
         versions,
+        Arrivals() if by_arrival else None,
     )
 
 
 def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:
     time = _option(statement, "time")
     if time:
-        return time
+        return named_time(time)
     candidates = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     raise OptionError(
         f"stream {statement.name!r} does not say which column holds its event time",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _WALL_CLOCK = (
     "queries go by event time, not by the clock on the wall: EVENT_TIME() is the time of the newest row, and the last "
-    "five minutes are FROM a [RANGE 5 MINUTES]"
+    "five minutes are FROM a [RANGE 5 MINUTES]; where the clock is meant, a stream says time = 'arrival'"
 )
 _PERIODS = (
     "windows stand in FROM: FROM TUMBLE(a, 5 MINUTES), HOP(a, 1 MINUTE, 5 MINUTES) or "

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, WindowError
+from watersmeet.errors import BindError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Window

@@ -113,6 +113,7 @@ class FedQuery:
 
     def push(self, name: str, rows: Rows) -> Answers:
         clock = self.clock.clocks[name]
+        rows = clock.in_turn(rows)
         self._pushed, self._pushed_from = rows, clock.rows_in
         in_time = self.clock.let_in(name, rows)
         if clock.late.count or clock.future_rows or clock.skipped_rows:
@@ -122,6 +123,14 @@ class FedQuery:
             for alias in self._aliases[name]:
                 found += self.operator.push_at_once(alias, in_time)
         return self._after(found)
+
+    def check_promise(self, name: str) -> None:
+        """Refuse to be told how far a stream has come that goes by the clock on the wall."""
+        if self.clock.clocks[name].stream.by_arrival:
+            raise RunError(
+                f"stream {name!r} goes by the clock on the wall (time = 'arrival'), so nobody can say how far it is",
+                hint="leave advance() out: its time goes on by itself; in a test, trial.wait('10 seconds') moves it",
+            )
 
     def promise(self, name: str, until_us: int) -> Answers:
         """No row of this stream before this time will come."""
@@ -150,7 +159,7 @@ class FedQuery:
     def due_in_s(self) -> float | None:
         """When `tick` will have something to do if no row comes; None if never."""
         waits = [self.clock.silent_in_s]
-        if self.clock.all_silent:
+        if self.clock.goes_on_by_itself:
             if self.operator.wake_us is not None:
                 waits.append(self.clock.reached_in_s(self.operator.wake_us))
             elif self.operator.lag_us:

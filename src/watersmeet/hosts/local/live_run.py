@@ -75,7 +75,7 @@ class Run:
         if on_late is not None:
             outgoing = self._outgoing
             fed.on_late = lambda name, rows: outgoing.append(partial(on_late, name, rows))
-        if watched and fed.clock.watches_silence:
+        if watched and fed.clock.watches_the_wall:
             watch_silence(self)
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
@@ -106,6 +106,7 @@ class Run:
         all the same may be late, whatever the stream's lateness.
         """
         name, until_us = self._fed.named(stream), instant_us(time)
+        self._fed.check_promise(name)
         with self._lock:
             self._check_open()
             self._do(self._fed.promise, name, until_us)

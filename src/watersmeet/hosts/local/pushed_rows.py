@@ -28,10 +28,11 @@ class PushedRows:
 
     def __init__(self, stream: Relation) -> None:
         self.stream = stream
-        self._schema = stream.schema
+        # The moment of arrival, where that is the event time, is not pushed.
+        self._schema = stream.given_schema
         self._reading = stream.reading if isinstance(stream, Stream) else None
-        self._names = frozenset(stream.schema.names)
-        self._columns = [(field.name, field.type, field.nullable) for field in stream.schema]
+        self._names = frozenset(self._schema.names)
+        self._columns = [(field.name, field.type, field.nullable) for field in self._schema]
 
     def batches(self, rows: Any) -> list[pa.RecordBatch]:
         """The rows in the order they have, none of the batches empty."""
@@ -56,13 +57,14 @@ class PushedRows:
         return [self._enter(batch) for batch in batches if batch.num_rows or not self._fits(batch.schema)]
 
     def _enter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch if self._fits(batch.schema) else enter(batch, self.stream.schema, self.stream)
+        return batch if self._fits(batch.schema) else enter(batch, self._schema, self.stream)
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether rows of such columns are as a query sees them; those that cannot be made so are refused."""
-        if schema.equals(self.stream.schema):
+        if schema.equals(self._schema):
             return True
-        check_columns(schema, self.stream.schema, self.stream.name, _PUSHED)
+        self._refuse_moments(schema.names)
+        check_columns(schema, self._schema, self.stream.name, _PUSHED)
         return False
 
     def _with_times(self, batches: Sequence[pa.RecordBatch], reading: TimeReading) -> list[pa.RecordBatch]:
@@ -78,7 +80,7 @@ class PushedRows:
         self._check_names(rows)
         many = [name for name, value in rows.items() if _is_many(value)]
         if not many:
-            return self._of_values({name: [rows.get(name)] for name in self.stream.schema.names}, 1)
+            return self._of_values({name: [rows.get(name)] for name in self._schema.names}, 1)
         if len(many) < len(rows):
             single = next(name for name in rows if name not in many)
             raise DataError(
@@ -86,7 +88,7 @@ class PushedRows:
                 "a value",
                 hint="give a list for every column, or a single value for every one",
             )
-        missing = [name for name in self.stream.schema.names if name not in rows]
+        missing = [name for name in self._schema.names if name not in rows]
         if missing:
             raise SourceError(
                 f"stream {self.stream.name!r} has a column {missing[0]!r}, but {_PUSHED} has none",
@@ -116,17 +118,26 @@ class PushedRows:
         unknown = [name for name in row if name not in self._names]
         if not unknown:
             return
+        self._refuse_moments(unknown)
         meant = nearest(str(unknown[0]), self._names)
         raise SourceError(
             f"stream {self.stream.name!r} has no column {unknown[0]!r}, which was pushed",
-            hint=f"did you mean {meant!r}?" if meant else columns_hint(self.stream.schema.names),
+            hint=f"did you mean {meant!r}?" if meant else columns_hint(self._schema.names),
         )
+
+    def _refuse_moments(self, names: Iterable[Any]) -> None:
+        if isinstance(self.stream, Stream) and self.stream.by_arrival and self.stream.time in names:
+            raise SourceError(
+                f"column {self.stream.time!r} of stream {self.stream.name!r} is the moment at which rows are pushed, "
+                "so it cannot be pushed itself",
+                hint="leave it out; rows that bring their event time along are for a stream that says its column",
+            )
 
     def _of_values(self, columns: Mapping[str, Any], rows: int) -> list[pa.RecordBatch]:
         if rows == 0:
             return []
         arrays = [self._column(name, kind, nullable, columns[name]) for name, kind, nullable in self._columns]
-        return [pa.RecordBatch.from_arrays(arrays, schema=self.stream.schema)]
+        return [pa.RecordBatch.from_arrays(arrays, schema=self._schema)]
 
     def _column(self, name: str, kind: pa.DataType, nullable: bool, values: Any) -> pa.Array:
         try:

@@ -111,14 +111,14 @@ class LocalRun:
     def _patience_s(self) -> float | None:
         """How long to wait for rows: until time has to go on without them, or progress is to be shown."""
         waits = [self._clock.silent_in_s]
-        if self._clock.all_silent:
+        if self._clock.goes_on_by_itself:
             waits.append(self._due_s())
         if self.on_progress is not None:
             waits.append(SHOWN_EVERY_S)
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _due_s(self) -> float | None:
-        """When all streams are silent: in how many seconds something that waits in the operators will be certain."""
+        """When time goes on by itself: in how many seconds something that waits in the operators will be certain."""
         if self.operator.wake_us is not None:
             return self._clock.reached_in_s(self.operator.wake_us)
         return SHOWN_EVERY_S if self.operator.lag_us else None  # it joins at moments of its own
@@ -152,7 +152,8 @@ class LocalRun:
         clock.on_late_rows = self.on_late_rows
         aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
         # Only a stream that another may be read instead of, or time go on without, needs a thread to wait for it.
-        flows = not stream.source.at_hand and (streams > 1 or stream.arrival.idle_us is not None)
+        waits = streams == 1 and stream.arrival.idle_us is None and not stream.by_arrival
+        flows = not stream.source.at_hand and not waits
         return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches), aliases)
 
     def _load_tables(self) -> None:
@@ -181,6 +182,8 @@ class LocalRun:
         """Say before the first row what would surprise later."""
         for feed in self._feeds.all:
             stream = feed.clock.stream
+            if stream.by_arrival:
+                continue
             if not stream.arrival.says_lateness and stream.source is not None and not stream.source.bounded:
                 self.notice(
                     f"stream {stream.name!r} says no lateness, so it is 0: rows that come out of order are left out; "

@@ -104,7 +104,7 @@ class Clock:
 
     def after(self, streams: Sequence[Stream], seen: Iterable[Seen], now_ms: int) -> Clock:
         """The clock after a batch of that time, which every bucket is told of."""
-        clock = self
+        clock = self._arriving(streams, now_ms)
         for one in seen:
             clock = clock._saw(one, now_ms)
         clock = clock._moved(streams, now_ms)
@@ -132,6 +132,15 @@ class Clock:
             "still_for_s": max(now_ms - self.moved_ms, 0) / SECOND_MS,
             "idle": sorted({stream.name for one, stream in self._with(streams) if one.idle}),
         }
+
+    def _arriving(self, streams: Sequence[Stream], now_ms: int) -> Clock:
+        """Of streams whose rows have the moments of their arrival nothing comes before the time of the batch any more:
+        what later batches bring arrives after it, and what this one brings is pushed before the clock moves."""
+        told = tuple(
+            replace(one, newest_us=max(one.newest_us, now_ms * MS_US)) if stream.by_arrival else one
+            for one, stream in self._with(streams)
+        )
+        return replace(self, streams=told)
 
     def _with(self, streams: Sequence[Stream]) -> Iterable[tuple[ToldClock, Stream]]:
         return zip(self.streams, streams, strict=True)

@@ -18,6 +18,7 @@ from pyspark.sql.types import TimestampNTZType
 from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import CatalogError
 from watersmeet.hosts.spark.archive import with_archive
+from watersmeet.hosts.spark.arrival import with_arrival
 from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.end_source import end_source
 from watersmeet.hosts.spark.ending import END, REACHED, Ending
@@ -79,6 +80,7 @@ def dataframe(
         assert not isinstance(source, Following)
         stream = stream_of(job.streams[0])
         df = source.dataframe(spark, stream) if isinstance(source, FileStream) else source
+        df = with_arrival(df, stream)
         df = df.select(*_columns(job, df))
         if not (stream.arrival.skips_nulls and df.isStreaming):
             return df.mapInArrow(stateless_answer(job), out)
@@ -90,8 +92,8 @@ def dataframe(
     silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
     if silent and ends and any(streaming):
         parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
-    if job.idle_us is not None and any(streaming):
-        parts.append(pulse_source(spark, job.bucket_ids, job.idle_us))
+    if job.pulse_us is not None and any(streaming):
+        parts.append(pulse_source(spark, job.bucket_ids, job.pulse_us))
     packed = reduce(DataFrame.union, parts)
     grouped = packed.groupBy("bucket")
     if not any(streaming):
@@ -180,15 +182,14 @@ def _sources(plan: Plan) -> dict[str, Source]:
     return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
-def _packed(spark: SparkSession, job: SparkJob, name: str, df: Source, ending: Ending | None) -> DataFrame:
+def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, ending: Ending | None) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
-    if isinstance(df, FileStream):
-        return packed_dataframe(spark, job, name, df, late_ms, None if ending is None else ending.run)
-    if isinstance(df, Following):
-        df = df.df
-    elif df.isStreaming:
+    if isinstance(source, FileStream):
+        return packed_dataframe(spark, job, name, source, late_ms, None if ending is None else ending.run)
+    df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
+    if df.isStreaming and not isinstance(source, Following):
         df = _with_watermark(df, one.time, late_ms, stream_of(one).arrival.max_future_us)
     marks = [name for name in (END, REACHED, FUTURE) if name in df.columns]
     return df.select(*_columns(job, df), *marks).mapInArrow(packer(job, name), PACKED)

@@ -187,7 +187,9 @@ def _last_event_us(plan: Plan) -> int:
     """The newest event time of all streams."""
     newest = BEGINNING_US
     for one in relations_below(plan.root):
-        if isinstance(one, Stream):
+        if isinstance(one, Stream) and one.arrivals is not None:
+            newest = max(newest, one.arrivals.last_us)
+        elif isinstance(one, Stream):
             column = one.source.select(F.max(F.col(f"`{one.time}`")).alias("newest")).toArrow()["newest"]
             if column[0].is_valid:
                 newest = max(newest, int(times_of(normalize_time_column(column.combine_chunks()))[0]))

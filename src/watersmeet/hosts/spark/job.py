@@ -26,6 +26,8 @@ from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.build import build_plan
 
+ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds after their ends
+
 
 @dataclass(frozen=True)
 class SparkJob(ABC):
@@ -106,10 +108,12 @@ class SparkJob(ABC):
         return False
 
     @property
-    def idle_us(self) -> int | None:
-        """The shortest silence after which a stream does not count, if any says so: then time must go on by itself."""
-        said = [stream_of(one).arrival.idle_us for one in self.streams]
-        return min((idle_us for idle_us in said if idle_us is not None), default=None)
+    def pulse_us(self) -> int | None:
+        """The shortest silence that is to be noticed, if any is: then time must go on by itself. Streams whose rows
+        have the moments of their arrival are never waited for."""
+        streams = [stream_of(one) for one in self.streams]
+        said = [ARRIVAL_SILENCE_US if one.by_arrival and self.waits else one.arrival.idle_us for one in streams]
+        return min((silence_us for silence_us in said if silence_us is not None), default=None)
 
     @cached_property
     def bucket_ids(self) -> list[int]:
@@ -156,7 +160,7 @@ class SparkJob(ABC):
     def fingerprint(self) -> str:
         """What must not change between two runs on one checkpoint."""
         where = [f"buckets {self.partitioning.buckets}", *self.grid(), *self.keeping()]
-        if self.idle_us is not None:  # a source more, and Spark goes on only with as many as it had
+        if self.pulse_us is not None:  # a source more, and Spark goes on only with as many as it had
             where.append("some stream may be idle")
         return fingerprint_of(self.plan, where)
 

@@ -32,6 +32,7 @@ from watersmeet.io.event_times import without_nulls
 from watersmeet.io.files import first_schema, readable, with_nanoseconds
 from watersmeet.io.formats import Csv, Format, Parquet
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
+from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import Times
 from watersmeet.model.time_reading import TimeReading
@@ -118,7 +119,7 @@ class FileStream:
 
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         """The same stream as ordinary Spark rows, for queries that keep no state."""
-        reader = spark.readStream.schema(spark_schema(stream.schema)).options(**self.options)
+        reader = spark.readStream.schema(spark_schema(stream.given_schema)).options(**self.options)
         if self.max_files_per_trigger is not None:
             reader = reader.option("maxFilesPerTrigger", self.max_files_per_trigger)
         if self._is_for_spark and stream.reading is None:
@@ -155,9 +156,11 @@ def packed_dataframe(
         reader = reader.option("maxFilesPerTrigger", str(stream.max_files_per_trigger))
     if ending is not None:
         reader = reader.option("ending", ending)
-    future_us = next(stream_of(one) for one in job.streams if one.relation.name == source).arrival.max_future_us
-    if future_us is not None:
-        reader = reader.option("maxFuture", str(future_us))
+    relation = next(stream_of(one) for one in job.streams if one.relation.name == source)
+    if relation.arrival.max_future_us is not None:
+        reader = reader.option("maxFuture", str(relation.arrival.max_future_us))
+    if relation.by_arrival:
+        reader = reader.option("arrival", "true")
     columns = [field.name for field in PACKED_SCHEMA]
     return reader.load().withWatermark(NEWEST, f"{late_ms} milliseconds").select(*columns)
 
@@ -178,7 +181,11 @@ def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> 
     # Without a header, columns are known by their position, so all of them are named to the reader.
     wanted = pa.schema([column for column in inputs[0].schema if by_position or column.name in needed])
     stream = stream_of(inputs[0])
+    if stream.by_arrival:
+        wanted = _without_moments(wanted, stream)
     batches = read_file(partition.path, wanted, source, format_, stream.rounding, stream.reading)
+    if partition.arrival_us is not None:
+        batches = _arrived(batches, stream, partition.arrival_us)
     for number, group in enumerate(gathered(batches)):
         limit_us, times = partition.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
         packed = packets(job, inputs, placings, group, (partition.number << 32) + number, limit_us)
@@ -186,13 +193,25 @@ def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> 
         yield _timed(packed, int(usual.max(initial=0)))
 
 
+def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
+    """The columns to read; one of them at least, as rows without any cannot be counted."""
+    read = [field for field in wanted if field.name != stream.time]
+    return pa.schema(read or [stream.given_schema.field(0)])
+
+
+def _arrived(batches: Iterator[pa.RecordBatch], stream: Stream, moment_us: int) -> Iterator[pa.RecordBatch]:
+    field = stream.schema.field(stream.time)
+    return (stamped(batch, field, moment_us) for batch in batches)
+
+
 def rows_of_file(encoded_stream: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
     """The rows themselves, as Spark has them."""
     stream: Stream
     stream, format_ = pickle.loads(base64.b64decode(encoded_stream))
-    layout = spark_layout(stream.schema)
-    for batch in read_file(partition.path, stream.schema, source, format_, stream.rounding, stream.reading):
-        yield conform(enter(batch, stream.schema, stream), layout)
+    schema = stream.given_schema
+    layout = spark_layout(schema)
+    for batch in read_file(partition.path, schema, source, format_, stream.rounding, stream.reading):
+        yield conform(enter(batch, schema, stream), layout)
 
 
 def _shipped(encoded_job: str) -> tuple[SparkJob, Format]:

@@ -57,6 +57,7 @@ class FilePartition(InputPartition):
     path: str
     number: int
     limit_us: int | None = None  # rows beyond it move no watermark
+    arrival_us: int | None = None  # the moment at which its rows arrived, where that is their event time
 
 
 @dataclass
@@ -75,6 +76,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit = given.get("maxfilespertrigger")
         self.max_files = int(limit) if limit else None
         self.ending = given.get("ending")
+        self.by_arrival = "arrival" in given
         self.max_future_us = int(given["maxfuture"]) if "maxfuture" in given else None
         self.available: frozenset[str] | None = None
 
@@ -109,6 +111,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reached = {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
         if self.max_future_us is not None:  # logged with the batch, so that a repeat finds the same rows too far ahead
             reached["limit_us"] = str(time.time_ns() // 1000 + self.max_future_us)
+        if self.by_arrival:  # logged for the same reason; the clock may be set back, and time is not
+            reached["arrival_us"] = str(max(time.time_ns() // 1000, int(start.get("arrival_us", 0))))
         return {**reached, "ended": self.ending} if ends else reached
 
     def _names(self) -> list[str]:
@@ -124,7 +128,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit_us = int(end["limit_us"]) if "limit_us" in end else None
         names = enumerate(_names(end["files"]))
         # The names of a pattern are whole paths, which the folder before them does not change.
-        files = [FilePartition(str(folder / name), number, limit_us) for number, name in names]
+        arrival_us = int(end["arrival_us"]) if "arrival_us" in end else None
+        files = [FilePartition(str(folder / name), number, limit_us, arrival_us) for number, name in names]
         run = end.get("ended")
         # The same end stands in `start` if it was told before; an end is told once.
         return [*files, EndPartition(run)] if run is not None and run != start.get("ended") else files

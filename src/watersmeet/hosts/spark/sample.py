@@ -32,7 +32,7 @@ def sampled(plan: Plan, rows: int) -> Plan:
 
 def _read(stream: FileStream, path: str, relation: Stream | Table) -> Iterator[pa.RecordBatch]:
     reading = relation.reading if isinstance(relation, Stream) else None
-    return read_file(path, relation.schema, relation.name, stream.format, relation.rounding, reading)
+    return read_file(path, relation.given_schema, relation.name, stream.format, relation.rounding, reading)
 
 
 def _data(relation: Stream | Table, rows: int) -> object:
@@ -41,12 +41,14 @@ def _data(relation: Stream | Table, rows: int) -> object:
             return path
         case FileStream() as stream:
             batches = [b for p in listing(stream.path, relation.name) for b in _read(stream, p, relation)]
-            return pa.Table.from_batches(entered(batches, relation), relation.schema)
+            return pa.Table.from_batches(entered(batches, relation), relation.given_schema)
         case DataFrame() as df if not df.isStreaming:
-            if isinstance(relation, Stream):
+            if isinstance(relation, Stream) and relation.by_arrival:
+                df = df.limit(rows)
+            elif isinstance(relation, Stream):
                 timed = df.where(f"`{relation.time}` IS NOT NULL") if relation.arrival.skips_nulls else df
                 df = timed.orderBy(relation.time).limit(rows)
-            return pa.Table.from_batches(entered(df.toArrow().to_batches(), relation), relation.schema)
+            return pa.Table.from_batches(entered(df.toArrow().to_batches(), relation), relation.given_schema)
     raise UnsupportedError(
         f"stream {relation.name!r} is an endless DataFrame, of which no sample can be taken",
         hint="leave analyze out; the running query measures its streams itself, see query.metrics()",

@@ -18,11 +18,12 @@ from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.conform import conform
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
 from watersmeet.runtime.script import Job
 
-OURS = frozenset({"sink", "path", "mode", "limit"})
+OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
 METADATA = "_spark_metadata"
 # With XX and xxx behind them zones are shown as Arrow does in CSV and isoformat in JSON: +0530, and +05:30.
@@ -41,6 +42,7 @@ class SparkSink:
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
+        self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
         self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
         named = {key.lower() for key in self.options}
         defaults = _defaults(self.kind, job.plan.options.timezone)
@@ -73,6 +75,8 @@ class SparkSink:
         if self.kind == "console":
             return writer.foreachBatch(_printer(self.job, self.limit))
         writer = writer.format(self.kind).options(**self.options)
+        if self.partition_by:
+            writer = writer.partitionBy(*self.partition_by)
         return writer.option("path", str(self.path)) if self.path else writer
 
     def _resumes(self) -> bool:

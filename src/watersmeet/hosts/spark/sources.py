@@ -30,6 +30,7 @@ from watersmeet.io.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.io.providers import is_provided
 from watersmeet.io.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
 from watersmeet.io.sources import reading_from
+from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.names import column_named
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.sql.syntax import CreateStream, CreateTable
@@ -88,7 +89,7 @@ class _Input:
         self.streaming = isinstance(statement, CreateStream)
         self.declared: pa.Schema | None = statement.schema
         self.path = given.get("path")
-        self.time = given.get("time")
+        self.time = named_time(given.get("time", ""))
         self.rounding = given.get("rounding", "error").lower()
         self.reading = _by_its_name(reading_from(given), self.declared) if self.streaming else None
         self.nanosecond_files: list[str] = []
@@ -160,7 +161,7 @@ class _Input:
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
-        time = column_named(self.time or "", df.columns)
+        time = None if is_arrival(self.given.get("time")) else column_named(self.time, df.columns)
         if not self.streaming or time is None or df.schema[time].dataType != TimestampNTZType():
             return df
         # Not a cast, which would go by the zone of the session.

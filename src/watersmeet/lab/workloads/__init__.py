@@ -13,7 +13,7 @@ from __future__ import annotations
 from watersmeet.lab.workloads.cameras import cameras
 from watersmeet.lab.workloads.flights import flights
 from watersmeet.lab.workloads.go03 import go03
-from watersmeet.lab.workloads.nexmark import nexmark
+from watersmeet.lab.workloads.nexmark import nexmark, nexmark_side_input
 from watersmeet.lab.workloads.packets import packets
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import favourites, sales, stores
@@ -24,8 +24,8 @@ from watersmeet.lab.workloads.zipf import zipf
 from watersmeet.optimizer.cost.inputs import StreamRate
 
 __all__ = [
-    "WORKLOADS", "Workload", "cameras", "favourites", "flights", "go03", "nexmark", "packets", "poisson", "sales",
-    "steady", "stores", "weather", "zipf",
+    "WORKLOADS", "Workload", "cameras", "favourites", "flights", "go03", "nexmark", "nexmark_side_input", "packets",
+    "poisson", "sales", "steady", "stores", "weather", "zipf",
 ]  # fmt: skip
 
 # The streams of GO03's Table 5: λ, T, v.
@@ -41,7 +41,7 @@ WORKLOADS: dict[str, Workload] = {
         Workload(cameras, ("north", "centre", "south")),
         Workload(flights, ("ewr", "jfk", "lga", "weather")),
         Workload(go03, tuple(one.name for one in TABLE_5), {"streams": TABLE_5, "units": 1000.0}),
-        Workload(nexmark, ("person", "auction", "bid")),
+        Workload(nexmark, ("person", "auction", "bid"), tables={"side_input": nexmark_side_input}),
         Workload(packets, ("link1", "link2")),
         Workload(poisson, tuple(ALIKE), {"rates": ALIKE, "seconds": 60.0, "keys": 100}),
         Workload(stores, ("store_1", "store_2", "store_3", "store_4"), {"count": 4}, called="retail"),

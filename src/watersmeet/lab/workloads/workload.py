@@ -21,13 +21,15 @@ class Workload:
     """A function that makes streams, and the names these have if nothing is changed.
 
     What it can be told, with which defaults, and what it is for are read off the function; `defaults` are for what has
-    none there, and `called` is for a function that has another name.
+    none there, and `called` is for a function that has another name. `tables` make what goes with the streams and has
+    no times, by name.
     """
 
     make: Callable[..., dict[str, pa.Table]]
     streams: tuple[str, ...]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     called: str = ""
+    tables: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -50,17 +52,24 @@ class Workload:
         """All streams."""
         return self.make(**{**self.defaults, **changed})
 
+    def all_made(self, written: Mapping[str, str]) -> dict[str, pa.Table]:
+        """All streams and tables, for parameters as they are written."""
+        streams = self.made(**{name: self._value(name, text) for name, text in written.items()})
+        return {**streams, **{name: make() for name, make in self.tables.items()}}
+
     def columns(self) -> dict[str, str]:
-        """The columns of each stream, as CREATE STREAM would declare them."""
+        """The columns of each stream and table, as CREATE would declare them."""
         # The columns are read off a few rows: nothing else declares them.
         few = self.made(**({"rows": FEW} if "rows" in self.parameters else {}))
         return {
             stream: ", ".join(f"{field.name} {sql_type(field.type)}" for field in table.schema)
-            for stream, table in few.items()
+            for stream, table in {**few, **{name: make() for name, make in self.tables.items()}}.items()
         }
 
     def table(self, stream: str | None, written: Mapping[str, str]) -> pa.Table:
-        """The rows of one stream, for parameters as they are written in SQL."""
+        """The rows of one stream or table, for parameters as they are written in SQL."""
+        if stream is not None and stream in self.tables:
+            return self.tables[stream]()
         streams = self.made(**{name: self._value(name, text) for name, text in written.items()})
         if stream is None and len(streams) == 1:
             return next(iter(streams.values()))

@@ -1,0 +1,12 @@
+-- Query 20 with a window: expand bids with their auctions.
+-- Bids for auctions of category 10 that are not more than five seconds older or newer.
+
+CREATE STREAM bid WITH (path='nexmark/bid.parquet', time='ts');
+CREATE STREAM auction WITH (path='nexmark/auction.parquet', time='ts');
+
+SELECT b.auction, b.bidder, b.price, b.channel, b.url, b.ts, b.extra,
+    a.item_name, a.description, a.initial_bid, a.reserve, a.ts AS auction_ts, a.expires, a.seller, a.category,
+    a.extra AS auction_extra
+FROM bid AS b INNER JOIN auction AS a ON b.auction = a.id
+WHERE a.category = 10
+WINDOW = 5 SECONDS;
