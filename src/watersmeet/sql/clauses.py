@@ -165,6 +165,9 @@ class QueryParser(WindowFunctionParser):
         constraints += self._constraints()
         group_by, grouping_sets = self._group_by()
         having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
+        windows = self._named_windows()
+        qualify = self._expression("a condition after QUALIFY") if self._match(TokenType.QUALIFY) else None
+        windows += () if windows else self._named_windows()
         return SelectSyntax(
             word,
             distinct,
@@ -177,7 +180,32 @@ class QueryParser(WindowFunctionParser):
             self._every(),
             self._from(start),
             grouping_sets,
+            windows,
+            qualify,
         )
+
+    def _named_windows(self) -> tuple[tuple[Name, exp.Window], ...]:
+        """`WINDOW w AS (PARTITION BY … ORDER BY …), …`"""
+        if not self._at_named_window():
+            return ()
+        self._advance()
+        found: dict[str, tuple[Name, exp.Window]] = {}
+        while not found or self._match(TokenType.COMMA):
+            name = self._name("a name after WINDOW")
+            if name.text.lower() in found:
+                self.fail(f"the window {name.text} is defined twice", name.span, hint="give one of them another name")
+            if not self._match(TokenType.ALIAS) or self._curr.token_type != TokenType.L_PAREN:
+                self.fail(
+                    f"expected AS and (, found {self._found()}", hint="write WINDOW w AS (PARTITION BY k ORDER BY ts)"
+                )
+            window = self._parse_window(exp.Identifier(this=name.text, quoted=False), alias=True)
+            assert isinstance(window, exp.Window)
+            found[name.text.lower()] = (name, window)
+        return tuple(found.values())
+
+    def _at_named_window(self) -> bool:
+        plain = bool(self._curr) and self._curr.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
+        return plain and self._curr.text.upper() == "WINDOW" and self._tokens_ahead(2) == "AS"
 
     def _stream_word(self) -> StreamWord | None:
         word = _STREAM_WORDS.get(self._curr.text.upper()) if self._curr.token_type == TokenType.VAR else None
@@ -399,7 +427,7 @@ class QueryParser(WindowFunctionParser):
                     f"expected WINDOW or DWINDOW after AND, found {self._found()}",
                     hint="conditions on columns go into WHERE, before or after the WINDOW constraints",
                 )
-        if not found and self._curr.text.upper() in ("WINDOW", "DWINDOW"):
+        if not found and self._curr.text.upper() in ("WINDOW", "DWINDOW") and not self._at_named_window():
             self.fail(
                 "WINDOW is not followed by a constraint",
                 hint="write WINDOW = 1 HOUR, WINDOW (A, B) = 5 SECONDS or WINDOW PATH (A, B, C) = (w1, w2)",

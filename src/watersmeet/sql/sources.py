@@ -12,7 +12,19 @@ from watersmeet.model.types import sql_type
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Project, View, growing_join, schema_of
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Over,
+    Project,
+    View,
+    growing_join,
+    schema_of,
+)
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
@@ -224,7 +236,7 @@ def _is_view(node: Node, source: SourceSyntax) -> bool:
     A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
     input of it has no window, so that nothing would ever leave.
     """
-    if isinstance(node, Changes):
+    if isinstance(node, Changes) or (isinstance(node, Over) and node.time is not None):
         return False
     growing = growing_join(node)
     if growing is None:
@@ -261,6 +273,8 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
             return _complete(alias, source, node, context)
         _refuse_hidden_name(schema, source, context)
         return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
+    if isinstance(node, Over):
+        return _over(alias, source, node, context)
     growing = growing_join(node)
     assert growing is not None
     join, project = growing.join, growing.project
@@ -270,6 +284,18 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
     _refuse_hidden_name(project.schema, source, context)
     with_time = Project(join, (*project.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
     return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
+
+
+def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Derived:
+    """Rows with what OVER makes of them, each at its own time."""
+    for name, expression in node.columns:
+        if isinstance(expression, Column) and expression.name == node.time:
+            return Derived(alias, node, node.schema, name)
+    _refuse_hidden_name(node.schema, source, context)
+    assert node.time is not None
+    time = Column("", node.time, schema_of(node.child).field(node.time).type)
+    node = replace(node, columns=(*node.columns, (HIDDEN_TIME, time)))
+    return Derived(alias, node, node.schema, HIDDEN_TIME)
 
 
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:

@@ -138,6 +138,9 @@ class SelectSyntax:
     span: Span
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     """Where there are several ways to group: by the positions of the keys, each of them."""
+    named_windows: tuple[tuple[Name, exp.Window], ...] = ()
+    """`WINDOW w AS (…)`."""
+    qualify: exp.Expr | None = None
 
     @property
     def sources(self) -> tuple[SourceSyntax, ...]:
