@@ -17,7 +17,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab soak golden clean
+.PHONY: demo test test-fast test-spark test-nexmark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -32,6 +32,10 @@ test-fast: $(READY)
 
 test-spark: $(READY)
 	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
+
+# All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
+test-nexmark: $(READY)
+	$(BIN)/python -m pytest -m 'soak or not soak' tests/nexmark tests/spark/test_nexmark.py
 
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.
