@@ -409,3 +409,14 @@ def test_the_command_points_at_mistakes(script: Path, capsys: pytest.CaptureFixt
     script.write_text(SCRIPT.replace("v > 1", "w > 1"))
     assert call("check", str(script)) == 2
     assert "there is no column w" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["SEMI", "ANTI", "LEFT"])
+def test_a_column_may_be_called_as_an_input_is(kind: str) -> None:
+    rows = pa.table({"k": [1, 2], "b": [True, False], "ts": [EPOCH, EPOCH + timedelta(seconds=1)]})
+    sources = [Source(name, rows) for name in "xy"]
+    asked = query(
+        f"SELECT b.k, b.b FROM x AS b {kind} JOIN y AS c ON b.k < c.k AND ABS(b.ts - c.ts) <= 1 SECOND", sources
+    )
+    report = wm.check(asked)
+    assert (report.equal, report.by) == (True, "DuckDB")

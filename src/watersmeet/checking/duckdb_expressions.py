@@ -60,6 +60,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def named(alias: str) -> str:
+    """An input of FROM, called as no column is: in a subquery a column b would hide an alias b from outside."""
+    return quoted(f"#as {alias}")
+
+
 @dataclass(frozen=True)
 class Translator:
     """Writes expressions over inputs that stand in FROM under their aliases.
@@ -115,7 +120,7 @@ def _holds_times(kind: pa.DataType) -> bool:
 
 
 def _column(column: Column) -> str:
-    name = quoted(column.name) if not column.stream else f"{quoted(column.stream)}.{quoted(column.name)}"
+    name = quoted(column.name) if not column.stream else f"{named(column.stream)}.{quoted(column.name)}"
     if is_instant(column.type):
         # Without its zone an instant is UTC.
         return f"epoch_us(CAST({name} AS TIMESTAMP))"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
-from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
+from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted
 from watersmeet.checking.duckdb_over import over_sql
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.versions import DELETES
@@ -192,7 +192,7 @@ class Script:
         if join.kind != "inner":
             return " UNION ALL ".join(self._with_those_alone(join, found.project, arrived))
         newest = _newest(join)
-        sources = [f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs]
+        sources = [f"{self._with_deaths(one)} AS {named(one.alias)}" for one in join.inputs]
         conditions = [*_conditions(join), *self._near(join, newest)]
         selected = _selected(found.project, Translator(newest))
         return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
@@ -204,7 +204,7 @@ class Script:
         assert isinstance(join, Join)
         (one,) = join.inputs
         assert not isinstance(one.relation, View)
-        name = quoted(one.alias)
+        name = named(one.alias)
         over = Translator(f"{name}.{TIME}")
         rows = f"SELECT {_selected(node.child, over)}, {name}.{TIME}, {name}.{ROW} FROM {self.rows_of(one.relation)} "
         return over_sql(node, f"{rows} AS {name} WHERE {_all(list(_conditions(join)))}", [TIME, ROW], TIME)
@@ -212,7 +212,7 @@ class Script:
     def _with_those_alone(self, join: Join, project: Project, arrived: bool) -> Iterator[str]:
         """An outer, semi or anti join that only grows: what matches, and what never does."""
         newest = _newest(join)
-        rows = {one.alias: f"{self._with_deaths(one)} AS {quoted(one.alias)}" for one in join.inputs}
+        rows = {one.alias: f"{self._with_deaths(one)} AS {named(one.alias)}" for one in join.inputs}
         matches = _all([*_conditions(join), *self._near(join, newest)])
         if join.asof is not None:
             yield from self._latest(join, project, rows, matches, arrived)
@@ -239,28 +239,26 @@ class Script:
         left, right = join.inputs
         assert join.asof is not None
         instant = Translator().sql(join.asof.instant)
-        at = f"greatest({quoted(left.alias)}.{TIME}, {instant})"
+        at = f"greatest({named(left.alias)}.{TIME}, {instant})"
         over = Translator(at)
-        columns = [f"{quoted(right.alias)}.{quoted(name)} DESC NULLS FIRST" for name in right.schema.names]
+        columns = [f"{named(right.alias)}.{quoted(name)} DESC NULLS FIRST" for name in right.schema.names]
         if right.has_versions:
-            columns = [f"{quoted(right.alias)}.{ROW} DESC"]
-        order = ", ".join([f"{quoted(right.alias)}.{TIME} DESC", *columns])
-        first = f"row_number() OVER (PARTITION BY {quoted(left.alias)}.{ROW} ORDER BY {order}) = 1"
+            columns = [f"{named(right.alias)}.{ROW} DESC"]
+        order = ", ".join([f"{named(right.alias)}.{TIME} DESC", *columns])
+        first = f"row_number() OVER (PARTITION BY {named(left.alias)}.{ROW} ORDER BY {order}) = 1"
         chosen = _all([first, *_holding(right, join.asof, over)])
         kept = _all([chosen, *(over.sql(condition) for condition in join.where)])
-        matches = _all([matches, f"{quoted(right.alias)}.{TIME} <= {instant}"])
+        matches = _all([matches, f"{named(right.alias)}.{TIME} <= {instant}"])
         if join.asof.within_us is not None:
             oldest = join.asof.up_to_us + join.asof.within_us
-            matches = _all([matches, f"{quoted(right.alias)}.{TIME} >= {instant} - {oldest}"])
-        place = f", {quoted(left.alias)}.{ROW} AS {PLACE}" if arrived else ""
+            matches = _all([matches, f"{named(right.alias)}.{TIME} >= {instant} - {oldest}"])
+        place = f", {named(left.alias)}.{ROW} AS {PLACE}" if arrived else ""
         selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}{place}"
         yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {kept}"
         if join.kind == "asof_left":
             alone = f"{rows[left.alias]} LEFT JOIN {rows[right.alias]} ON false"
-            found = (
-                f"SELECT {quoted(left.alias)}.{ROW} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {chosen}"
-            )
-            none = [f"{quoted(left.alias)}.{ROW} NOT IN ({found})", *(over.sql(condition) for condition in join.where)]
+            found = f"SELECT {named(left.alias)}.{ROW} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {chosen}"
+            none = [f"{named(left.alias)}.{ROW} NOT IN ({found})", *(over.sql(condition) for condition in join.where)]
             yield f"{selected} FROM {alone} WHERE {_all(none)}"
 
     @staticmethod
@@ -271,7 +269,7 @@ class Script:
 
     def _near(self, join: Join, newest: str) -> Iterator[str]:
         for one in join.streams:
-            name = quoted(one.alias)
+            name = named(one.alias)
             if moves_in_steps(one.window):
                 yield f"({name}.{GONE} IS NULL OR {newest} < {name}.{GONE})"
             elif isinstance(one.window, Range):
@@ -307,7 +305,7 @@ class Script:
             return self._held_by_two(join, instants)
         sources, conditions = [f"{instants} AS {MOMENT}"], list(_conditions(join))
         for one in join.inputs:
-            name = quoted(one.alias)
+            name = named(one.alias)
             if isinstance(one.relation, View):
                 sources.append(f"({self.snapshot(one.relation.plan, instants)}) AS {name}")
                 conditions.append(f"{name}.{AT} = {MOMENT}.{AT}")
@@ -327,7 +325,7 @@ class Script:
         """Each side with the instants at which its rows are there; rows match at the same instant."""
         sides = []
         for one in join.inputs:
-            name = quoted(one.alias)
+            name = named(one.alias)
             alone = replace(
                 join, inputs=(one,), predicates=(), bounds=(), choices=(), kind="inner", where=(), certain=()
             )
@@ -338,7 +336,7 @@ class Script:
             shown = f"{name}.* EXCLUDE ({AT})" if one.is_view else f"{name}.*"
             inside = f"SELECT {held.at} AS {AT}, {shown} FROM {held.sources} WHERE {held.conditions}"
             sides.append(f"({inside}) AS {name}")
-        left, right = (f"{quoted(one.alias)}.{AT}" for one in join.inputs)
+        left, right = (f"{named(one.alias)}.{AT}" for one in join.inputs)
         matches = _all([f"{left} = {right}", *_conditions(join)])
         if join.kind in ("semi", "anti"):
             exists = f"EXISTS (SELECT 1 FROM {sides[1]} WHERE {matches})"
@@ -470,7 +468,7 @@ def _holding(one: Input, asof: AsOf, over: Translator) -> Iterator[str]:
     versions = one.relation.versions if isinstance(one.relation, Stream) else None
     if versions is not None and versions.op is not None:
         words = ", ".join(f"'{word}'" for word in sorted(DELETES))
-        yield f"lower({quoted(one.alias)}.{quoted(versions.op)}) NOT IN ({words})"
+        yield f"lower({named(one.alias)}.{quoted(versions.op)}) NOT IN ({words})"
     yield from (f"({over.sql(condition)})" for condition in asof.holding)
 
 
@@ -480,7 +478,7 @@ def _all(conditions: Sequence[str]) -> str:
 
 def _newest(join: Join, inputs: Sequence[Input] | None = None) -> str:
     times = [
-        f"{quoted(one.alias)}.{SINCE if moves_in_steps(one.window) else TIME}"
+        f"{named(one.alias)}.{SINCE if moves_in_steps(one.window) else TIME}"
         for one in inputs or join.inputs
         if one.time is not None
     ]
@@ -494,7 +492,7 @@ def _newest_shown(join: Join) -> str:
 
 def _ages(join: Join) -> list[str]:
     """What FIRST and LAST go by: the newest member's time, then time and arrival of each member."""
-    each = [[f"{quoted(i.alias)}.{TIME}"] * (i.time is not None) + [f"{quoted(i.alias)}.{ROW}"] for i in join.inputs]
+    each = [[f"{named(i.alias)}.{TIME}"] * (i.time is not None) + [f"{named(i.alias)}.{ROW}"] for i in join.inputs]
     return [] if join.views or join.kind != "inner" else [_newest(join), *(text for texts in each for text in texts)]
 
 
@@ -506,7 +504,7 @@ def _conditions(join: Join) -> Iterator[str]:
 
 
 def _bound(bound: Bound) -> str:
-    return f"{quoted(bound.later)}.{TIME} - {quoted(bound.earlier)}.{TIME} <= {bound.at_most_us}"
+    return f"{named(bound.later)}.{TIME} - {named(bound.earlier)}.{TIME} <= {bound.at_most_us}"
 
 
 def _choice(choice: Choice) -> str:
