@@ -11,11 +11,10 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.model.zones import zoned_schema
-from watersmeet.plan.expressions import Column, EventTime
+from watersmeet.plan.expressions import Column, EventTime, Expression
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
-    GroupBy,
     Input,
     Join,
     Node,
@@ -300,17 +299,37 @@ def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Der
 
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
     """Windows that are given once; the time of a row is the end of its window."""
-    project = node.child
-    assert isinstance(project, Project)
-    groups = project.child
-    assert isinstance(groups, GroupBy)
-    ends = [key for key in groups.keys if isinstance(key, Column) and _is_end(key, groups.child)]
-    for name, expression in project.columns:
-        if expression in ends:
-            return Derived(alias, node, project.schema, name)
-    _refuse_hidden_name(project.schema, source, context)
-    project = replace(project, columns=(*project.columns, (HIDDEN_TIME, ends[0])))
-    return Derived(alias, replace(node, child=project), project.schema, HIDDEN_TIME)
+    made = node.child
+    assert isinstance(made, Project | Over)
+    for name, expression in made.columns:
+        if expression in _ends(made):
+            return Derived(alias, node, made.schema, name)
+    _refuse_hidden_name(made.schema, source, context)
+    made, end = _with_end(made)
+    made = replace(made, columns=(*made.columns, (HIDDEN_TIME, end)))
+    return Derived(alias, replace(node, child=made), made.schema, HIDDEN_TIME)
+
+
+def _ends(node: Project | Over) -> list[Expression]:
+    """What in a select list is the end of the windows."""
+    if isinstance(node, Over):
+        assert isinstance(node.child, Project)
+        below = _ends(node.child)
+        return [Column("", name, e.type) for name, e in node.child.columns if e in below]
+    if isinstance(node.child, Join):
+        return [Column(one.alias, one.time, one.schema.field(one.time).type) for one in node.child.streams if one.time]
+    return [key for key in node.child.keys if isinstance(key, Column) and _is_end(key, node.child.child)]
+
+
+def _with_end(node: Project | Over) -> tuple[Project | Over, Expression]:
+    """The same with the end of the windows at hand, and what it is there."""
+    known = _ends(node)
+    if known or not isinstance(node, Over):
+        return node, known[0]
+    assert isinstance(node.child, Project)
+    end = _ends(node.child)[0]
+    child = replace(node.child, columns=(*node.child.columns, (HIDDEN_TIME, end)))
+    return replace(node, child=child), Column("", HIDDEN_TIME, end.type)
 
 
 def _is_end(key: Column, join: Join) -> bool:
