@@ -157,6 +157,9 @@ class ExpressionBinder:
             return value
         if len(names) > 2:
             raise self.error(f"{self.scope.text.piece(span_of(node))} has too many parts", node, hint="write a.column")
+        merged = self.scope.merged_column(names[0]) if len(names) == 1 else None
+        if merged is not None:
+            return self.bind(merged)
         return self.scope.column(names[0] if len(names) == 2 else None, names[-1])
 
     def _struct_column(self, names: list[Name]) -> tuple[Expression, list[Name]] | None:
