@@ -208,14 +208,18 @@ class Script:
             (other,) = (one.alias for one in join.inputs if one.alias != alias)
             # Of the other there is no row, so that its columns are NULL.
             alone = f"{rows[alias]} LEFT JOIN {rows[other]} ON false"
-            partners = f"FROM {rows[other]} WHERE {matches}"
+            # All in one FROM: inside a query of its own a column called like the other input would hide that.
+            row, both = f"{quoted(alias)}.{ROW}", ", ".join(rows.values())
             if join.kind == "semi":
-                first = f'LATERAL (SELECT min({newest}) AS "#first" {partners}) AS "#partner"'
-                held = '"#partner"."#first"'
-                yield self._selected_from(join, project, f"{rows[alias]}, {first}", f"{held} IS NOT NULL", held)
+                first = f"row_number() OVER (PARTITION BY {row} ORDER BY {newest}) = 1"
+                over = Translator(newest)
+                kept = _all([first, *(over.sql(condition) for condition in join.where)])
+                shown = f"SELECT {_selected(project, over)}, {newest} AS {TIME}"
+                yield f"{shown} FROM {both} WHERE {matches} QUALIFY {kept}"
             else:
                 at = Translator().sql(certain[alias])
-                yield self._selected_from(join, project, alone, f"NOT EXISTS (SELECT 1 {partners})", at)
+                none = f"{row} NOT IN (SELECT {row} FROM {both} WHERE {matches})"
+                yield self._selected_from(join, project, alone, none, at)
 
     def _latest(self, join: Join, project: Project, rows: dict[str, str], matches: str, arrived: bool) -> Iterator[str]:
         """Of the partners of a row the latest, of equal times the greatest by all its columns. Of versions it is the

@@ -192,6 +192,8 @@ class OuterJoin(Sided):
         _, first = np.unique(found.order, return_index=True)  # by time, so the first is the earliest
         first = np.sort(first[~marks.are_matched(found.order[first])])
         marks.match(found.order[first])
+        if first.size:  # at an end that was not yet certain, and what comes up to then is late
+            self._answered_us = max(self._answered_us, int(found.instants[first].max()) - 1)
         earliest = found.data.take(pa.array(first))
         yield _where(earliest, earliest.column(PASSES).to_numpy(zero_copy_only=False)).select(self.schema.names)
 
