@@ -1,1 +1,1 @@
-SELECT x.k FROM a x JOIN b USING (k) WINDOW = 5 SECONDS
+SELECT k FROM a JOIN dim USING (name) 

@@ -117,6 +117,39 @@ def outer_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
 
 
 @st.composite
+def using_cases(draw: st.DrawFn) -> OuterCase:
+    """A chain of joins by columns of one name, which become one: of a full join whichever is there."""
+    aliases = tuple("abc"[: draw(st.sampled_from([2, 2, 3]))])
+    names = {alias: draw(st.sampled_from(STREAMS)) for alias in aliases}
+    sizes = {alias: draw(st.integers(0, 4)) for alias in aliases}
+    keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=2, unique=True))
+    tree = Tree(f"{names['a']} [RANGE {sizes['a']} SECONDS] AS a", f"{names['a']} AS a", ("a",))
+    merged = {key: f"a.{key}" for key in keys}
+    for alias in aliases[1:]:
+        kind = draw(st.sampled_from(["LEFT", "RIGHT", "FULL", "FULL", "INNER"]))
+        tests = [f"{merged[key]} = {alias}.{key}" for key in keys]
+        for u in tree.seen:
+            after, before = f"{alias}.ts - {u}.ts <= INTERVAL", f"{u}.ts - {alias}.ts <= INTERVAL"
+            near = f"{after} {sizes[u]} SECONDS AND {before} {sizes[alias]} SECONDS"
+            tests.append(_unless_missing(near, [u, alias], tree.nullable))
+        window = f"[RANGE {sizes[alias]} SECONDS]"
+        ours = f"{tree.ours} {kind} JOIN {names[alias]} {window} AS {alias} USING ({', '.join(keys)})"
+        theirs = f"{tree.theirs} {kind} JOIN {names[alias]} AS {alias} ON {' AND '.join(tests)}"
+        lost = {"LEFT": (alias,), "RIGHT": tree.seen, "FULL": (*tree.seen, alias)}.get(kind, ())
+        tree = Tree(ours, theirs, (*tree.seen, alias), tree.nullable | frozenset(lost))
+        if kind in ("RIGHT", "FULL"):
+            for key in keys:
+                merged[key] = f"{alias}.{key}" if kind == "RIGHT" else f"COALESCE({merged[key]}, {alias}.{key})"
+    ids = [f"{alias}.id AS {alias}_id" for alias in aliases]
+    ours = f"SELECT {', '.join([*keys, *ids])} FROM {tree.ours}"
+    theirs = f"SELECT {', '.join([*(f'{merged[key]} AS {key}' for key in keys), *ids])} FROM {tree.theirs}"
+    if draw(one_in(3, True, False)):
+        ours, theirs = f"{ours} WHERE {keys[0]} IS NOT NULL", f"{theirs} WHERE {merged[keys[0]]} IS NOT NULL"
+    read = tuple(draw(streams(name, 6, False)) for name in STREAMS if name in names.values())
+    return OuterCase(ours, theirs, read)
+
+
+@st.composite
 def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
     """A chain of ASOF JOINs; DuckDB ranks the partners of each row, by time and then by all their columns."""
     aliases = tuple("abc"[: draw(st.sampled_from([2, 2, 3]))])

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import EFFORT, PATIENT
-from tests.properties.outer_strategies import OuterCase, outer_cases
+from tests.properties.outer_strategies import OuterCase, outer_cases, using_cases
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 from watersmeet.errors import WindowError
@@ -60,3 +60,12 @@ def test_event_times_are_those_of_the_reference(case: OuterCase, rows_per_batch:
     planned(case)
     timed = case.sql.replace("SELECT ", "SELECT event_time() AS at, ", 1)
     assert by_local_engine(timed, case.sources, rows_per_batch) == by_reference(timed, case.sources)
+
+
+@many
+@given(using_cases(), st.sampled_from([1, 2, None]))
+def test_columns_of_one_name_become_one(case: OuterCase, rows_per_batch: int | None) -> None:
+    planned(case)
+    expected = case.by_duckdb()
+    assert by_reference(case.sql, case.sources) == expected
+    assert by_local_engine(case.sql, case.sources, rows_per_batch) == expected

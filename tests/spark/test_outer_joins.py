@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.effort import EFFORT
 from tests.properties.outer_strategies import OuterCase, asof_cases, outer_cases
 from tests.properties.test_outer_joins import planned
-from tests.properties.version_strategies import version_cases
+from tests.properties.version_strategies import grouped_version_cases, version_cases
 from tests.runners import by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
@@ -20,6 +21,7 @@ from tests.spark.test_continuous import few as more
 from tests.spark.test_ending import let_in, simulated
 from tests.spark.test_processor import disordered
 from watersmeet.hosts.spark import hot
+from watersmeet.model.versions import Versions
 
 few = settings(more, max_examples=15 * EFFORT)
 
@@ -55,9 +57,17 @@ def test_versions_are_the_same_whatever_crashes_and_whenever_it_ends(case: Outer
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
 
 
+@few
+@given(grouped_version_cases(), st.data())
+def test_groups_of_versions_are_the_same_whatever_crashes_and_whenever_it_ends(case: OuterCase, data) -> None:
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
+    assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
 QUERIES = {
     "a left join of a left join": "SELECT a.id, b.id AS y, c.id AS z FROM a LEFT JOIN b ON a.x = b.x AND "
     "ABS(b.ts - a.ts) <= 2 SECONDS LEFT JOIN c ON c.x = a.x AND ABS(c.ts - a.ts) <= 1 SECONDS",
+    "the version of a time": "SELECT a.id, b.id AS y FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.x = b.x",
     "the latest partner": "SELECT a.id, b.id AS y FROM a ASOF LEFT JOIN b ON a.x = b.x AND b.ts <= a.ts",
     "no partner in a window": "SELECT a.x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM b "
     "[RANGE 1 SECONDS] WHERE b.x = a.x) GROUP BY a.x",
@@ -68,6 +78,7 @@ QUERIES = {
 def test_on_spark_itself(spark, name: str) -> None:
     sql = QUERIES[name]
     sources = never_late(s for s in disordered(0) if f" {s.name} " in sql or f" {s.name}." in sql)
+    sources = [replace(s, versions=Versions(("x",))) if f"{s.name} FOR" in sql else s for s in sources]
     found = by_spark_batch(spark, sql, sources, 2)
     assert found == by_reference(sql, sources)
     assert any(None in row for row in found) or "COUNT" in sql

@@ -181,6 +181,10 @@ class Operator(ABC):
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
         """Which of all the rows ever pushed for an input a restore would miss, now that time has come this far."""
 
+    def worth_keeping(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
+        """The same of rows that have just come, beside those that are kept already."""
+        return self.still_needed(alias, rows, complete_until)
+
     def save(self, *, tables: bool = True) -> Saved:
         """All that rows and time have changed; its arrays are those in use, so it is valid until the next call. What
         came of static tables is left out if they will be read anew."""

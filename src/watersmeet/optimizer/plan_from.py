@@ -15,6 +15,7 @@ from watersmeet.optimizer.plan_outer import (
     asked_of_partners,
     growing_leaves,
     has_sides,
+    looked_up_leaf,
     plan_asof,
     plan_growing,
     plan_outer,
@@ -121,6 +122,8 @@ class FromPlanner:
         asked = (*project.columns, *((f"__{i}", e) for i, e in enumerate(more)))
         inputs = [one for one in join.inputs if not isinstance(one.relation, Table)]
         sources = tuple(self._source(one, join, asked, inside) for one in inputs)
+        if join.asof is not None:
+            sources = tuple(_looked_up(one, join, inside.outer_us) for one in sources)
         timed = replace(project, columns=(*project.columns, (GIVEN_AT, EventTime())))
         inner = plan_outer(timed, join) if join.asof is None else plan_asof(timed, join)
         return FromGrowingNode(sources, inner, project.columns)
@@ -178,6 +181,14 @@ class FromPlanner:
         name = unlike(self._names, alias)
         self._names.add(name)
         return name
+
+
+def _looked_up(source: SourceNode, join: Join, kept_us: int) -> SourceNode:
+    """The side in which an as-of join looks for partners, with what of it a restart needs."""
+    one = join.inputs[1]
+    if source.alias != one.alias or not isinstance(source, StreamSourceNode):
+        return source
+    return replace(source, leaf=looked_up_leaf(source.leaf.name, one, join, source.leaf.columns, kept_us))
 
 
 def _joining(

@@ -15,7 +15,17 @@ from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import columns_read
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
-from watersmeet.physical.nodes import AsofJoinNode, Columns, LeafNode, OuterJoinNode, SelectNode, WindowJoinNode
+from watersmeet.physical.nodes import (
+    AsofJoinNode,
+    Columns,
+    LastOfEach,
+    LeafNode,
+    LookedUp,
+    OuterJoinNode,
+    SelectNode,
+    WindowJoinNode,
+)
+from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression
 from watersmeet.plan.nodes import Derived, Input, Join, Project
 
@@ -70,6 +80,7 @@ def plan_asof(project: Project, join: Join, sides: Sequence[Input] = ()) -> Asof
         tuple(one.alias for one in sides),
         _streams_of_sides(sides),
         remembered_us(project, sides),
+        _looked_up(project, sides),
     )
 
 
@@ -98,6 +109,19 @@ def plan_outer(project: Project, join: Join, sides: Sequence[Input] = ()) -> Out
         tuple(one.alias for one in sides),
         _streams_of_sides(sides),
         remembered_us(project, sides),
+        _looked_up(project, sides),
+    )
+
+
+def _looked_up(project: Project, sides: Sequence[Input]) -> tuple[LookedUp, ...]:
+    join = project.child
+    assert isinstance(join, Join)
+    # Inputs that are no sides come from elsewhere, which sees to their rows.
+    if len(sides) < sum(isinstance(one.relation, Derived) for one in join.inputs):
+        return ()
+    leaves = growing_leaves(project)
+    return tuple(
+        LookedUp(leaf.name, leaf.reach_us, leaf.window) for leaf in leaves if isinstance(leaf.window, LastOfEach)
     )
 
 
@@ -137,8 +161,11 @@ def remembered_us(project: Project, sides: Sequence[Input] | None = None) -> int
     later, which may itself be asked for that much later still."""
     join = project.child
     assert isinstance(join, Join)
-    windows = join.windows
-    here = sum(max((limit for limit in row), default=0) + 1 for row in windows.limits)
+    here = sum(max((limit for limit in row), default=0) + 1 for row in join.windows.limits)
+    if join.asof is not None:
+        # What is looked up beyond that is kept by its keys.
+        oldest = 0 if join.asof.within_us is None else join.asof.within_us + join.asof.behind_us
+        here = max(0, join.asof.up_to_us) + oldest + 2
     if sides is None:
         sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
     below = [remembered_us(_project(one)) for one in sides]
@@ -149,6 +176,20 @@ def growing_leaves(project: Project, outer_us: int = 0) -> tuple[LeafNode, ...]:
     """Where rows enter, each stream under its alias, if what they make matters for so long."""
     kept = min(FOREVER_US, remembered_us(project) + outer_us)
     return tuple(_leaves(project, project.columns, kept))
+
+
+def looked_up_leaf(name: str, one: Input, join: Join, columns: frozenset[str], kept_us: int) -> LeafNode:
+    """The stream in which an as-of join looks for partners, for rows that matter for so long."""
+    assert isinstance(one.relation, Stream)
+    assert join.asof is not None
+    if join.asof.within_us is not None:
+        return LeafNode(name, one.relation, columns, kept_us)
+    found, versions = asof_conditions(join.predicates, one.alias), one.relation.versions
+    keys = tuple(key for _, key in found.equal)
+    last = LastOfEach(keys, found.right_only, None if versions is None else versions.op, versions is not None)
+    # Rows that have come may ask for what was before their time.
+    reach_us = min(FOREVER_US, kept_us + join.asof.behind_us - min(0, join.asof.up_to_us))
+    return LeafNode(name, one.relation, columns, reach_us, last)
 
 
 def asked_of_partners(join: Join) -> tuple[Expression, ...]:
@@ -177,5 +218,8 @@ def _leaves(project: Project, columns: Columns, kept_us: int) -> list[LeafNode]:
         else:
             assert isinstance(one.relation, Stream)
             here = columns_read(one, join, read)
-            found.append(LeafNode(one.alias, one.relation, here, kept_us))
+            if join.asof is not None and one is join.inputs[1]:
+                found.append(looked_up_leaf(one.alias, one, join, here, kept_us))
+            else:
+                found.append(LeafNode(one.alias, one.relation, here, kept_us))
     return found

@@ -52,15 +52,36 @@ def leaves_below(node: PhysicalNode) -> tuple[LeafNode, ...]:
 
 
 @dataclass(frozen=True)
+class LastOfEach:
+    """The rows that an as-of join may still look up: of every key the last, of those that are what `only` asks. `op` is
+    the column that tells deletions, `versions` whether the last to arrive is the latest of equal times."""
+
+    keys: tuple[Expression, ...]
+    only: tuple[Expression, ...] = ()
+    op: str | None = None
+    versions: bool = False
+
+
+@dataclass(frozen=True)
 class LeafNode(PhysicalNode):
     """Where the rows of one stream enter: the name they are pushed under, the columns that are read, and which rows a
-    restart needs again: those not older than `reach_us`, those in a ROWS window, or those of sessions that are open."""
+    restart needs again: those not older than `reach_us`, those in a ROWS window, or those of sessions that are open; of
+    what is looked up those not older, and the last of each key before that."""
 
     name: str
     stream: Stream
     columns: frozenset[str]
     reach_us: int
-    window: RowsWindow | SteppedRows | Session | None = None
+    window: RowsWindow | SteppedRows | Session | LastOfEach | None = None
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """What a restart needs of a stream in which an as-of join looks for partners."""
+
+    name: str
+    reach_us: int
+    last: LastOfEach
 
 
 # ---- rows in, rows out ----------------------------------------------------------------------------------------------
@@ -127,6 +148,8 @@ class OuterJoinNode(PhysicalNode):
     side_aliases: tuple[str, ...]
     streams: tuple[tuple[str, ...], ...]
     remembered_us: int
+    looked_up: tuple[LookedUp, ...] = ()
+    """Of the streams those in which as-of joins look for partners, here and in the sides."""
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -145,6 +168,7 @@ class AsofJoinNode(PhysicalNode):
     side_aliases: tuple[str, ...]
     streams: tuple[tuple[str, ...], ...]
     remembered_us: int
+    looked_up: tuple[LookedUp, ...] = ()
 
     @property
     def aliases(self) -> tuple[str, ...]:

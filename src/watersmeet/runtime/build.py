@@ -122,7 +122,7 @@ class Builder:
             shown = (*(e for _, e in node.columns), *node.join.where)
             read = sorted({c.name for e in shown for c in columns_of(e) if c.stream == alias})
             kept.append(Kept(alias, node.join.input(alias).schema, read, certain, other.is_table))
-        return OuterJoin(node.join, joining, node.columns, kept, sides, node.remembered_us)
+        return OuterJoin(node.join, joining, node.columns, kept, sides, node.remembered_us, node.looked_up)
 
     def asof_join(self, node: AsofJoinNode) -> AsofJoin:
         from watersmeet.operators.outer.asof_join import AsofJoin, Latest
@@ -136,7 +136,9 @@ class Builder:
             schema = _read_of(node, right, changes.op)
         latest = Latest(schema, [key for _, key in found.equal], found.right_only, changes)
         keys = [key for key, _ in found.equal]
-        return AsofJoin(node.join, node.columns, latest, keys, found.left_only, self._sides(node), node.remembered_us)
+        sides = self._sides(node)
+        kept = (node.remembered_us, node.looked_up)
+        return AsofJoin(node.join, node.columns, latest, keys, found.left_only, sides, *kept)
 
     def _sides(self, node: OuterJoinNode | AsofJoinNode) -> dict[str, Side]:
         from watersmeet.operators.outer.sides import Side

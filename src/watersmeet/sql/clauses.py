@@ -31,7 +31,6 @@ from watersmeet.sql.syntax import (
     Star,
     StreamWord,
     WindowFunction,
-    sources_in,
 )
 from watersmeet.sql.window_functions import WindowFunctionParser
 
@@ -280,7 +279,8 @@ class QueryParser(WindowFunctionParser):
             kind = self._join_word()
             if kind is not None:
                 right = self._join_member()
-                tree = JoinSyntax(kind, tree, right, self._on(tree, right), self._from(at))
+                using = self._using()
+                tree = JoinSyntax(kind, tree, right, None if using else self._on(), self._from(at), using)
             elif self._curr.text.upper() in _JOIN_STARTS and self._curr.token_type != TokenType.IDENTIFIER:
                 self._refuse_join()
             else:
@@ -322,25 +322,25 @@ class QueryParser(WindowFunctionParser):
                 return at + 1
         return None
 
-    def _on(self, left: FromSyntax, right: FromSyntax) -> exp.Expr:
+    def _using(self) -> tuple[Name, ...]:
+        if not self._match(TokenType.USING):
+            return ()
+        names = self._names("a column")
+        twice = next(
+            (one for i, one in enumerate(names) if one.text.lower() in [n.text.lower() for n in names[:i]]), None
+        )
+        if twice is not None:
+            self.fail(f"{twice.text} stands twice in USING", twice.span)
+        return names
+
+    def _on(self) -> exp.Expr:
         if self._match(TokenType.ON):
             return self._expression("a condition after ON")
-        if self._curr.token_type == TokenType.USING:
-            self._refuse_using([sources_in(left)[-1], sources_in(right)[0]])
         foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
         self.fail(
             f"JOIN needs ON and a condition, found {self._found()}",
             hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
         )
-
-    def _refuse_using(self, sources: list[SourceSyntax]) -> NoReturn:
-        at = self._curr
-        # The columns are read although USING is refused: the hint writes out their equalities.
-        self._advance()
-        names = [column.text for column in self._names("a column")]
-        left, right = (_name_of(source, default) for source, default in zip(sources[-2:], "ab", strict=True))
-        equal = " AND ".join(f"{left}.{name} = {right}.{name}" for name in names)
-        self.fail("JOIN … USING is not supported", self._span(at), hint=f"write ON {equal}", kind=UnsupportedError)
 
     def _refuse_join(self) -> NoReturn:
         word = self._curr.text.upper()
@@ -530,8 +530,3 @@ class QueryParser(WindowFunctionParser):
         if every <= 0:
             self.fail("EVERY needs an interval longer than zero", self._from(start))
         return every
-
-
-def _name_of(source: SourceSyntax, default: str) -> str:
-    named = source.alias or (source.relation if isinstance(source.relation, Name) else None)
-    return default if named is None else named.text

@@ -168,6 +168,9 @@ class ExpressionBinder:
             and not any(field_index(one.schema, names[0].text) is not None for one in self.scope.inputs)
         ):
             return named
+        merged = self.scope.merged_column(names[0]) if len(names) == 1 else None
+        if merged is not None:
+            return self.bind(merged)
         return self.scope.column(names[0] if len(names) == 2 else None, names[-1])
 
     def _struct_column(self, names: list[Name]) -> tuple[Expression, list[Name]] | None:

@@ -44,7 +44,7 @@ class FromClause:
             binder = TreeBinder(plain, inputs, context.boundary)
             self._tree = binder.bind(select.tree)
             binder.add_windows(select.constraints, self._tree)
-            self.scope = replace(plain, inputs=self._tree.visible, value_of=self._value)
+            self.scope = replace(plain, inputs=self._tree.visible, value_of=self._value, merged=binder.merged)
             self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
             self.found = bind_conditions(where, (), self.scope, context.boundary)
             if self._tree.is_flat:  # a static table has one version only

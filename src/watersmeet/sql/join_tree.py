@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Boundary
 from watersmeet.plan.nodes import Input, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.scope import Scope
+from watersmeet.sql.scope import Merged, Scope
 from watersmeet.sql.syntax import Constraint, FromSyntax, JoinSyntax, SourceSyntax, Span, span_of
 from watersmeet.sql.time_bounds import shifted_time
+from watersmeet.sql.using import JoinedSides
 from watersmeet.sql.windows import Conditions, bind_conditions
 
 
@@ -111,17 +110,31 @@ class TreeBinder:
         self.scope = scope
         self.boundary: Boundary = boundary
         self._inputs = iter(inputs)
+        self.merged: tuple[Merged, ...] = ()
 
     def bind(self, tree: FromSyntax) -> Group:
+        group, self.merged = self._bound(tree)
+        return group
+
+    def _bound(self, tree: FromSyntax) -> tuple[Group, tuple[Merged, ...]]:
+        """A part of FROM, and the columns of USING in it."""
         if isinstance(tree, SourceSyntax):
             if tree.as_of is not None:
                 raise self._refused_versions("stands on the right side of a JOIN, not here", tree)
-            return Group((Leaf(next(self._inputs)),))
-        left = self.bind(tree.left)
+            return Group((Leaf(next(self._inputs)),)), ()
+        left, merged = self._bound(tree.left)
         if isinstance(tree.right, SourceSyntax) and tree.right.as_of is not None:
-            return self._as_of(tree, tree.right, left)
-        right = self.bind(tree.right)
-        found = self._conditions(tree.condition, left, right)
+            self._check_versions(tree, tree.right)
+            right, others = Group((Leaf(next(self._inputs)),)), tuple[Merged, ...]()
+        else:
+            right, others = self._bound(tree.right)
+        sides = JoinedSides(self.scope, tree, left, right, merged, others)
+        found = bind_conditions(sides.conditions(), (), sides.scope, self.boundary)
+        if isinstance(tree.right, SourceSyntax) and tree.right.as_of is not None:
+            return self._as_of(tree, tree.right, left, right, found), sides.merged()
+        return self._joined(tree, left, right, found), sides.merged()
+
+    def _joined(self, tree: JoinSyntax, left: Group, right: Group, found: Conditions) -> Group:
         match tree.kind:
             case "inner":
                 return Group((*left.members, *right.members), together(left.found, right.found, found))
@@ -129,21 +142,19 @@ class TreeBinder:
                 return Group((Outer("left", right, left, found, tree.span),))
         return Group((Outer(tree.kind, left, right, found, tree.span),))
 
-    def _as_of(self, tree: JoinSyntax, source: SourceSyntax, left: Group) -> Group:
-        """A join with the versions of a table that hold at a time; of a static table that is its only one."""
+    def _check_versions(self, tree: JoinSyntax, source: SourceSyntax) -> None:
         if tree.kind not in ("inner", "left"):
             word = {"asof": "ASOF JOIN", "asof_left": "ASOF LEFT JOIN"}.get(tree.kind, f"{tree.kind.upper()} JOIN")
             raise self._refused_versions(f"goes with JOIN and LEFT JOIN, not with {word}", source)
-        if tree.condition is None:
+        if tree.condition is None and not tree.using:
             raise self._refused_versions("needs ON, which says of which key", source)
-        leaf = Leaf(next(self._inputs))
-        right = Group((leaf,))
-        found = self._conditions(tree.condition, left, right)
-        bound = self._instant(source, left, leaf.input)
-        if leaf.input.is_table:
-            if tree.kind == "left":
-                return Group((Outer("left", left, right, found, tree.span),))
-            return Group((*left.members, leaf), together(left.found, found))
+
+    def _as_of(self, tree: JoinSyntax, source: SourceSyntax, left: Group, right: Group, found: Conditions) -> Group:
+        """A join with the versions of a table that hold at a time; of a static table that is its only one."""
+        (one,) = right.visible
+        bound = self._instant(source, left, one)
+        if one.is_table:
+            return self._joined(tree, left, right, found)
         kind: JoinKind = "asof" if tree.kind == "inner" else "asof_left"
         within = tuple(found.bounds)
         found = Conditions(found.predicates, [bound], found.choices, found.places)
@@ -172,11 +183,6 @@ class TreeBinder:
             hint="write a [LEFT] JOIN t FOR SYSTEM_TIME AS OF a.ts ON a.k = t.k",
             kind=WindowError,
         )
-
-    def _conditions(self, condition: exp.Expr | None, left: Group, right: Group) -> Conditions:
-        """ON sees what it joins, and nothing beside it."""
-        seen = Scope(self.scope.text, (*left.visible, *right.visible), self.scope.zone)
-        return bind_conditions(() if condition is None else (condition,), (), seen, self.boundary)
 
     def add_windows(self, constraints: tuple[Constraint, ...], tree: Group) -> None:
         """WINDOW constraints of the whole SELECT, each put where the streams meet that it bounds."""

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from watersmeet.errors import BindError, SqlError
 from watersmeet.plan.expressions import Column, Expression
@@ -39,6 +40,15 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Merged:
+    """A column of USING: what it is, and of which inputs it is the column of that name."""
+
+    name: str
+    expression: exp.Expr
+    covers: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Scope:
     """The inputs of one SELECT. Names are matched as written first, then without regard to case."""
 
@@ -51,6 +61,8 @@ class Scope:
     """What a query in the place of a value is, where one may stand."""
     outer: Scope | None = None
     """What stands around a query in a condition: names that are not found here are looked for there."""
+    merged: tuple[Merged, ...] = ()
+    """The columns of USING."""
 
     def input(self, name: Name) -> Input:
         for one in self.inputs:
@@ -65,7 +77,7 @@ class Scope:
     def column(self, source: Name | None, name: Name, span: Span | None = None) -> Column:
         if source is not None:
             return self._qualified(self.input(source), name)
-        found = [one for one in self.inputs if field_index(one.schema, name.text) is not None]
+        found = self._having(name)
         if len(found) > 1:
             candidates = " or ".join(f"{one.alias}.{name.text}" for one in found)
             raise self.text.error(f"{name.text} is ambiguous", name.span, hint=f"write {candidates}")
@@ -74,6 +86,22 @@ class Scope:
         if not found:
             raise self._unknown(name)
         return self._qualified(found[0], name)
+
+    def _having(self, name: Name) -> list[Input]:
+        return [one for one in self.inputs if field_index(one.schema, name.text) is not None]
+
+    def merged_column(self, name: Name) -> exp.Expr | None:
+        """What a name without a source stands for, if it is one of USING."""
+        mine = [one for one in self.merged if one.name.lower() == name.text.lower()]
+        if not mine:
+            return None
+        covered = frozenset().union(*(one.covers for one in mine))
+        others = [one.alias for one in self._having(name) if one.alias not in covered]
+        if len(mine) > 1 or others:
+            candidates = [min(one.covers) for one in mine] + others
+            hint = f"write {' or '.join(f'{alias}.{name.text}' for alias in candidates)}"
+            raise self.text.error(f"{name.text} is ambiguous", name.span, hint=hint)
+        return mine[0].expression.copy()
 
     def columns(self, source: Name | None) -> list[Column]:
         """What `*` or `a.*` stands for."""

@@ -264,7 +264,14 @@ def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
 
 def _expanded(item: SelectItem | Star, scope: Scope, binder: ExpressionBinder) -> list[tuple[str, Expression]]:
     if isinstance(item, Star):
-        return [(column.name, column) for column in scope.columns(item.source)]
+        columns = scope.columns(item.source)
+        if item.source is not None:
+            return [(column.name, column) for column in columns]
+        # Columns of USING come first, once.
+        covered = {(alias, one.name.lower()) for one in scope.merged for alias in one.covers}
+        once = [(one.name, binder.bind(one.expression.copy())) for one in scope.merged]
+        others = [column for column in columns if (column.stream, column.name.lower()) not in covered]
+        return [*once, *((column.name, column) for column in others)]
     bound = binder.bind(item.expression)
     if item.alias is not None:
         return [(item.alias.text, bound)]

@@ -80,13 +80,15 @@ class SourceSyntax:
 
 @dataclass(frozen=True)
 class JoinSyntax:
-    """Two parts of FROM, joined. Without a condition all of their rows meet: a comma or CROSS JOIN."""
+    """Two parts of FROM, joined. Without a condition all of their rows meet: a comma or CROSS JOIN. `using` are columns
+    that both have, which must be equal and become one."""
 
     kind: JoinWord
     left: FromSyntax
     right: FromSyntax
     condition: exp.Expr | None
     span: Span
+    using: tuple[Name, ...] = ()
 
 
 FromSyntax = SourceSyntax | JoinSyntax
@@ -154,7 +156,7 @@ class SelectSyntax:
 
     @property
     def joins_inside_only(self) -> bool:
-        plain = all(join.kind == "inner" for join in joins_in(self.tree))
+        plain = all(join.kind == "inner" and not join.using for join in joins_in(self.tree))
         return plain and all(source.as_of is None for source in self.sources)
 
 

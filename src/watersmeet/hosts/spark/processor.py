@@ -139,7 +139,7 @@ class BucketProcessor:
             return
         complete_until = log.manifest.complete_until
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
-            log.append(stream, rows.take(np.flatnonzero(operator.still_needed(alias, rows, complete_until))))
+            log.append(stream, rows.take(np.flatnonzero(operator.worth_keeping(alias, rows, complete_until))))
             log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
 
     def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:

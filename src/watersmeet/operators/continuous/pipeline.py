@@ -17,8 +17,10 @@ from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
+from watersmeet.operators.outer.last_of_each import last_of_each
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting, told_of
+from watersmeet.physical.nodes import LastOfEach
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.nodes import Kind
 
@@ -38,7 +40,7 @@ class Leaf:
     waiting: Waiting
     source: Expiring
     reach_us: int
-    window: RowsWindow | SteppedRows | Session | None = None
+    window: RowsWindow | SteppedRows | Session | LastOfEach | None = None
 
 
 class Continuous(Operator):
@@ -156,11 +158,19 @@ class Continuous(Operator):
         self.counters = Counters()
         self._delays = Delays()
 
+    def worth_keeping(self, alias: str, rows: Rows, complete_until: int) -> Bools:
+        leaf = self.leaves[alias]
+        if isinstance(leaf.window, LastOfEach) and leaf.reach_us < FOREVER_US:
+            return last_of_each(leaf.window, rows, complete_until - leaf.reach_us, deletions=True)
+        return self.still_needed(alias, rows, complete_until)
+
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Bools:
         leaf = self.leaves[alias]
         waits: Bools = rows.times >= complete_until
         if leaf.reach_us >= FOREVER_US:
             return np.ones(len(rows), np.bool_)
+        if isinstance(leaf.window, LastOfEach):
+            return last_of_each(leaf.window, rows, complete_until - leaf.reach_us, deletions=False)
         if isinstance(leaf.window, Session):
             return in_open_session(leaf.window, rows, complete_until, leaf.reach_us) | waits
         if isinstance(leaf.window, SteppedRows):

@@ -22,6 +22,7 @@ from watersmeet.operators.contract import Counters, End, Positions, Rows, Waitin
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.outer.changes_of_table import ChangesOfTable
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
+from watersmeet.physical.nodes import LookedUp
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Join
 
@@ -200,6 +201,7 @@ class AsofJoin(Sided):
         only: Sequence[Expression],
         sides: Mapping[str, Side],
         remembered_us: int,
+        looked_up: Sequence[LookedUp] = (),
     ) -> None:
         """keys: of the first side. only: conditions on its rows alone."""
         assert written.asof is not None
@@ -211,6 +213,7 @@ class AsofJoin(Sided):
         self.keys, self.only = list(keys), list(only)
         self.sides = dict(sides)
         self.remembered_us = remembered_us
+        self.looked_up = {one.name: one for one in looked_up}
         self.counters = Counters()
         self._owner = {stream: alias for alias, side in self.sides.items() for stream in side.streams}
         self._waiting: list[Rows] = []
@@ -359,12 +362,6 @@ class AsofJoin(Sided):
         for _ in self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), complete_until)):
             pass
         self.counters = Counters()
-
-    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
-        if self.remembered_us >= FOREVER_US:
-            return np.ones(len(rows), np.bool_)
-        needed: Mask = rows.times + self.remembered_us >= complete_until
-        return needed
 
 
 def _int64s(batch: pa.RecordBatch, name: str) -> Int64s:

@@ -20,6 +20,7 @@ from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.outer.marks import Marks
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
+from watersmeet.physical.nodes import LookedUp
 from watersmeet.plan.expressions import Column, Expression, uses_event_time
 from watersmeet.plan.nodes import Join
 
@@ -71,6 +72,7 @@ class OuterJoin(Sided):
         kept: Sequence[Kept],
         sides: Mapping[str, Side],
         remembered_us: int,
+        looked_up: Sequence[LookedUp] = (),
     ) -> None:
         """join: finds who matches, with the hidden columns that `plan_outer` asks for. sides: the inputs that are joins
         themselves. remembered_us: how long after its time a row may still decide about others."""
@@ -82,6 +84,7 @@ class OuterJoin(Sided):
         self.kept = {one.alias: one for one in kept}
         self.sides = dict(sides)
         self.remembered_us = remembered_us
+        self.looked_up = {one.name: one for one in looked_up}
         self.counters = Counters()
         # Rows of a semi join whose time is asked for wait until no earlier partner can come.
         waits = self.kind == "semi" and any(uses_event_time(e) for _, e in (*self.columns, *_numbered(written.where)))
@@ -189,6 +192,8 @@ class OuterJoin(Sided):
         _, first = np.unique(found.order, return_index=True)  # by time, so the first is the earliest
         first = np.sort(first[~marks.are_matched(found.order[first])])
         marks.match(found.order[first])
+        if first.size:  # at an end that was not yet certain, and what comes up to then is late
+            self._answered_us = max(self._answered_us, int(found.instants[first].max()) - 1)
         earliest = found.data.take(pa.array(first))
         yield _where(earliest, earliest.column(PASSES).to_numpy(zero_copy_only=False)).select(self.schema.names)
 
@@ -267,12 +272,6 @@ class OuterJoin(Sided):
             pass
         self._before = (self.counters.kernel_seconds + self._before[0], self.counters.expired_rows + self._before[1])
         self.counters = Counters()
-
-    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
-        if self.remembered_us >= FOREVER_US:
-            return np.ones(len(rows), np.bool_)
-        needed: Mask = rows.times + self.remembered_us >= complete_until
-        return needed
 
 
 def _numbered(conditions: Sequence[Expression]) -> list[tuple[str, Expression]]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.time import BEGINNING_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.outer.last_of_each import last_of_each
+from watersmeet.physical.nodes import LookedUp
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Sided(Operator):
     """A join with sides, which says of rows that no better answer can come for them."""
 
     sides: dict[str, Side]
+    remembered_us: int
+    looked_up: dict[str, LookedUp]
     _answered_us: int
 
     @property
@@ -35,6 +41,21 @@ class Sided(Operator):
         """Up to where that was said, here or in a side: rows up to it are late if any come after all."""
         inside = [operator.answered_us for operator in self.side_operators.values() if isinstance(operator, Sided)]
         return max(self._answered_us, *inside, BEGINNING_US)
+
+    def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
+        return self._needed(alias, rows, complete_until, deletions=False)
+
+    def worth_keeping(self, alias: str, rows: Rows, complete_until: int) -> Mask:
+        return self._needed(alias, rows, complete_until, deletions=True)
+
+    def _needed(self, alias: str, rows: Rows, complete_until: int, *, deletions: bool) -> Mask:
+        one = self.looked_up.get(alias)
+        if one is not None:
+            return last_of_each(one.last, rows, complete_until - one.reach_us, deletions=deletions)
+        if self.remembered_us >= FOREVER_US:
+            return np.ones(len(rows), np.bool_)
+        needed: Mask = rows.times + self.remembered_us >= complete_until
+        return needed
 
 
 def passed_on(side: Side, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
