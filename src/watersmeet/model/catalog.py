@@ -30,13 +30,22 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Deduplication:
+    """Of the rows of a key only those are taken, as they arrive, whose time is further than this from that of every row
+    taken before, earlier or later. NULL is a key like others."""
+
+    keys: tuple[str, ...]
+    within_us: int
+
+
+@dataclass(frozen=True)
 class Stream:
     """A stream: its columns, which of them is the event time, and how disordered rows may arrive.
 
     `source` is whatever the host reads it from: in-process an object of engine.sources, or None for a stream
     that only has a schema (enough for EXPLAIN). `rounding` says what becomes of times finer than a microsecond.
     `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
-    timestamps there.
+    timestamps there. `first`: a query that names the stream leaves out its duplicates.
     """
 
     name: str
@@ -49,6 +58,7 @@ class Stream:
     arrival: Arrival = field(default_factory=Arrival)
     rounding: str = "error"
     reading: TimeReading | None = None
+    first: Deduplication | None = None
 
     def __post_init__(self) -> None:
         time = column_named(self.time, self.schema.names)

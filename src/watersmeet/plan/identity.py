@@ -147,8 +147,11 @@ def _input(one: Input) -> Iterator[str]:
     """Of a relation its name and columns count: not what is known of its rows, nor where they come from."""
     head = f"from {_any_case(one.alias)}{_window(one.window)}:"
     match one.relation:
-        case Stream(name=name, schema=schema, time=time):
-            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {_name(time)}"
+        case Stream(name=name, schema=schema, time=time, first=first):
+            # Keys are compared together, in whatever order they are named.
+            keys = "" if first is None else ", ".join(sorted(map(_name, first.keys)))
+            alone = "" if first is None else f", the first within {first.within_us} of {keys}"
+            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {_name(time)}{alone}"
         case Table(name=name, schema=schema):
             yield f"{head} table {_any_case(name)} ({_columns(schema)})"
         case Derived(plan=plan, time=time):

@@ -9,6 +9,7 @@ from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
+from watersmeet.sql.deduplication import DeduplicationParser
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
@@ -17,6 +18,7 @@ from watersmeet.sql.syntax import (
     Body,
     Compound,
     Constraint,
+    FirstRows,
     FromSyntax,
     JoinSyntax,
     JoinWord,
@@ -33,7 +35,6 @@ from watersmeet.sql.syntax import (
     WindowFunction,
     sources_in,
 )
-from watersmeet.sql.window_functions import WindowFunctionParser
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
@@ -59,7 +60,7 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
 _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
-class QueryParser(WindowFunctionParser):
+class QueryParser(DeduplicationParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -369,9 +370,11 @@ class QueryParser(WindowFunctionParser):
         start = self._curr
         relation: Name | QuerySyntax
         function: WindowFunction | None = None
-        in_windows = self._window_function()
-        if in_windows is not None:
+        first: FirstRows | None = None
+        if (in_windows := self._window_function()) is not None:
             relation, function = in_windows
+        elif (deduplicated := self._deduplication()) is not None:
+            relation, first = deduplicated
         elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
@@ -389,7 +392,7 @@ class QueryParser(WindowFunctionParser):
         # The window may stand before the alias or after it.
         window = self._window()
         alias = self._source_alias()
-        return SourceSyntax(relation, alias, window or self._window(), self._from(start), function)
+        return SourceSyntax(relation, alias, window or self._window(), self._from(start), function, first)
 
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
