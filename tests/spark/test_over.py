@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import EFFORT
+from tests.properties.deduplicate_strategies import deduplicated_cases
 from tests.properties.over_strategies import OverCase, changing_cases, over_cases
 from tests.runners import by_reference
 from tests.spark.harness import by_spark_batch, never_late
@@ -45,6 +46,13 @@ def test_changes_are_given_once_whatever_crashes_and_whenever_it_ends(case: Over
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
 
 
+@few
+@given(deduplicated_cases(late=True), st.data())
+def test_first_rows_are_taken_once_whatever_crashes_and_whenever_it_ends(case: OverCase, data) -> None:
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
+    assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
 def test_lead_is_null_at_the_end_and_stays_so_if_more_comes_after_all() -> None:
     (source,) = never_late(disordered(0)[:1])
     sql = "SELECT id, LEAD(id) OVER (ORDER BY ts) AS following FROM a"
@@ -62,6 +70,7 @@ QUERIES = {
     "WINDOW w AS (PARTITION BY x ORDER BY ts)",
     "the first of each": "SELECT x, id FROM a [RANGE 2 SECONDS] QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY id) "
     "<= 2",
+    "the first to arrive": "SELECT x, y, ts FROM DEDUPLICATE(a, 2 SECONDS PARTITION BY x, y)",
 }
 
 

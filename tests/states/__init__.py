@@ -82,6 +82,8 @@ KINDS = {
     "ORDER BY x) AS r FROM a [RANGE 9 SECONDS]",
     "first rows of each": "SELECT k, s, x FROM a [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x "
     "DESC) <= 2",
+    "first to arrive": "SELECT o.id, o.s, b.id AS other FROM DEDUPLICATE(TABLE a, 3 SECONDS PARTITION BY k, s) AS o, b "
+    "WHERE o.k = b.k WINDOW = 5 SECONDS",
     "a view": "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
     "a [RANGE 3 SECONDS] WHERE v.k = a.k",
 }

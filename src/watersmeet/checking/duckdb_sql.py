@@ -17,7 +17,7 @@ import pyarrow as pa
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted
 from watersmeet.checking.duckdb_over import over_sql
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.versions import DELETES
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
@@ -58,6 +58,7 @@ from watersmeet.plan.nodes import (
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
 SINCE = '"#since"'  # when a row enters a window that moves in steps
+SAME, TAKEN = '"#same"', '"#taken"'
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
 _ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
@@ -411,7 +412,24 @@ def _timed(relation: Stream | Table) -> str:
     raw = quoted(raw_name(relation))
     if isinstance(relation, Table):
         return f"SELECT * FROM {raw}"
-    return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+    rows = f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+    return rows if relation.first is None else _first_rows(rows, relation.first)
+
+
+def _first_rows(rows: str, rule: Deduplication) -> str:
+    """The first of each key by arrival, and then again and again the next one that is not near any taken before."""
+    keyed = f"SELECT *, struct_pack({', '.join(f'k{n} := {quoted(k)}' for n, k in enumerate(rule.keys))}) AS {SAME}"
+    near = f"len([t for t in g.{TAKEN} if abs(t - r.{TIME}) <= {rule.within_us}]) > 0"
+    following = (
+        f"SELECT g.{SAME}, r.{ROW} AS {PLACE}, list_append(g.{TAKEN}, r.{TIME}) AS {TAKEN} FROM g JOIN keyed r "
+        f"ON r.{SAME} IS NOT DISTINCT FROM g.{SAME} AND r.{ROW} > g.{PLACE} AND NOT ({near})"
+    )
+    nearest = f"SELECT * FROM ({following}) QUALIFY row_number() OVER (PARTITION BY {SAME} ORDER BY {PLACE}) = 1"
+    firsts = f"SELECT {SAME}, min({ROW}) AS {PLACE}, [arg_min({TIME}, {ROW})] AS {TAKEN} FROM keyed GROUP BY {SAME}"
+    return (
+        f"WITH RECURSIVE keyed AS ({keyed} FROM ({rows})), g AS ({firsts} UNION ALL {nearest}) "
+        f"SELECT * EXCLUDE ({SAME}) FROM keyed WHERE {ROW} IN (SELECT {PLACE} FROM g)"
+    )
 
 
 def _in_hops(rows: str, window: Hop) -> str:

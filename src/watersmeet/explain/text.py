@@ -261,7 +261,7 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
         yield from _below([*_bounds(join.windows), *_strategy(explained)])
         yield from _below(_holding(explained.holder))
-    yield from _below(_written_times(join.inputs))
+    yield from _below([*_written_times(join.inputs), *_first_rows(join.inputs)])
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
@@ -303,6 +303,16 @@ def _written_times(inputs: Sequence[Input]) -> Lines:
         told += ["NULL is skipped"] if stream.arrival.skips_nulls else []
         if told:
             yield _entry(f"event time of {stream.name}", told)
+
+
+def _first_rows(inputs: Sequence[Input]) -> Lines:
+    """Of which streams duplicates are left out."""
+    for one in inputs:
+        if isinstance(one.relation, Stream) and one.relation.first is not None:
+            first = one.relation.first
+            away = format_interval(first.within_us)
+            keys = ", ".join(first.keys)
+            yield Line(f"of {one.alias} only the first row of each {keys} within {away}, as rows arrive")
 
 
 def _source(one: Input) -> str:

@@ -144,6 +144,8 @@ def _input_keys(one: Input, places: Iterator[int]) -> dict[str, Places]:
         case Stream() as stream:
             place = next(places)
             plain = [field.name for field in stream.schema if not pa.types.is_nested(field.type)]
+            if stream.first is not None:  # duplicates must meet each other
+                plain = [name for name in plain if name in stream.first.keys]
             keys: dict[str, Places] = {name: ((place, name),) for name in plain if name != stream.time}
         case Derived(plan=node) | View(plan=node):
             keys = {name: key.streams for key in _keys(node, places) for name in key.outputs}

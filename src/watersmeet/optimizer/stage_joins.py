@@ -69,7 +69,7 @@ def _without_joins(node: Node, staged: Staged) -> Node:
 
 def _is_apart(join: Join) -> bool:
     """Several streams, each with a window in time: then a combination's end is known when it begins."""
-    plain = not children(join)
+    plain = not children(join) and not join.deduplicates
     return plain and len(join.streams) > 1 and all(isinstance(one.window, Range) for one in join.streams)
 
 

@@ -156,9 +156,12 @@ def _input(one: Input) -> Iterator[str]:
     """Of a relation its name and columns count: not what is known of its rows, nor where they come from."""
     head = f"from {_any_case(one.alias)}{_window(one.window)}:"
     match one.relation:
-        case Stream(name=name, schema=schema, time=time, by_arrival=by_arrival):
+        case Stream(name=name, schema=schema, time=time, by_arrival=by_arrival, first=first):
             how = f"{_name(time)}, the moment of arrival" if by_arrival else _name(time)
-            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {how}"
+            # Keys are compared together, in whatever order they are named.
+            keys = "" if first is None else ", ".join(sorted(map(_name, first.keys)))
+            alone = "" if first is None else f", the first within {first.within_us} of {keys}"
+            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {how}{alone}"
         case Table(name=name, schema=schema):
             yield f"{head} table {_any_case(name)} ({_columns(schema)})"
         case Derived(plan=plan, time=time):

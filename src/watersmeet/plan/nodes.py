@@ -217,6 +217,11 @@ class Join:
         return any(moves_in_steps(one.window) for one in self.inputs)
 
     @property
+    def deduplicates(self) -> bool:
+        """Whether duplicates of some stream are left out."""
+        return any(isinstance(one.relation, Stream) and one.relation.first is not None for one in self.inputs)
+
+    @property
     def all_bounds(self) -> tuple[Bound, ...]:
         names = [i.alias for i in self.streams]
         ranged = [
@@ -558,12 +563,12 @@ def growing_join(node: Node) -> SelectedJoin | None:
 
 
 def plain_join(node: Node) -> SelectedJoin | None:
-    """A growing inner join of streams and static tables, without subqueries or windows that step: what one operator
-    runs by itself."""
+    """A growing inner join of streams and static tables, without subqueries, windows that step or duplicates to be left
+    out: what one operator runs by itself."""
     found = growing_join(node)
     if found is None or found.join.kind != "inner" or children(found.join) or found.join.moves_in_steps:
         return None
-    return found
+    return None if found.join.deduplicates else found
 
 
 def is_monotone(node: Node) -> bool:

@@ -9,6 +9,7 @@ from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
+from watersmeet.sql.deduplication import DeduplicationParser
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
@@ -17,6 +18,7 @@ from watersmeet.sql.syntax import (
     Body,
     Compound,
     Constraint,
+    FirstRows,
     FromSyntax,
     JoinSyntax,
     JoinWord,
@@ -32,7 +34,6 @@ from watersmeet.sql.syntax import (
     StreamWord,
     WindowFunction,
 )
-from watersmeet.sql.window_functions import WindowFunctionParser
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
@@ -58,7 +59,7 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
 _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
-class QueryParser(WindowFunctionParser):
+class QueryParser(DeduplicationParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -369,9 +370,11 @@ class QueryParser(WindowFunctionParser):
         start = self._curr
         relation: Name | QuerySyntax
         function: WindowFunction | None = None
-        in_windows = self._window_function()
-        if in_windows is not None:
+        first: FirstRows | None = None
+        if (in_windows := self._window_function()) is not None:
             relation, function = in_windows
+        elif (deduplicated := self._deduplication()) is not None:
+            relation, first = deduplicated
         elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
@@ -391,7 +394,7 @@ class QueryParser(WindowFunctionParser):
         as_of = self._as_of()
         alias = self._source_alias()
         window = window or self._window()
-        return SourceSyntax(relation, alias, window, self._from(start), function, as_of or self._as_of())
+        return SourceSyntax(relation, alias, window, self._from(start), function, as_of or self._as_of(), first)
 
     def _as_of(self) -> exp.Expr | None:
         if not self._match_text_seq("FOR", "SYSTEM_TIME"):

@@ -82,7 +82,7 @@ FUNCTIONS = {
     ),
     **dict.fromkeys(
         ("dropduplicates", "drop_duplicates", "dropduplicateswithinwatermark"),
-        "SELECT ISTREAM DISTINCT k FROM a [RANGE 1 HOUR] gives a k when no other is in its window",
+        "the first row of each k to arrive is FROM DEDUPLICATE(a, 10 MINUTES PARTITION BY k)",
     ),
     **dict.fromkeys(("read_parquet", "read_csv", "read_json", "parquet_scan", "read_csv_auto"), FILE),
     **dict.fromkeys(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from watersmeet.errors import BindError, UnsupportedError, WindowError
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.model.zones import zoned_schema
@@ -27,7 +27,7 @@ from watersmeet.plan.nodes import (
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
-from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
+from watersmeet.sql.syntax import FirstRows, Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
 
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
@@ -70,6 +70,8 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
         relation = _named(source.relation, context)
+    if source.first is not None:
+        relation = _deduplicated(relation, source.first, alias, context)
     window = _window(source, relation.schema, alias, context)
     if isinstance(relation, Stream):
         _check_versions(relation, source, context)
@@ -115,6 +117,33 @@ def _check_versions(stream: Stream, source: SourceSyntax, context: Context) -> N
             hint="leave the window out; WHERE can say how old a version may be",
             kind=WindowError,
         )
+
+
+def _deduplicated(relation: Stream | Table | Derived | View, first: FirstRows, alias: str, context: Context) -> Stream:
+    if not isinstance(relation, Stream):
+        what = "a static table" if isinstance(relation, Table) else "a query"
+        raise context.text.error(
+            f"DEDUPLICATE goes over a stream that is declared, as its rows arrive, and {relation.name} is {what}",
+            first.span,
+            hint="write it inside: SELECT … FROM DEDUPLICATE(a, 10 MINUTES PARTITION BY k)",
+        )
+    if first.time is not None and first.time.text.lower() != relation.time.lower():
+        raise context.text.error(
+            f"{first.time.text} is not the event time of {relation.name}, which is {relation.time}",
+            first.time.span,
+            hint=f"write DESCRIPTOR({relation.time}), or leave DESCRIPTOR out",
+        )
+    keys = _partition_columns(first.keys, relation.schema, alias, context)
+    if not keys:
+        nested = [field.name for field in relation.schema if pa.types.is_nested(field.type)]
+        if nested:
+            raise context.text.error(
+                f"{nested[0]} is nested, so rows cannot be compared as a whole",
+                first.span,
+                hint="say what tells rows apart: DEDUPLICATE(…, 10 MINUTES PARTITION BY k)",
+            )
+        keys = tuple(name for name in relation.schema.names if name != relation.time)
+    return replace(relation, first=Deduplication(keys, first.within_us))
 
 
 def _alias(source: SourceSyntax, taken: list[str]) -> str:

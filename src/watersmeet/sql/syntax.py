@@ -66,6 +66,16 @@ class WindowFunction:
 
 
 @dataclass(frozen=True)
+class FirstRows:
+    """`DEDUPLICATE(…)`; columns are still names, none for all. `time` is the column of DESCRIPTOR."""
+
+    within_us: int
+    keys: tuple[Name, ...]
+    time: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class SourceSyntax:
     """One entry of FROM: a name or a subquery, with window and alias, what makes windows of its rows, and the time of
     FOR SYSTEM_TIME AS OF."""
@@ -76,6 +86,7 @@ class SourceSyntax:
     span: Span
     function: WindowFunction | None = None
     as_of: exp.Expr | None = None
+    first: FirstRows | None = None
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.frames import Named, Values
 from watersmeet.operators.continuous.over.queues import Queues
-from watersmeet.operators.continuous.over.slots import Slots
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.few_rows import taken
+from watersmeet.operators.slots import Slots
 
 
 class Lead:

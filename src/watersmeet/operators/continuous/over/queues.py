@@ -9,8 +9,8 @@ import numpy as np
 from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.over.arranged import Arranged
-from watersmeet.operators.continuous.over.slots import Slots
 from watersmeet.operators.kernels import frames as kernel
+from watersmeet.operators.slots import Slots
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.contract import Positions as Int64s
 
 
 class Slots:
