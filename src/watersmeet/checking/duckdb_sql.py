@@ -23,6 +23,7 @@ from watersmeet.model.windows import (
     Boundary,
     Choice,
     Hop,
+    Landmark,
     Range,
     RowsWindow,
     Session,
@@ -338,6 +339,8 @@ class Script:
         if isinstance(one.window, Stepped):
             gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, Landmark):
+            return _since(rows, one.window)
         if isinstance(one.window, Hop):
             return _in_hops(rows, one.window)
         if isinstance(one.window, Session):
@@ -399,6 +402,14 @@ def _timed(relation: Stream | Table) -> str:
     if isinstance(relation, Table):
         return f"SELECT * FROM {raw}"
     return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+
+
+def _since(rows: str, window: Landmark) -> str:
+    gone = "NULL"
+    if window.every_us is not None:
+        past = f"({TIME} - {window.since_us}) // {window.every_us}"
+        gone = f"({past} + 1) * {window.every_us} + {window.since_us}"
+    return f"(SELECT *, {TIME} AS {SINCE}, {gone} AS {GONE} FROM {rows} WHERE {TIME} >= {window.since_us})"
 
 
 def _in_hops(rows: str, window: Hop) -> str:

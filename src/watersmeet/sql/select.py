@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import moves_in_steps
+from watersmeet.model.windows import Landmark, moves_in_steps
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, replaced, to_text, walk
 from watersmeet.plan.functions import BY_TIME
 from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project
@@ -78,7 +78,8 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         keys = tuple(with_own_times(key, windows, scope, select.span) for key in keys)
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is None and any(moves_in_steps(one.window) for one in inputs):
-        _require_windows("a join with SLIDE", inputs, scope, source)
+        word = "LANDMARK" if any(isinstance(one.window, Landmark) for one in inputs) else "SLIDE"
+        _require_windows(f"a join with {word}", inputs, scope, source)
     if why is not None:
         _require_windows(why, inputs, scope, source)
         _require_comparable(outputs, context)
