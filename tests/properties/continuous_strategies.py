@@ -113,6 +113,9 @@ def windows(draw: st.DrawFn, shape: Shape, keys: Sequence[str] = ("k", "s", "f")
     size, slide = sorted(draw(st.tuples(st.integers(1, 8), st.integers(1, 8))), reverse=True)
     offset = draw(st.sampled_from(["", "", " OFFSET 300 MILLISECONDS", " OFFSET -1 SECOND"]))
     forms += [f"[RANGE {size * 500} MILLISECONDS SLIDE {slide * 500} MILLISECONDS{offset}]"] * 2
+    # Before all rows, and among them.
+    landmark = draw(st.sampled_from(["2023-12-31 23:59:59.700", "2024-01-01 00:00:01"]))
+    forms += [f"[LANDMARK '{landmark}'{every}]" for every in ("", f" EVERY {size * 500} MILLISECONDS")]
     if shape.counts:
         count, step = sorted(draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), reverse=True)
         forms += [f"[ROWS {count} SLIDE {step}]"]
@@ -302,7 +305,7 @@ def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
     word = draw(st.sampled_from(["", "", "DISTINCT "]))
     # Rows without a partner are told for certain only where windows end with time.
-    if not read.is_plain and any(word in read.sql for word in ("ROWS", "UNBOUNDED", "SLIDE")):
+    if not read.is_plain and any(word in read.sql for word in ("ROWS", "UNBOUNDED", "SLIDE", "LANDMARK")):
         word = "DISTINCT "
     return f"SELECT {word}{', '.join(listed)} {read.sql}"
 

@@ -100,7 +100,8 @@ def test_groups_are_at_every_instant_what_plain_sql_gives(case: OuterCase, rows_
     assert at_instants(log) == grouped_by_duckdb(case)
 
 
-WINDOWS = ["[ROWS 2]", "[PARTITION BY k ROWS 1]", "[RANGE 2 SECONDS SLIDE 1 SECOND]", "[UNBOUNDED]"]
+WINDOWS = ["[ROWS 2]", "[PARTITION BY k ROWS 1]", "[RANGE 2 SECONDS SLIDE 1 SECOND]"]
+WINDOWS += ["[UNBOUNDED]", "[LANDMARK '2024-01-01 00:00:01' EVERY 3 SECONDS]"]
 
 
 @few

@@ -25,6 +25,7 @@ from watersmeet.model.windows import (
     Boundary,
     Choice,
     Hop,
+    Landmark,
     Range,
     RowsWindow,
     Session,
@@ -352,6 +353,8 @@ class Script:
         if isinstance(one.window, Stepped):
             gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, Landmark):
+            return _since(rows, one.window)
         if isinstance(one.window, Hop):
             return _in_hops(rows, one.window)
         if isinstance(one.window, Session):
@@ -430,6 +433,14 @@ def _first_rows(rows: str, rule: Deduplication) -> str:
         f"WITH RECURSIVE keyed AS ({keyed} FROM ({rows})), g AS ({firsts} UNION ALL {nearest}) "
         f"SELECT * EXCLUDE ({SAME}) FROM keyed WHERE {ROW} IN (SELECT {PLACE} FROM g)"
     )
+
+
+def _since(rows: str, window: Landmark) -> str:
+    gone = "NULL"
+    if window.every_us is not None:
+        past = f"({TIME} - {window.since_us}) // {window.every_us}"
+        gone = f"({past} + 1) * {window.every_us} + {window.since_us}"
+    return f"(SELECT *, {TIME} AS {SINCE}, {gone} AS {GONE} FROM {rows} WHERE {TIME} >= {window.since_us})"
 
 
 def _in_hops(rows: str, window: Hop) -> str:

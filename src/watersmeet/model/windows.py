@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.errors import WindowError
-from watersmeet.model.time import FOREVER_US, format_interval
+from watersmeet.model.time import FOREVER_US, Times, format_interval
 
 Boundary = Literal["closed", "half_open"]
 Matrix = tuple[tuple[int, ...], ...]
@@ -105,6 +105,21 @@ class Session:
     zone: str | None = None  # that of the times
 
 
+@dataclass(frozen=True)
+class Landmark:
+    """`[LANDMARK 't' EVERY d]`: at T the rows since t, or since the last instant at or before T that is a multiple of d
+    after t. Rows before t are never there, the others from their own time on until the next such instant."""
+
+    since_us: int
+    every_us: int | None = None
+
+    def deaths(self, times: Times) -> Times:
+        if self.every_us is None:
+            return np.full(times.size, FOREVER_US, np.int64)
+        past: Times = (times - self.since_us) // self.every_us
+        return (past + 1) * self.every_us + self.since_us
+
+
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 
@@ -121,7 +136,7 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Unbounded | Until
+Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Landmark | Unbounded | Until
 
 
 def is_counted(window: Window | None) -> bool:
@@ -130,8 +145,8 @@ def is_counted(window: Window | None) -> bool:
 
 
 def moves_in_steps(window: Window | None) -> bool:
-    """Whether rows may enter later than at their own time, or as several."""
-    return isinstance(window, Stepped | SteppedRows | Hop | Session)
+    """Whether rows may enter later than at their own time, as several, or never; or leave together."""
+    return isinstance(window, Stepped | SteppedRows | Hop | Session | Landmark)
 
 
 def dies_in_turn(window: Window | None) -> bool:
@@ -163,8 +178,10 @@ class Choice:
     alternatives: tuple[tuple[Bound, ...], ...]
 
 
-def range_words(stream: str, window: Range | Stepped) -> str:
+def range_words(stream: str, window: Range | Stepped | Landmark) -> str:
     """The words by which errors know the window of a stream."""
+    if isinstance(window, Landmark):
+        return f"{stream} [LANDMARK … EVERY {format_interval(window.every_us or 0)}]"
     slide = f" SLIDE {format_interval(window.slide_us)}" if isinstance(window, Stepped) else ""
     return f"{stream} [RANGE {format_interval(window.size_us)}{slide}]"
 
@@ -187,10 +204,16 @@ def _within(size_us: int, boundary: Boundary, written: str) -> int:
     return size_us - 1
 
 
-def range_bounds(stream: str, window: Range | Stepped, others: Iterable[str], boundary: Boundary) -> tuple[Bound, ...]:
+def range_bounds(
+    stream: str, window: Range | Stepped | Landmark, others: Iterable[str], boundary: Boundary
+) -> tuple[Bound, ...]:
     """A window per stream, measured from the newest member (K05, GO03, H04)."""
     written = range_words(stream, window)
-    if isinstance(window, Stepped):
+    if isinstance(window, Landmark):
+        if window.every_us is None:
+            return ()
+        limit = window.every_us - 1
+    elif isinstance(window, Stepped):
         # A row that is there with another comes before the step at which that one is gone.
         limit = window.size_us + window.slide_us - 2
     else:
@@ -348,7 +371,7 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Hop | Session | Unbounded):
+        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Hop | Session | Landmark | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

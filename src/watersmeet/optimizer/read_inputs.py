@@ -6,7 +6,18 @@ from collections.abc import Iterable
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Until, Window
+from watersmeet.model.windows import (
+    Hop,
+    Landmark,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    Until,
+    Window,
+)
 from watersmeet.physical.nodes import Columns, LeafNode
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Input, Join
@@ -35,9 +46,11 @@ def reach_us(window: Window | None, outer_us: int) -> int:
             return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
         case Stepped(size_us=size, slide_us=slide):
             return min(FOREVER_US, size + slide + outer_us)
+        case Landmark(every_us=int(every)):
+            return min(FOREVER_US, every + 1 + outer_us)
         case Hop(size_us=size):
             return min(FOREVER_US, size + 1 + outer_us)
-        case RowsWindow() | SteppedRows() | Session() | Unbounded():
+        case RowsWindow() | SteppedRows() | Session() | Landmark() | Unbounded():
             return FOREVER_US
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream
+from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import (
     Bound,
     Hop,
+    Landmark,
     Range,
     RowsWindow,
     Session,
@@ -75,7 +77,9 @@ def _with_life(one: Input, numbered: bool, announced: bool, join: Join) -> Input
     if time is None or stepped:
         time, schema = SINCE, schema.append(pa.field(SINCE, pa.timestamp("us")))
     window = one.window
-    if isinstance(window, Stepped | Hop | Session):
+    if isinstance(window, Landmark) and window.every_us is None:
+        schema, window = schema.append(pa.field(UNTIL, pa.int64())), Unbounded()
+    elif isinstance(window, Stepped | Hop | Session | Landmark):
         schema = schema.append(pa.field(UNTIL, pa.int64()))
         # By the steps at which they enter: how long the rows of a window are there at most.
         window = Range(_longest_us(window) - (join.boundary == "closed"))
@@ -89,7 +93,9 @@ def _with_life(one: Input, numbered: bool, announced: bool, join: Join) -> Input
     return replace(one, relation=stream, window=window)
 
 
-def _longest_us(window: Stepped | Hop | Session) -> int:
+def _longest_us(window: Stepped | Hop | Session | Landmark) -> int:
+    if isinstance(window, Landmark):
+        return window.every_us or FOREVER_US
     if isinstance(window, Stepped):
         return window.longest_us
     return window.size_us if isinstance(window, Hop) and window.at_once else 1

@@ -19,6 +19,7 @@ from watersmeet.model.windows import (
     Choice,
     ClosedWindows,
     Hop,
+    Landmark,
     Range,
     RowsWindow,
     Session,
@@ -181,6 +182,13 @@ class Join:
         match one.window:
             case Stepped() | SteppedRows():
                 _check_steps(one.alias, one.window)
+            case Landmark(every_us=int(every)) if every < 1:
+                raise WindowError(
+                    f"{one.alias} [LANDMARK … EVERY {format_interval(every)}] would begin anew all the time; the "
+                    f"interval must be more than zero",
+                    hint="leave EVERY out for a window that never begins anew",
+                    alias=one.alias,
+                )
             case RowsWindow(count=count) if count < 1:
                 raise WindowError(
                     f"{one.alias} [ROWS {count}] holds nothing; the count must be at least 1", alias=one.alias
@@ -227,7 +235,7 @@ class Join:
         ranged = [
             bound
             for i in self.streams
-            if isinstance(i.window, Range | Stepped)
+            if isinstance(i.window, Range | Stepped | Landmark)
             for bound in range_bounds(i.alias, i.window, names, self.boundary)
         ]
         return (*self.bounds, *ranged)

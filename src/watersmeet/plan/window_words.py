@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from watersmeet.model.time import format_interval
-from watersmeet.model.windows import Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Until, Window
+from watersmeet.model.time import format_instant, format_interval
+from watersmeet.model.windows import (
+    Hop,
+    Landmark,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    Until,
+    Window,
+)
 
 
 def window_text(window: Window | None) -> str:
@@ -32,6 +43,8 @@ def window_text(window: Window | None) -> str:
         case Session(gap_us=gap, partition_by=keys):
             by = f" PARTITION BY {', '.join(keys)}" if keys else ""
             return f"SESSION {format_interval(gap)}{by}"
+        case Landmark(since_us=since, every_us=every):
+            return f"LANDMARK '{format_instant(since)}'{'' if every is None else f' EVERY {format_interval(every)}'}"
         case Unbounded():
             return "UNBOUNDED"
         case Until():

@@ -19,7 +19,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Boundary, Hop, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded
+from watersmeet.model.windows import (
+    Boundary,
+    Hop,
+    Landmark,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+)
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -148,7 +158,7 @@ class _History:
             return [Member(dict(zip(names, row, strict=True)), None, i) for i, row in enumerate(rows)]
         rows_ever, now_ns = self._entering(one), at_us * NS_PER_US
         match one.window:
-            case Stepped() | SteppedRows() | Hop() | Session() as window:
+            case Stepped() | SteppedRows() | Hop() | Session() | Landmark() as window:
                 return held(rows_ever, window, at_us)
             case Range(size_us=size_us):
                 # Times are whole microseconds, so half-open is one less.

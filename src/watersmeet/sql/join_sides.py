@@ -23,6 +23,7 @@ from watersmeet.model.windows import (
     Bound,
     Boundary,
     Hop,
+    Landmark,
     Range,
     RowsWindow,
     Session,
@@ -43,6 +44,8 @@ from watersmeet.sql.syntax import Span
 from watersmeet.sql.windows import Conditions, make_join
 
 NEWEST = "newest"
+# Windows from which a row goes by its own time alone.
+_BY_TIME = (Range, Stepped, Hop, Landmark, Unbounded, type(None))
 Mapped = Callable[[Expression], Expression]
 
 
@@ -201,9 +204,7 @@ class JoinBuilder:
             window = replace(window, partition_by=tuple(f"{leaf.input.alias}.{n}" for n in window.partition_by))
         bare = with_bare(outer, Leaf(replace(leaf.input, window=None)))
         # Windows that count rows, or end when none come, go by all rows: those without a partner leave after it.
-        partners = (
-            self._inner_partners(outer) if not isinstance(window, Range | Stepped | Hop | Unbounded | None) else []
-        )
+        partners = self._inner_partners(outer) if not isinstance(window, _BY_TIME) else []
         if partners:
             bare = _all_left(bare)
         visible = {one.alias for one in outer.visible}

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import moves_in_steps
+from watersmeet.model.windows import Landmark, moves_in_steps
 from watersmeet.plan.expressions import (
     Aggregate,
     Call,
@@ -121,7 +121,8 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             keys = tuple(key for key in keys if key != end_of(session))
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is None and any(moves_in_steps(one.window) for one in inputs):
-        _require_windows("a join with SLIDE", inputs, scope, source)
+        word = "LANDMARK" if any(isinstance(one.window, Landmark) for one in inputs) else "SLIDE"
+        _require_windows(f"a join with {word}", inputs, scope, source)
     if why is not None:
         _require_windows(why, inputs, scope, source)
         _require_comparable(outputs, context)

@@ -9,7 +9,17 @@ import pyarrow as pa
 from watersmeet.errors import BindError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Unbounded, Window
+from watersmeet.model.windows import (
+    WINDOW_COLUMNS,
+    Hop,
+    Landmark,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    Window,
+)
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime, Expression
 from watersmeet.plan.nodes import (
@@ -25,6 +35,7 @@ from watersmeet.plan.nodes import (
     schema_of,
 )
 from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
 from watersmeet.sql.syntax import FirstRows, Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
@@ -72,7 +83,7 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         relation = _named(source.relation, context)
     if source.first is not None:
         relation = _deduplicated(relation, source.first, alias, context)
-    window = _window(source, relation.schema, alias, context)
+    window = _window(source, relation, alias, context)
     if isinstance(relation, Stream):
         _check_versions(relation, source, context)
         # What is left says that its versions are meant, of which each counts until the next.
@@ -171,11 +182,24 @@ def _named(name: Name, context: Context) -> Stream | Table:
     )
 
 
-def _window(source: SourceSyntax, schema: pa.Schema, alias: str, context: Context) -> Window | None:
-    clause = source.window
+def _window(
+    source: SourceSyntax, relation: Stream | Table | Derived | View, alias: str, context: Context
+) -> Window | None:
+    clause, schema = source.window, relation.schema
+    if clause is not None and clause.landmark is not None and not isinstance(relation, Table | View):
+        assert isinstance(clause.window, Landmark)
+        return replace(clause.window, since_us=_landmark_us(clause.landmark, schema.field(relation.time).type, context))
     if clause is None or not isinstance(clause.window, RowsWindow | SteppedRows):
         return clause.window if clause else None
     return replace(clause.window, partition_by=_partition_columns(clause.partition_by, schema, alias, context))
+
+
+def _landmark_us(written: Name, kind: pa.DataType, context: Context) -> int:
+    """As any text beside such a time: as written, or in the query's zone if it is an instant."""
+    try:
+        return int(pa.scalar(instant(written.text, kind).value, pa.timestamp("us", "UTC")).value)
+    except ValueError as error:
+        raise context.text.error(str(error), written.span) from None
 
 
 def _partition_columns(names: tuple[Name, ...], schema: pa.Schema, alias: str, context: Context) -> tuple[str, ...]:

@@ -253,6 +253,7 @@ def _renamed(group: Group, others: dict[str, str], inputs: dict[str, Input]) -> 
         if isinstance(one, Leaf):
             return Leaf(inputs[one.input.alias])
         left, right = (_renamed(side, others, inputs) for side in (one.left, one.right))
-        return Outer(one.kind, left, right, found(one.found), one.span)
+        within = tuple(_moved(bound, others) for bound in one.within)
+        return Outer(one.kind, left, right, found(one.found), one.span, within)
 
     return Group(tuple(map(member, group.members)), found(group.found))

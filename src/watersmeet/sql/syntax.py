@@ -38,11 +38,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class WindowClause:
-    """`[RANGE …]` and its kin; partition columns are still names."""
+    """`[RANGE …]` and its kin; partition columns are still names, and the time of a landmark is a text."""
 
     window: Window
     partition_by: tuple[Name, ...]
     span: Span
+    landmark: Name | None = None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""The window of one source: [RANGE …], [ROWS …], [PARTITION BY … ROWS …], in steps with SLIDE, [NOW] or [UNBOUNDED]."""
+"""The window of one source: [RANGE …], [ROWS …], [PARTITION BY … ROWS …], in steps with SLIDE, [LANDMARK …],
+[NOW] or [UNBOUNDED]."""
 
 from __future__ import annotations
 
-from sqlglot import TokenType
+from sqlglot import Token, TokenType
 
 from watersmeet.model.time import unit_us
-from watersmeet.model.windows import Range, RowsWindow, Stepped, SteppedRows, Unbounded, Window
+from watersmeet.model.windows import Landmark, Range, RowsWindow, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.sql.dialect import ExpressionParser
 from watersmeet.sql.syntax import Name, WindowClause
 
@@ -15,6 +16,8 @@ class WindowParser(ExpressionParser):
         start = self._curr
         if not self._match(TokenType.L_BRACKET):
             return None
+        if self._match_text_seq("LANDMARK"):
+            return self._landmark(start)
         window, partition_by = self._window_form()
         window = self._in_steps(window)
         # The mistakes people make are looked for before the bracket is missed.
@@ -27,6 +30,20 @@ class WindowParser(ExpressionParser):
             self.fail("PARTITION BY stands before ROWS in a window", hint=hint)
         self._close("]")
         return WindowClause(window, partition_by, self._from(start))
+
+    def _landmark(self, start: Token) -> WindowClause:
+        """`[LANDMARK '2026-01-01' EVERY 1 DAY]`; the time is read where the times of the stream are known."""
+        self._match_text_seq("TIMESTAMP")
+        at = self._curr
+        if at.token_type != TokenType.STRING:
+            self.fail(
+                f"expected a time after LANDMARK, found {self._found()}",
+                hint="write [LANDMARK '2026-01-01 00:00:00'], or with EVERY 1 DAY to begin anew so often",
+            )
+        self._advance()
+        every = self._interval() if self._match_text_seq("EVERY") else None
+        self._close("]")
+        return WindowClause(Landmark(0, every), (), self._from(start), Name(at.text, self._span(at)))
 
     def _in_steps(self, window: Window) -> Window:
         """SLIDE, and for a window of time OFFSET: the steps in which it moves."""
@@ -69,7 +86,8 @@ class WindowParser(ExpressionParser):
             self.fail(f"{self._found()} is not a window", hint=hint)
         self.fail(
             f"{self._found()} is not a window",
-            hint="write [RANGE 30 SECONDS], [ROWS 100], [PARTITION BY k ROWS 10], [NOW] or [UNBOUNDED]",
+            hint="write [RANGE 30 SECONDS], [ROWS 100], [PARTITION BY k ROWS 10], [NOW], [LANDMARK '2026-01-01'] or "
+            "[UNBOUNDED]",
         )
 
     def _partition_column(self) -> Name:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped, SteppedRows, Window
+from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Landmark, Session, Stepped, SteppedRows, Window
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import Numbering
@@ -26,7 +26,7 @@ class Entrance:
 
     def __init__(self, window: Window | None) -> None:
         self.by_step: tuple[Steps | Sessions | GrowingSessions | Blocks, ...] = ()
-        if isinstance(window, Stepped | Hop):
+        if isinstance(window, Stepped | Hop | Landmark):
             self.by_step = (Steps(window),)
         elif isinstance(window, Session):
             self.by_step = (GrowingSessions(window) if window.at_once else Sessions(window),)
@@ -46,11 +46,12 @@ class Entrance:
 
 
 class Steps:
-    """`[RANGE w SLIDE s]`, TUMBLE and HOP: when a row enters and when it leaves is known as soon as it comes."""
+    """`[RANGE w SLIDE s]`, TUMBLE, HOP and `[LANDMARK t]`: when a row enters and when it leaves is known as soon as it
+    comes."""
 
     STATE = ("waiting",)
 
-    def __init__(self, window: Stepped | Hop) -> None:
+    def __init__(self, window: Stepped | Hop | Landmark) -> None:
         self.window = window
         self.waiting = Waiting()
 
@@ -73,7 +74,10 @@ class Steps:
         return None if ready is None else _with_deaths(ready)
 
     @staticmethod
-    def _stepped(rows: Rows, window: Stepped | Hop) -> Rows:
+    def _stepped(rows: Rows, window: Stepped | Hop | Landmark) -> Rows:
+        if isinstance(window, Landmark):
+            since = rows.take(np.flatnonzero(rows.times >= window.since_us))
+            return _dying(since.data, since.times, window.deaths(since.times))
         if isinstance(window, Stepped):
             return _dying(rows.data, window.births(rows.times), window.deaths(rows.times))
         copies = window.copies(rows.times)

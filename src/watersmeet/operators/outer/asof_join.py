@@ -102,12 +102,20 @@ class Latest:
             if column.null_count:
                 known &= column.is_valid().to_numpy(zero_copy_only=False)
         ids = self._ids.of(columns, data.num_rows)
-        self._touched = np.union1d(self._touched, ids)
+        self._touch(ids)
         if self._ids.room > self._base_at.size:
             grown = np.full(self._ids.room, BEGINNING_US, np.int64)
             grown[: self._base_at.size] = self._base_at
             self._base_at = grown
         return ids, known
+
+    def _touch(self, ids: Int64s) -> None:
+        if 8 * ids.size < self._ids.room:
+            self._touched = np.union1d(self._touched, ids)
+            return
+        touched = np.zeros(self._ids.room, np.bool_)
+        touched[self._touched] = touched[ids] = True
+        self._touched = np.flatnonzero(touched)
 
     def found(self, ids: Int64s, up_to: Int64s, since: Int64s | None) -> tuple[Positions, pa.RecordBatch]:
         """For each key and instant the latest row up to it: which of those that ask have one, and these rows."""
@@ -127,9 +135,10 @@ class Latest:
         """The position of the last recent row of each key up to an instant; -1 where there is none."""
         at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
         held = at.size
-        times, keys = np.concatenate([at, up_to]), np.concatenate([key, ids])
-        # By key, then time; the sort keeps the order of equals, so who asks stands behind all rows of its time.
-        order = np.lexsort((times, keys))
+        keys = np.concatenate([key, ids])
+        # In one number the key, then the place in time: who asks stands behind all rows up to its instant.
+        asked = 2 * np.searchsorted(at, up_to, side="right") - 1
+        order = np.argsort(keys * (2 * held + 2) + np.concatenate([2 * np.arange(held), asked]))
         row = np.where(order < held, np.arange(order.size), -1)
         last = np.maximum.accumulate(row)
         before = order[np.maximum(last, 0)]
@@ -181,7 +190,13 @@ class Latest:
     def _forget_keys(self) -> None:
         """Numbers of keys of which nothing is held are given to others."""
         idle = self._touched[self._base_at[self._touched] == BEGINNING_US]
-        idle = np.setdiff1d(idle, _int64s(self._recent, KEY))
+        recent = _int64s(self._recent, KEY)
+        if 8 * recent.size < self._ids.room:
+            idle = np.setdiff1d(idle, recent)
+        else:
+            held = np.zeros(self._ids.room, np.bool_)
+            held[recent] = True
+            idle = idle[~held[idle]]
         self._ids.forget(idle)
         self._touched = np.empty(0, np.int64)
 

@@ -1,0 +1,1 @@
+SELECT k, COUNT(*) AS n FROM a [LANDMARK 'new year'] GROUP BY k
