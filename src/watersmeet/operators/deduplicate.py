@@ -17,7 +17,7 @@ from watersmeet.operators.kernels import firsts as kernel
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.slots import Slots
 
-FEW = 1024
+FEW = 64
 
 
 class Firsts:

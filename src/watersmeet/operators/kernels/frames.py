@@ -142,7 +142,8 @@ BY_NUMBER, BY_RANK, BY_DENSE_RANK = range(1, 4)  # what limits how many rows of 
 @kernel
 def show_partition(start, stop, alive, peer, kind, limit, cell, last_entry, last_cell, out_rows, out_before, at):
     """The rows of a partition that are there, in order, up to a limit; with each where it stood in the cell before, or
-    -1. Returns where the output goes on."""
+    -1. Returns where the output goes on, and the first row behind the limit, or where the partition ends: whatever
+    happens from there on is not seen."""
     number = np.int64(0)
     rank = np.int64(0)
     dense = np.int64(0)
@@ -160,12 +161,12 @@ def show_partition(start, stop, alive, peer, kind, limit, cell, last_entry, last
             or (kind == BY_RANK and rank > limit)
             or (kind == BY_DENSE_RANK and dense > limit)
         ):
-            break
+            return at, row
         out_rows[at] = row
         out_before[at] = last_entry[row] if last_cell[row] == cell - 1 else -1
         last_entry[row], last_cell[row] = at, cell
         at += 1
-    return at
+    return at, stop
 
 
 @kernel
@@ -181,6 +182,7 @@ def show_changes(
     at = np.int64(0)
     cells = np.int64(0)
     part = np.int64(-1)
+    unseen = np.int64(0)
     last_cell[:] = -2
     while cursor < len(change_ends):
         mine = change_parts[cursor]
@@ -192,18 +194,21 @@ def show_changes(
         if begins:
             part = mine
             cells += 1
-            at = show_partition(
+            at, unseen = show_partition(
                 start, stop, alive, peer, kind, limit, cells, last_entry, last_cell, out_rows, out_before, at
             )
             out_ends[cells - 1], out_changes[cells - 1] = at, -1
         first = change_ends[cursor - 1] if cursor else 0
+        seen = False
         for k in range(first, change_ends[cursor]):
             alive[change_rows[k]] = change_signs[k] > 0
-        cells += 1
-        at = show_partition(
-            start, stop, alive, peer, kind, limit, cells, last_entry, last_cell, out_rows, out_before, at
-        )
-        out_ends[cells - 1], out_changes[cells - 1] = at, cursor
+            seen = seen or change_rows[k] < unseen
+        if seen or unseen == stop:
+            cells += 1
+            at, unseen = show_partition(
+                start, stop, alive, peer, kind, limit, cells, last_entry, last_cell, out_rows, out_before, at
+            )
+            out_ends[cells - 1], out_changes[cells - 1] = at, cursor
         cursor += 1
     return cursor, at, cells
 

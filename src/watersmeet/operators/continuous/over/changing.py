@@ -106,9 +106,12 @@ class OverChanging(Unary):
 
     def _members(self, delta: Delta) -> Members:
         slots, parts = self._enter(delta)
-        touched, place = np.unique(parts, return_inverse=True)
+        changed = np.zeros(self.ids.room, np.bool_)
+        changed[parts] = True
+        touched = np.flatnonzero(changed)
         listed = np.full(self.ids.room, NOWHERE, np.int64)
         listed[touched] = np.arange(touched.size)
+        place = listed[parts]
         here = np.flatnonzero(self._partition >= 0)
         here = here[listed[self._partition[here]] >= 0]
         data = pa.RecordBatch.from_arrays(self.rows.get(here), schema=self.child.schema)
@@ -117,7 +120,8 @@ class OverChanging(Unary):
         where = np.empty(self.numbers.room, np.int64)
         where[here[order]] = np.arange(order.size)
         # Changes are in the order of their instants, and stay so within a partition.
-        by_part = np.argsort(place, kind="stable")
+        by_part = np.empty(place.size, np.int64)
+        kernel.by_partition(place, touched.size, by_part)
         instants, place = delta.instants[by_part], place[by_part]
         last = np.append((place[1:] != place[:-1]) | (instants[1:] != instants[:-1]), True)
         ends = np.flatnonzero(last) + 1
