@@ -25,12 +25,23 @@ from watersmeet.plan.functions import (
 from watersmeet.plan.time_functions import PARTS, part_named, unit_named
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
+from watersmeet.sql.counting import counted
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.over import NamedWindows, OverBinder
 from watersmeet.sql.scope import Scope, event_time_type, field_index
-from watersmeet.sql.syntax import AsDate, Constant, Duration, JsonAccess, Name, Subquery, WindowCondition, span_of
+from watersmeet.sql.syntax import (
+    AsDate,
+    Bound,
+    Constant,
+    Duration,
+    JsonAccess,
+    Name,
+    Subquery,
+    WindowCondition,
+    span_of,
+)
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
@@ -86,6 +97,9 @@ class ExpressionBinder:
                 return self._case(node)
             case Subquery():
                 return self._value_of_query(node)
+            case Bound():
+                known: Expression = node.args["bound"]
+                return known
             case AsDate():
                 return self._converted(self.bind(node.this), pa.date32(), node)
         return self._predicate(node)
@@ -197,8 +211,10 @@ class ExpressionBinder:
                 return self._joined_texts(node)
             case exp.Between():
                 return self._between(node)
-            case exp.In(expressions=[Subquery()]):
-                raise self._misplaced_query(node)
+            case exp.In(expressions=[Subquery() as query]):
+                return self._has_rows(query, node, self.bind(node.this))
+            case exp.Exists(this=Subquery() as query):
+                return self._has_rows(query, node)
             case exp.In() if node.expressions:
                 return self.call("in", [self.bind(part) for part in (node.this, *node.expressions)], node)
             case exp.Is():
@@ -245,6 +261,17 @@ class ExpressionBinder:
                 kind=UnsupportedError,
             )
         return self.scope.value_of(node.args["query"], span_of(node) or (0, 1))
+
+    def _has_rows(self, query: Subquery, node: exp.Expr, equal: Expression | None = None) -> Expression:
+        number = counted(query.args["query"], equal)
+        # NOT IN is not certain with a NULL on either side, which a number of rows does not tell.
+        above = node.parent
+        while equal is not None and isinstance(above, exp.And | exp.Or | exp.Paren):
+            above = above.parent
+        if number is None or self.scope.value_of is None or (equal is not None and above is not None):
+            raise self._misplaced_query(node)
+        found = self.scope.value_of(number, span_of(node) or (0, 1))
+        return self.call("not", [self.call("is_null", [found], node)], node)
 
     def _joined_texts(self, node: exp.DPipe) -> Expression:
         try:

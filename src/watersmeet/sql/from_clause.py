@@ -15,7 +15,7 @@ from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, together
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
-from watersmeet.sql.subqueries import SubqueryJoiner, asked_in
+from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
 from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join
 
@@ -33,8 +33,7 @@ class FromClause:
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         plain = Scope(context.text, inputs, context.zone, tuple(named))
         asked, where = asked_in(select.where)
-        self._values: list[tuple[Group, Span]] = []
-        self._value_columns: dict[Span, Column] = {}
+        self._values: dict[Span, Value] = {}
         if select.joins_inside_only:
             self.scope = replace(plain, value_of=self._value)
             self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
@@ -77,7 +76,12 @@ class FromClause:
     @property
     def values(self) -> frozenset[Column]:
         """The columns that stand for queries in the place of values: the same in all rows of an instant."""
-        return frozenset(self._value_columns.values())
+        return frozenset(one.column for one in self._values.values())
+
+    @property
+    def depends(self) -> list[tuple[Expression, Span]]:
+        """What the values of queries depend on, and where they stand."""
+        return [(one, value.span) for value in self._values.values() for one in value.depends_on]
 
     def join(self, asked: Sequence[Expression], *, changing: bool) -> Made:
         """The join, for expressions that are asked of it."""
@@ -88,11 +92,9 @@ class FromClause:
         return builder.whole(tree, after, asked)
 
     def _value(self, query: QuerySyntax, span: Span) -> Expression:
-        if span not in self._value_columns:
-            right, column = self._joiner.value(query, span)
-            self._values.append((right, span))
-            self._value_columns[span] = column
-        return self._value_columns[span]
+        if span not in self._values:
+            self._values[span] = self._joiner.value(query, span)
+        return self._values[span].column
 
     def _whole(self) -> tuple[Group, Conditions]:
         """The tree with the queries of conditions and values, and what WHERE asks of what comes of it."""
@@ -105,8 +107,8 @@ class FromClause:
             after = where
         else:
             tree, after = with_where(tree, where)
-        for right, span in self._values:
-            tree = Group((Outer("left", tree, right, Conditions(), span),))
+        for value in self._values.values():
+            tree = Group((Outer("left", tree, value.right, value.found, value.span),))
         for one in self._partners:
             tree = Group((Outer(one.kind, tree, one.right, one.found, one.span),))
         return tree, replace(after, predicates=[*after.predicates, *later])

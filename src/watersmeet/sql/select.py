@@ -82,6 +82,13 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             hint="conditions on rows go into WHERE",
         )
     keys = bind_keys(select, outputs, scope) if grouped else ()
+    for expression, span in source.depends if grouped else ():
+        if expression not in keys:
+            raise context.text.error(
+                f"the query depends on {to_text(expression)}, which is not the same in all rows of a group",
+                span,
+                hint=f"add {to_text(expression)} to GROUP BY, or join the query's groups in FROM",
+            )
     why = "GROUP BY" if select.group_by else "an aggregate" if grouped else "DISTINCT" if select.distinct else changing
     inputs = tuple(one for one in source.inputs if one.alias not in source.looked_up)
     views = [one.alias for one in inputs if one.is_view]

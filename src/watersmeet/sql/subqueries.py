@@ -7,22 +7,23 @@ there is at most one of: a left join, so that it is NULL where there is none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.errors import UnsupportedError
+from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Choice
 from watersmeet.plan.expressions import Column, Expression, Literal, conjuncts, replaced, streams_of
-from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.counting import has_aggregates, only_select
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
 from watersmeet.sql.named_queries import with_named
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
-from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, span_of
+from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, WindowCondition, span_of
 from watersmeet.sql.time_bounds import time_bounds
 from watersmeet.sql.windows import Conditions, conjuncts_of
 
@@ -47,6 +48,20 @@ class Partners:
     right: Group
     found: Conditions
     span: Span
+
+
+@dataclass(frozen=True)
+class Value:
+    """A query in the place of a value: what is joined, the column, and what of FROM it depends on."""
+
+    right: Group
+    column: Column
+    found: Conditions
+    span: Span
+    depends_on: tuple[Expression, ...] = ()
+
+
+Pair = tuple[exp.Expr, Expression]  # of a query in the place of a value, and of the streams around it
 
 
 def asked_in(where: exp.Expr | None) -> tuple[list[Asked], list[exp.Expr]]:
@@ -101,9 +116,9 @@ class SubqueryJoiner:
             found.predicates.append(self._equal(asked, asked.value, column))
         return Partners("anti" if asked.negated else "semi", right, found, asked.span)
 
-    def value(self, query: QuerySyntax, span: Span) -> tuple[Group, Column]:
-        """A query that has a row or none, and its column."""
-        select = _only_select(query)
+    def value(self, query: QuerySyntax, span: Span) -> Value:
+        """A query that has a row or none, for each row of FROM."""
+        select = only_select(query)
         if select is None or select.group_by or not _is_one_row(select):
             raise self.context.text.error(
                 "a query in the place of a value must have one row, and this may have more",
@@ -111,7 +126,75 @@ class SubqueryJoiner:
                 hint="select one aggregate without GROUP BY, as in (SELECT MAX(x) FROM b [RANGE 1 HOUR])",
                 kind=UnsupportedError,
             )
-        return self._as_source(query)
+        pairs, others = self._compared(query, select)
+        if not pairs:
+            right, column = self._as_source(query)
+            return Value(right, column, Conditions(), span)
+        return self._by_keys(query, select, pairs, others, span)
+
+    # ---- values that depend on the row ------------------------------------------------------------------------------
+
+    def _compared(self, query: QuerySyntax, select: SelectSyntax) -> tuple[list[Pair], list[exp.Expr]]:
+        """What of WHERE compares the query with the streams around it, and the rest."""
+        pairs: list[Pair] = []
+        others: list[exp.Expr] = []
+        inputs, places = bind_sources(select.sources, with_named(query, self.context), self.bind_subquery)
+        inside = Scope(self.context.text, inputs, self.context.zone, outer=self.scope)
+        own = {one.alias for one in inputs}
+        binder = ExpressionBinder(inside, "WHERE", event_time=False)
+        for part in [] if select.where is None else conjuncts_of(select.where):
+            if isinstance(part, WindowCondition) or part.find(Subquery) or streams_of(binder.bind(part)) <= own:
+                others.append(part)
+                continue
+            pairs.append(self._pair(part, binder, own))
+        bare = [one.alias for one in inputs if one.time is not None and one.window is None]
+        if pairs and bare:
+            raise self.context.text.error(
+                f"a query in the place of a value, or inside of a condition, needs a window on {bare[0]}: without one "
+                f"it is not said which rows count",
+                places[bare[0]],
+                hint=f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]",
+                kind=WindowError,
+            )
+        return pairs, others
+
+    def _pair(self, part: exp.Expr, binder: ExpressionBinder, own: set[str]) -> Pair:
+        part = part.unnest()
+        if isinstance(part, exp.EQ):
+            for mine, theirs in ((part.this, part.expression), (part.expression, part.this)):
+                outer = binder.bind(theirs)
+                if streams_of(binder.bind(mine)) <= own and not streams_of(outer) & own:
+                    return mine, outer
+        raise self.context.text.error(
+            "a query in the place of a value is compared with the streams around it by equality only",
+            span_of(part),
+            hint="write b.k = a.k; or join: LEFT JOIN (SELECT k, MAX(x) AS most FROM b [RANGE 1 HOUR] GROUP BY k) AS g "
+            "ON …",
+            kind=UnsupportedError,
+        )
+
+    def _by_keys(
+        self, query: QuerySyntax, select: SelectSyntax, pairs: list[Pair], others: list[exp.Expr], span: Span
+    ) -> Value:
+        """As many values as there are of what is compared: the groups, of which a row has one or none."""
+        keys = [SelectItem(mine.copy(), Name(f"key_{n}", span), span) for n, (mine, _) in enumerate(pairs)]
+        (item,) = select.items
+        assert isinstance(item, SelectItem)
+        where = reduce(lambda a, b: exp.And(this=a, expression=b), others) if others else None
+        grouped = replace(
+            select,
+            items=(replace(item, alias=Name("value", span)), *keys),
+            where=where,
+            group_by=tuple(mine.copy() for mine, _ in pairs),
+        )
+        node = self.bind_subquery(replace(query, body=grouped), replace(self.context, as_view=True))
+        name, schema = self._unlike("subquery"), schema_of(node)
+        self.names[name] = query.span
+        value, *columns = (Column(name, field.name, field.type) for field in schema)
+        binder = ExpressionBinder(self.scope, "WHERE")
+        equal = [binder.call("eq", [outer, key], mine) for (mine, outer), key in zip(pairs, columns, strict=True)]
+        right = Group((Leaf(Input(name, View(name, node, schema))),))
+        return Value(right, value, Conditions(equal), span, tuple(outer for _, outer in pairs))
 
     # ---- queries that are sources of their own ----------------------------------------------------------------------
 
@@ -200,27 +283,16 @@ class SubqueryJoiner:
         return name
 
 
-def _only_select(query: QuerySyntax) -> SelectSyntax | None:
-    plain = not query.order_by and query.limit is None and query.every_us is None
-    return query.body if plain and isinstance(query.body, SelectSyntax) else None
-
-
 def _plain_select(query: QuerySyntax) -> SelectSyntax | None:
     """A query whose rows are those of its FROM: equal ones are as good as one, so DISTINCT says nothing."""
-    select = _only_select(query)
+    select = only_select(query)
     if select is None or select.group_by or select.having is not None or select.stream_word is not None:
         return None
-    return None if _has_aggregates(select) else select
-
-
-def _has_aggregates(select: SelectSyntax) -> bool:
-    items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-    calls = (node for item in items for node in item.walk() if isinstance(node, exp.Anonymous))
-    return any(aggregate_name(str(call.name)) is not None for call in calls)
+    return None if has_aggregates(select) else select
 
 
 def _is_one_row(select: SelectSyntax) -> bool:
-    return len(select.items) == 1 and _has_aggregates(select)
+    return len(select.items) == 1 and has_aggregates(select)
 
 
 def _over(expression: Expression, others: dict[str, str]) -> Expression:

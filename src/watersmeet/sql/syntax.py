@@ -284,6 +284,12 @@ class Constant(exp.Expression, exp.Condition):
     arg_types: ClassVar[dict[str, bool]] = {"literal": True}
 
 
+class Bound(exp.Expression, exp.Condition):
+    """What has been bound already, where it stands inside of something else."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"bound": True}
+
+
 class Subquery(exp.Expression, exp.Condition):
     """A query inside an expression."""
 

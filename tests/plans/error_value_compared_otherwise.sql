@@ -1,0 +1,1 @@
+SELECT a.k, (SELECT MAX(x) FROM b [RANGE 1 HOUR] WHERE b.k > a.k) AS most FROM a [RANGE 1 HOUR]

@@ -1,0 +1,1 @@
+SELECT a.x, (SELECT MAX(x) FROM b [RANGE 1 HOUR] WHERE b.k = a.k) AS most FROM a [RANGE 1 HOUR] GROUP BY a.x
