@@ -14,6 +14,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
+from watersmeet.operators.continuous.over.stream import OverStream
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
@@ -77,7 +78,13 @@ class Continuous(Operator):
         return sum(source.expired_rows for source in sources.values())
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
-        return told_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
+        told = told_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
+        first = next(iter(self.leaves))
+        for node in everything_below(self.root):
+            held = node.ahead.waiting() if isinstance(node, OverStream) and node.ahead is not None else None
+            if held is not None:  # for a row that is still to come
+                told[first] = held.and_also(told.get(first))
+        return told
 
     @property
     def delays(self) -> Mapping[str, float] | None:
