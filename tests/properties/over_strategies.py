@@ -122,7 +122,7 @@ FROMS = (
     "(SELECT k, MAX(j) AS j, MAX(s) AS s, MIN(f) AS f, SUM(d) AS d, MAX(w) AS w, BOOL_OR(b) AS b, MAX(ts) AS ts, "
     "COUNT(*) AS id FROM s0 {a} GROUP BY k) AS s0",
 )  # fmt: skip
-ORDERS = ("j", "j DESC", "ts", "ts DESC", "s, j DESC NULLS FIRST", "f", "w NULLS FIRST", "b DESC, ts")
+ORDERS = ("j", "j DESC", "ts", "ts DESC", "s, j DESC NULLS FIRST", "f", "w NULLS FIRST", "w", "b DESC, ts")
 
 
 @st.composite

@@ -175,6 +175,8 @@ class OverChanging(Unary):
         if not self.ranged:
             return order, peers, peers
         values, key = keys[0]
+        if pa.types.is_date(values.type):
+            values = values.cast(pa.timestamp("us"))
         times = times_of(normalize_time_column(values.fill_null(0))).copy()
         times = -times if key.descending else times
         times[values.is_null().to_numpy(zero_copy_only=False)] = -BEYOND if key.nulls_first else BEYOND
