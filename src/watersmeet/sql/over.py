@@ -125,6 +125,10 @@ class OverBinder:
             bound = replace(self.around, aggregates=True).within(call, inside=self.inside)
         elif isinstance(named, exp.Anonymous) and known:
             bound = replace(self.around, aggregates=True).aggregate(named, only, inside=self.inside)
+        elif str(named.name).lower() in OVER_FUNCTIONS:
+            raise self._error(
+                "FILTER (WHERE …) goes with an aggregate", node, hint="COUNT(*) FILTER (WHERE …) counts some"
+            )
         else:
             hint = "the others are aggregates such as SUM(x); write COUNT(*) FILTER (WHERE …) OVER (…)"
             functions = ", ".join(one.upper() for one in OVER_FUNCTIONS)

@@ -24,7 +24,7 @@ from watersmeet.operators.kernels import frames as kernel
 from watersmeet.physical.over import TopRows
 from watersmeet.plan.expressions import Column, Expression
 
-PORTION = 1 << 20  # so many rows of partitions are worked out at a time, or as many as one partition has
+PORTION = 1 << 18  # so many rows of partitions are worked out at a time, or as many as one partition has
 BEYOND = 1 << 61  # behind all times
 LIMITS = {"row_number": kernel.BY_NUMBER, "rank": kernel.BY_RANK, "dense_rank": kernel.BY_DENSE_RANK}
 NOWHERE = -1
