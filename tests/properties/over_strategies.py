@@ -122,7 +122,7 @@ FROMS = (
     "(SELECT k, MAX(j) AS j, MAX(s) AS s, MIN(f) AS f, SUM(d) AS d, MAX(w) AS w, BOOL_OR(b) AS b, MAX(ts) AS ts, "
     "COUNT(*) AS id FROM s0 {a} GROUP BY k) AS s0",
 )  # fmt: skip
-ORDERS = ("j", "j DESC", "ts", "ts DESC", "s, j DESC NULLS FIRST", "f", "w NULLS FIRST", "b DESC, ts")
+ORDERS = ("j", "j DESC", "ts", "ts DESC", "s, j DESC NULLS FIRST", "f", "w NULLS FIRST", "w", "b DESC, ts")
 
 
 @st.composite
@@ -180,3 +180,26 @@ def changing_cases(draw: st.DrawFn, late: bool = False) -> OverCase:
     elif keep:
         sql += f" QUALIFY {keep}"
     return OverCase(sql, "", (draw(streams("s0", 8, late)),))
+
+
+RIGHT = "(SELECT id AS id2, k AS k2, ts AS ts2 FROM s1) AS r"
+STREAMED = (
+    "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS n, LAG(j) OVER (ORDER BY ts) AS o FROM s0) AS s0",
+    "(SELECT k, j, s, f, d, w, b, id FROM s0 WHERE j > 0) AS s0",
+    f"s0, {RIGHT} WHERE s0.k = r.k2 WINDOW = 2 SECONDS",
+    f"s0 LEFT JOIN {RIGHT} ON s0.k = r.k2 AND ABS(r.ts2 - s0.ts) <= 1 SECONDS",
+    f"s0 SEMI JOIN {RIGHT} ON s0.k = r.k2 AND ABS(r.ts2 - s0.ts) <= 1 SECONDS",
+    "(SELECT s0.k, s0.j, s0.s, s0.f, s0.d, s0.w, s0.b, s0.id FROM s0, s1 WHERE s0.j = s1.j WINDOW = 1 SECONDS) AS s0",
+    "(SELECT ISTREAM DISTINCT k, j, s, f, d, w, b, j AS id FROM s0 [RANGE 2 SECONDS]) AS s0",
+)
+
+
+@st.composite
+def over_many_cases(draw: st.DrawFn, late: bool = False, *, ahead: bool = True) -> OverCase:
+    """OVER by event time over joins and over the rows of other queries, those with OVER among them."""
+    rows = draw(st.sampled_from(STREAMED))
+    drawn = [draw(calls(number, ahead=ahead)).ours for number in range(draw(st.sampled_from([1, 1, 2])))]
+    shown = ", ".join(f"{text} AS v{n}" for n, text in enumerate(drawn)).replace("ORDER BY ts", "ORDER BY event_time()")
+    keep = draw(st.sampled_from(["", "", " QUALIFY v0 IS NOT NULL"]))
+    sources = tuple(draw(streams(name, 7, late)) for name in ("s0", "s1") if name in rows)
+    return OverCase(f"SELECT k, j, id, {shown} FROM {rows}{keep}", "", sources)

@@ -93,6 +93,13 @@ def run_through(sql: str, rows: pa.Table, batch: int = 500) -> tuple[Operator, i
     return operator, most
 
 
+def test_rows_that_wait_for_the_next_one_are_told() -> None:
+    operator, _ = run_through("SELECT id, LEAD(id) OVER (PARTITION BY k ORDER BY ts) AS n FROM a", table(), 5000)
+    waiting = operator.waiting_rows()["a"]
+    assert waiting.rows == KEYS + 1  # the last row of each key, and the last of all, which time has not passed
+    assert waiting.newest_us == table()["ts"].cast(pa.int64())[-1].as_py()
+
+
 def with_new_keys(rows: pa.Table) -> pa.Table:
     """Keys that come a few times within a second or so, and never again."""
     return rows.set_column(1, "k", pa.array(np.arange(len(rows)) // 40))

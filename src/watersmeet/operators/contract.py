@@ -80,6 +80,12 @@ class WaitingRows:
     oldest_us: int
     newest_us: int
 
+    def and_also(self, others: WaitingRows | None) -> WaitingRows:
+        if others is None:
+            return self
+        oldest_us, newest_us = min(self.oldest_us, others.oldest_us), max(self.newest_us, others.newest_us)
+        return WaitingRows(self.rows + others.rows, oldest_us, newest_us)
+
 
 @dataclass(frozen=True)
 class End:

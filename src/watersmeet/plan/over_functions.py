@@ -12,7 +12,7 @@ OFFSETS = ("lag", "lead")
 VALUES = ("first_value", "last_value")
 OVER_FUNCTIONS = (*RANKINGS, *OFFSETS, *VALUES)
 # Of these the rows of a partition must be known to its end.
-NEVER_CERTAIN = ("ntile", "percent_rank", "cume_dist", "nth_value")
+NEVER_CERTAIN = ("ntile", "percent_rank", "cume_dist")
 
 
 def over_type(function: str, args: Types) -> pa.DataType:

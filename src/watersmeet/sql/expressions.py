@@ -361,6 +361,12 @@ class ExpressionBinder:
 
     def _over(self, node: exp.Window) -> Expression:
         if self.windows is None:
+            if self.clause == "ORDER BY":
+                raise self.error(
+                    "OVER (…) cannot stand in ORDER BY",
+                    node,
+                    hint="select it under a name and order by that: SELECT …, f(x) OVER (…) AS y … ORDER BY y LIMIT 3",
+                )
             nested = self.clause in ("OVER (…)", "an aggregate")
             inner = "write the inner one in a query of its own: FROM (SELECT …, f(x) OVER (…) AS y FROM a) AS q"
             around = "write QUALIFY …, or a query around it: SELECT * FROM (SELECT …, f(x) OVER (…) AS y …) WHERE y = 1"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError
-from watersmeet.model.types import is_instant, sql_type
+from watersmeet.model.types import comparable, is_instant, sql_type
 from watersmeet.plan.expressions import Aggregate, Expression, Frame, Literal, OverCall, SortKey
 from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.over_functions import NEVER_CERTAIN, OFFSETS, OVER_FUNCTIONS, RANKINGS, over_type
@@ -104,8 +104,9 @@ class OverBinder:
 
     @staticmethod
     def _as_default(given: Expression, kind: pa.DataType) -> Expression:
-        if isinstance(given, Literal):
-            return Literal(None, kind) if given.value is None else literals.fitted(given, kind)
+        given = literals.fitted(given, kind) if isinstance(given, Literal) else given
+        if isinstance(given, Literal) and (given.value is None or comparable(given.type, kind)):
+            return literals.cast(given, kind)
         if given.type != kind:
             raise TypeError(
                 f"the third argument stands in for the first and must have its type, {sql_type(kind)}, not "
@@ -124,6 +125,10 @@ class OverBinder:
             bound = replace(self.around, aggregates=True).within(call, inside=self.inside)
         elif isinstance(named, exp.Anonymous) and known:
             bound = replace(self.around, aggregates=True).aggregate(named, only, inside=self.inside)
+        elif str(named.name).lower() in OVER_FUNCTIONS:
+            raise self._error(
+                "FILTER (WHERE …) goes with an aggregate", node, hint="COUNT(*) FILTER (WHERE …) counts some"
+            )
         else:
             hint = "the others are aggregates such as SUM(x); write COUNT(*) FILTER (WHERE …) OVER (…)"
             functions = ", ".join(one.upper() for one in OVER_FUNCTIONS)

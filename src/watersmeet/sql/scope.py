@@ -145,7 +145,7 @@ class Scope:
         if name.text.lower() in self.selected:
             return (
                 f"{name.text} is a column of the answer, which comes later: repeat what it stands for; conditions on "
-                f"aggregates go into HAVING"
+                f"aggregates go into HAVING, on OVER (…) into QUALIFY"
             )
         return FOREIGN.get(name.text.lower())
 

@@ -14,6 +14,8 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.node import Node, everything_below
+from watersmeet.operators.continuous.over.ahead import Ahead
+from watersmeet.operators.continuous.over.stream import OverStream
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
@@ -79,7 +81,17 @@ class Continuous(Operator):
         return sum(source.expired_rows for source in sources.values())
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
-        return told_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
+        told = told_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
+        first = next(iter(self.leaves))
+        for ahead in self._looking_ahead():
+            held = ahead.waiting()
+            if held is not None:  # for a row that is still to come
+                told[first] = held.and_also(told.get(first))
+        return told
+
+    def _looking_ahead(self) -> list[Ahead]:
+        nodes = [node for node in everything_below(self.root) if isinstance(node, OverStream)]
+        return [node.ahead for node in nodes if node.ahead is not None]
 
     @property
     def delays(self) -> Mapping[str, float] | None:
@@ -149,7 +161,11 @@ class Continuous(Operator):
             self.leaves[alias].waiting.replace(rows)
         for alias, leaf in self.leaves.items():
             leaf.waiting.ends = [(end.newest_us.get(alias, BEGINNING_US), end.answered_us) for end in ends]
-        # What comes of it was given in another life.
+        # What comes of it was given in another life; also what had to be said at an end of all input, and stands.
+        for end in ends if self._looking_ahead() else ():
+            self.root.take(end.answered_us + 1)
+            for ahead in self._looking_ahead():
+                ahead.end()
         self.root.take(complete_until)
         # Counting begins anew here, and goes on below.
         self._expired_before = self._expired_rows

@@ -13,6 +13,7 @@ from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.frames import Named, Values
 from watersmeet.operators.continuous.over.queues import Queues
 from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.contract import WaitingRows
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.slots import Slots
 
@@ -38,7 +39,8 @@ class Lead:
 class Ahead:
     """Rows with all that is known of them, until every LEAD of theirs is."""
 
-    STATE = ("slots", "rows", "found", "defaults", "leads", "_missing", "_serials", "_certain_us", "_next", "_last_us")
+    STATE = ("slots", "rows", "found", "defaults", "leads", "_missing", "_serials", "_times_us", "_certain_us",
+             "_next", "_last_us")  # fmt: skip
 
     def __init__(self, known: pa.Schema, calls: Sequence[Named]) -> None:
         """known: the columns besides those of LEAD."""
@@ -52,6 +54,7 @@ class Ahead:
         self.defaults = [RowTable(pa.schema([pa.field(name, call.type)])) for name, call in self.calls]
         self._missing: Int64s = np.zeros(0, np.int64)
         self._serials: Int64s = np.zeros(0, np.int64)
+        self._times_us: Int64s = np.zeros(0, np.int64)
         self._certain_us: Int64s = np.zeros(0, np.int64)
         self._next = 0
         self._last_us = 0
@@ -65,6 +68,16 @@ class Ahead:
         tables = (self.rows, *self.found, *self.defaults)
         return sum(table.nbytes for table in tables) + sum(lead.queues.nbytes for lead in self.leads)
 
+    def waiting(self) -> WaitingRows | None:
+        """What there is to tell of the rows that wait, if any do."""
+        if not self.slots.used:
+            return None
+        times = self._times_us[self._held()]
+        return WaitingRows(int(times.size), int(times.min()), int(times.max()))
+
+    def _held(self) -> Int64s:
+        return np.flatnonzero(self.rows.holds(np.arange(self.slots.room)))
+
     def enter(
         self, known: pa.RecordBatch, instants: Int64s, arranged: Mapping[str, tuple[Arranged, int]], values: Values
     ) -> Delta:
@@ -74,7 +87,8 @@ class Ahead:
         held = self.slots.take(n)
         room = self.slots.room
         self._missing, self._serials = grown(self._missing, room), grown(self._serials, room)
-        self._certain_us = grown(self._certain_us, room)
+        self._times_us, self._certain_us = grown(self._times_us, room), grown(self._certain_us, room)
+        self._times_us[held] = instants
         self.rows.put(held, known.columns)
         self._missing[held] = len(self.calls)
         self._serials[held] = np.arange(self._next, self._next + n)
@@ -95,7 +109,7 @@ class Ahead:
 
     def end(self) -> Delta:
         """Nothing more comes: all that waits, with NULL or the default where nothing was found."""
-        waiting = np.flatnonzero(self.rows.holds(np.arange(self.slots.room)))
+        waiting = self._held()
         self._certain_us[waiting] = self._last_us
         for lead in self.leads:
             lead.queues = Queues()

@@ -24,7 +24,7 @@ from watersmeet.operators.kernels import frames as kernel
 from watersmeet.physical.over import TopRows
 from watersmeet.plan.expressions import Column, Expression
 
-PORTION = 1 << 20  # so many rows of partitions are worked out at a time, or as many as one partition has
+PORTION = 1 << 18  # so many rows of partitions are worked out at a time, or as many as one partition has
 BEYOND = 1 << 61  # behind all times
 LIMITS = {"row_number": kernel.BY_NUMBER, "rank": kernel.BY_RANK, "dense_rank": kernel.BY_DENSE_RANK}
 NOWHERE = -1
@@ -175,6 +175,8 @@ class OverChanging(Unary):
         if not self.ranged:
             return order, peers, peers
         values, key = keys[0]
+        if pa.types.is_date(values.type):
+            values = values.cast(pa.timestamp("us"))
         times = times_of(normalize_time_column(values.fill_null(0))).copy()
         times = -times if key.descending else times
         times[values.is_null().to_numpy(zero_copy_only=False)] = -BEYOND if key.nulls_first else BEYOND

@@ -1,0 +1,1 @@
+SELECT LAG(x, 1, 'none') OVER (ORDER BY ts) FROM a
