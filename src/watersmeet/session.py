@@ -180,12 +180,14 @@ class Session:
         key: str | Sequence[str] | None = None,
         op: str | None = None,
         lateness: str | timedelta | None = None,
+        idle: str | timedelta | None = None,
         replace: bool = False,
     ) -> None:
         """Declare a static table, read once when a query starts. What is given is given as for `stream`.
 
         With `key` and `time` it is a table with versions: its rows are changes, and `JOIN … FOR SYSTEM_TIME AS OF`
-        joins the version of a key that held at a time. Then `data` may be None, to push changes.
+        joins the version of a key that held at a time. Then `data` may be None, to push changes; and as a table may not
+        change for long, `idle` says after which silence nobody waits for it any more.
 
         >>> def at(*seconds: int) -> pa.Array:
         ...     return pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us"))
@@ -201,12 +203,12 @@ class Session:
         if key is not None:
             self._stream(
                 name, data, _column_named(name, time), schema, None, None, key, op, replace, True,
-                lateness=lateness, rounding=rounding,
+                lateness=lateness, rounding=rounding, idle=idle,
             )  # fmt: skip
             return
-        if time is not None or op is not None or lateness is not None:
+        if any(given is not None for given in (time, op, lateness, idle)):
             raise CatalogError(
-                f"table {name!r} says time, op or lateness, which are for tables with versions, and no key",
+                f"table {name!r} says time, op, lateness or idle, which are for tables with versions, and no key",
                 hint=f"write session.table({name!r}, data, time='ts', key='id')",
             )
         said = _parsed(name, rounding=rounding)

@@ -7,6 +7,7 @@ stay readable: they are what somebody's checkpoint holds.
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from tests.relays import Batch, Relay
 from tests.runners import Source, bound_plan
+from watersmeet.model.versions import Versions
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Sharing
 from watersmeet.operators.saving import FORMAT, Saved
@@ -49,6 +51,10 @@ KINDS = {
     "ON a.k = b.k GROUP BY a.k",
     "anti join of a view": "SELECT DISTINCT a.k FROM a [RANGE 9 SECONDS] ANTI JOIN (SELECT k, COUNT(*) AS n FROM b "
     "[RANGE 9 SECONDS] GROUP BY k) v ON a.k = v.k AND v.n > 1",
+    "versions of a table": f"{SELECT} FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k AND b.x > 3",
+    "groups of the latest": "SELECT a.k, SUM(b.x) AS total FROM a [RANGE 9 SECONDS] ASOF JOIN b ON a.k = b.k AND "
+    "b.ts <= a.ts GROUP BY a.k",
+    "since a landmark": "SELECT k, COUNT(*) AS n FROM a [LANDMARK '1970-01-01' EVERY 9 SECONDS] GROUP BY k",
     "groups": f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups of a join": "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
     "FROM a [RANGE 9 SECONDS], b [ROWS 7] WHERE a.k = b.k GROUP BY a.k HAVING COUNT(*) > 1",
@@ -92,6 +98,7 @@ KINDS = {
 def relay_of(kind: str) -> Relay:
     sources = [*(Source(name, _stream(number)) for number, name in enumerate("abc")), Source("names", _names(), None)]
     used = [source for source in sources if any(f"{before}{source.name}" in KINDS[kind] for before in " (")]
+    used = [replace(one, versions=Versions(("k",))) if f"{one.name} FOR" in KINDS[kind] else one for one in used]
     return Relay(bound_plan(KINDS[kind], used), used, prepare=_prepared if kind == "bounded" else lambda operator: None)
 
 

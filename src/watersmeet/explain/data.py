@@ -24,6 +24,7 @@ from watersmeet.physical.nodes import (
     GroupByNode,
     InTimeOrderNode,
     JoinSourceNode,
+    LastOfEach,
     LeafNode,
     NegativeJoinNode,
     NetNode,
@@ -104,7 +105,8 @@ def explain_data(
 
 
 def _stream(leaf: LeafNode) -> dict[str, Any]:
-    kept = None if leaf.reach_us >= FOREVER_US else leaf.reach_us
+    # The last of each key stays, however old.
+    kept = None if leaf.reach_us >= FOREVER_US or isinstance(leaf.window, LastOfEach) else leaf.reach_us
     return {"stream": leaf.stream.name, "columns": sorted(leaf.columns), "kept_us": kept}
 
 

@@ -12,7 +12,7 @@ from watersmeet.plan.nodes import Input
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.enriching import enriched, looked_up
 from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
-from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, together
+from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, outer_joins, together
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
@@ -72,6 +72,21 @@ class FromClause:
         if not self.has_trees:
             return len(self._inputs) == 1
         return self._tree is not None and enriched(self._tree.only) is not None and not (self._partners or self._values)
+
+    @property
+    def conditions(self) -> list[Expression]:
+        """All that must hold between rows that match, wherever it is written."""
+        inside = [] if self._tree is None else [*outer_joins(self._tree)]
+        found = [*(one.found for one in inside), *([] if self._tree is None else [self._tree.found]), self.found]
+        return [predicate for one in found for predicate in one.predicates]
+
+    @property
+    def sure(self) -> frozenset[str]:
+        """The inputs that every row has; none if rows are told by more than joins."""
+        if self._partners or self._values:
+            return frozenset()
+        missing = frozenset[str]() if self._tree is None else self._tree.nullable
+        return frozenset(one.alias for one in self.scope.inputs) - missing
 
     @property
     def values(self) -> frozenset[Column]:

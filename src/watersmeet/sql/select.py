@@ -108,14 +108,14 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
                 hint="write a query for each grouping, each grouped by window_start and window_end, too",
                 kind=UnsupportedError,
             )
-        if source.has_trees and not source.is_one_stream:
+        if not any(one.alias in source.sure for one in windows):
             raise context.text.error(
-                "groups of windows go over inner joins only",
+                "groups of windows go by those of a row that is there in any case, and here none is",
                 select.span,
-                hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w LEFT JOIN …",
+                hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w FULL JOIN …",
                 kind=UnsupportedError,
             )
-        check_window_groups(select, context, inputs, keys, source.found.predicates, changing, source.places)
+        check_window_groups(select, context, inputs, keys, source.conditions, changing, source.places, source.sure)
         outputs = [replace(o, expression=with_own_times(o.expression, windows, scope, o.span)) for o in outputs]
         having = None if having is None else with_own_times(having, windows, scope, select.span)
         keep = None if keep is None else with_own_times(keep, windows, scope, select.span)

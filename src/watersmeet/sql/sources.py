@@ -387,6 +387,11 @@ def _with_end(node: Project | Over) -> tuple[Project | Over, Expression]:
 
 def _is_end(key: Column, join: Join) -> bool:
     one = join.input(key.stream)
+    match one.relation:
+        case View(plan=Project(child=Join() as inside, columns=columns)):
+            # Rows of a join before this one: the column is that of a member.
+            column = dict(columns)[key.name]
+            return isinstance(column, Column) and _is_end(column, inside)
     return key.name == ("window_end" if isinstance(one.window, Hop | Session) else one.time)
 
 

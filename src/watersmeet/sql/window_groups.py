@@ -27,8 +27,9 @@ def check_window_groups(
     predicates: Sequence[Expression],
     changing: str | None,
     places: dict[str, Span],
+    sure: frozenset[str],
 ) -> None:
-    """Refuse what windows that are given once cannot be part of."""
+    """Refuse what windows that are given once cannot be part of. sure: the inputs that every row has."""
     windows = window_inputs(inputs)
     for one in inputs:
         if one.time is not None and one not in windows:
@@ -45,7 +46,8 @@ def check_window_groups(
                 hint="join it with the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w",
                 kind=UnsupportedError,
             )
-    known = _equal_to(keys, predicates)
+    # A key that may be missing says nothing of the window that the row is in.
+    known = _equal_to([key for key in keys if isinstance(key, Column) and key.stream in sure], predicates)
     for one in windows:
         columns = WINDOW_COLUMNS if isinstance(one.window, Hop | Session) else (one.time or "",)
         missing = [name for name in columns if (one.alias, name) not in known]

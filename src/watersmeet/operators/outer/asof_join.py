@@ -88,7 +88,8 @@ class Latest:
             return arrived
         # Arrow cannot sort nested values, and of rows that differ in nothing else any will do.
         told = [self._recent.column(AT), *(c for c in self._columns() if not pa.types.is_nested(c.type))]
-        return value_order([(column, False, False) for column in told])
+        plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in told]
+        return value_order([(column, False, False) for column in plain])
 
     def _columns(self) -> list[pa.Array]:
         return [self._recent.column(name) for name in self.schema.names]

@@ -37,7 +37,10 @@ class ChangesOfTable:
         strange = rows.column(self.op).filter(pa.array(~known))
         value = strange[0].as_py()
         told = "is NULL" if value is None else f"is {value!r}, which is no kind of change,"
-        raise DataError(f"the op {self.op!r} of {self.name!r} {told} in {len(strange)} rows", hint=WORDS_HINT)
+        raise DataError(
+            f"the op {self.op!r} of {self.name!r} {told} in {len(strange)} row{'s' * (len(strange) > 1)}",
+            hint=WORDS_HINT,
+        )
 
 
 def _is_in(column: pa.Array, words: pa.Array) -> Mask:

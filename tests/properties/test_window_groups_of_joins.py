@@ -1,0 +1,53 @@
+"""Groups of TUMBLE and HOP over joins of every kind: what plain SQL gives over rows that carry their windows."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.effort import EFFORT, PATIENT
+from tests.properties.outer_strategies import OuterCase
+from tests.properties.strategies import one_in, streams
+from tests.runners import by_local_engine, by_reference, local_query
+from watersmeet import check
+
+many = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+SAME = "a.window_start = b.window_start AND a.window_end = b.window_end"
+
+
+@st.composite
+def window_cases(draw: st.DrawFn) -> OuterCase:
+    slide, copies = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2]))
+    size = slide * copies
+    kind = draw(st.sampled_from(["LEFT", "LEFT", "SEMI", "ANTI", "INNER"]))
+    windows = f"TUMBLE({{}}, {size} SECONDS)" if copies == 1 else f"HOP({{}}, {slide} SECONDS, {size} SECONDS)"
+    numbers = ", ".join(f"({n})" for n in range(copies))
+    placed = f"(epoch_us(ts) // {slide}000000 - n) * {slide}000000 AS since"
+    theirs = (
+        f"(SELECT *, make_timestamp(since) AS window_start, make_timestamp(since + {size}000000) AS window_end FROM "
+        f"(SELECT *, {placed} FROM {{}}, (VALUES {numbers}) AS v(n)))"
+    )
+    key = draw(st.sampled_from(["k", "j", "s"]))
+    beside = draw(one_in(3, " AND b.j > 0", ""))
+    where = "" if kind in ("SEMI", "ANTI") else draw(one_in(3, " WHERE b.id IS NULL OR b.id > 1", ""))
+    counted = "" if kind in ("SEMI", "ANTI") else ", COUNT(b.id) AS m, SUM(b.j) AS total"
+    made = []
+    for source in (windows, theirs):
+        left, right = source.format("s0"), source.format("s1")
+        joined = f"{left} AS a {kind} JOIN {right} AS b ON a.{key} = b.{key}{beside} AND {SAME}"
+        listed = f"a.k AS k, a.window_start AS since, COUNT(*) AS n{counted}"
+        made.append(f"SELECT {listed} FROM {joined}{where} GROUP BY a.k, a.window_start, a.window_end")
+    return OuterCase(made[0], made[1], (draw(streams("s0", 7, False)), draw(streams("s1", 7, False))))
+
+
+@many
+@given(window_cases(), st.sampled_from([1, 2, None]))
+def test_they_are_what_plain_sql_gives(case: OuterCase, rows_per_batch: int | None) -> None:
+    assert by_local_engine(case.sql, case.sources, rows_per_batch) == case.by_duckdb()
+
+
+@settings(many, max_examples=10 * EFFORT)
+@given(window_cases())
+def test_the_reference_and_the_check_give_the_same(case: OuterCase) -> None:
+    assert by_reference(case.sql, case.sources) == case.by_duckdb()
+    assert check(local_query(case.sql, case.sources)).equal
