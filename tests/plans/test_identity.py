@@ -142,7 +142,7 @@ def test_what_is_known_of_a_stream_is_no_part_of_an_identity(path: Path, hint: s
 
 def test_every_field_of_a_stream_is_a_hint_or_part_of_the_identity() -> None:
     """A new field must be put on one side or the other."""
-    assert {field.name for field in fields(Stream)} == {*HINTS, "name", "schema", "time", "arrivals"}
+    assert {field.name for field in fields(Stream)} == {*HINTS, "name", "schema", "time", "arrivals", "first"}
 
 
 @pytest.mark.parametrize(

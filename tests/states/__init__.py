@@ -64,6 +64,17 @@ KINDS = {
     "input trigger": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k OPTIONS (pipeline = 'ita')",
     "a join inside": "SELECT j.k, COUNT(*) AS n FROM (SELECT a.k, EVENT_TIME() AS at FROM a, b WHERE a.k = b.k "
     "WINDOW = 5 SECONDS) j [RANGE 9 SECONDS] GROUP BY j.k",
+    "over rows of a stream": "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS 3 PRECEDING) AS v, LAG(s) OVER "
+    "(PARTITION BY k ORDER BY ts) AS l, LEAD(w, 2, w) OVER (ORDER BY ts, x DESC) AS m, MIN(s) OVER (ORDER BY ts) AS n, "
+    "FIRST_VALUE(m) OVER (PARTITION BY s ORDER BY ts) AS f, DENSE_RANK() OVER (PARTITION BY s ORDER BY ts) AS d FROM a",
+    "over rows of a while": "SELECT id, SUM(m) OVER (PARTITION BY id % 30 ORDER BY ts RANGE 3 SECONDS PRECEDING) AS v, "
+    "MAX(s) OVER (PARTITION BY id % 30 ORDER BY ts RANGE 3 SECONDS PRECEDING) AS w FROM a",
+    "over rows that change": "SELECT k, s, LAG(x) OVER (PARTITION BY k ORDER BY x) AS l, RANK() OVER (PARTITION BY k "
+    "ORDER BY x) AS r FROM a [RANGE 9 SECONDS]",
+    "first rows of each": "SELECT k, s, x FROM a [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x "
+    "DESC) <= 2",
+    "first to arrive": "SELECT o.id, o.s, b.id AS other FROM DEDUPLICATE(TABLE a, 3 SECONDS PARTITION BY k, s) AS o, b "
+    "WHERE o.k = b.k WINDOW = 5 SECONDS",
     "a view": "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
     "a [RANGE 3 SECONDS] WHERE v.k = a.k",
 }

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall
 from watersmeet.plan.time_functions import PARTS
 
 _INFIX = {
@@ -85,7 +85,7 @@ class Translator:
                 raise InexpressibleError(f"{user.name}, a function that was brought")
             case Call():
                 return _call(expression, [self.sql(arg) for arg in expression.args])
-            case Aggregate(function=function):
+            case Aggregate(function=function) | OverCall(function=function):
                 raise InexpressibleError(f"{function.upper()} outside a group")
 
     def output(self, expression: Expression) -> str:

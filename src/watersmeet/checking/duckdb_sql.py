@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.checking.duckdb_over import over_sql
+from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
     Bound,
@@ -29,7 +31,7 @@ from watersmeet.model.windows import (
     SteppedRows,
     moves_in_steps,
 )
-from watersmeet.plan.expressions import Aggregate, Call, Expression, walk
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, OverCall, walk
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -38,9 +40,9 @@ from watersmeet.plan.nodes import (
     Input,
     Join,
     Node,
+    Over,
     Project,
     SetOperation,
-    SortKey,
     TopK,
     View,
     children,
@@ -54,6 +56,7 @@ from watersmeet.plan.nodes import (
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
 SINCE = '"#since"'  # when a row enters a window that moves in steps
+SAME, TAKEN = '"#same"', '"#taken"'
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
 _ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
@@ -175,6 +178,8 @@ class Script:
 
     def combinations(self, node: Node) -> str:
         """The rows of a plain join that only grows, each with the newest member's time as `#time`."""
+        if isinstance(node, Over):
+            return self._over_stream(node)
         found = growing_join(node)
         assert found is not None
         join = found.join
@@ -185,6 +190,18 @@ class Script:
         conditions = [*_conditions(join), *self._near(join, newest)]
         selected = _selected(found.project, Translator(newest))
         return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
+
+    def _over_stream(self, node: Over) -> str:
+        """OVER by event time: of one stream, whose rows of equal times go by arrival."""
+        assert isinstance(node.child, Project)
+        join = node.child.child
+        assert isinstance(join, Join)
+        (one,) = join.inputs
+        assert not isinstance(one.relation, View)
+        name = quoted(one.alias)
+        over = Translator(f"{name}.{TIME}")
+        rows = f"SELECT {_selected(node.child, over)}, {name}.{TIME}, {name}.{ROW} FROM {self.rows_of(one.relation)} "
+        return over_sql(node, f"{rows} AS {name} WHERE {_all(list(_conditions(join)))}", [TIME, ROW], TIME)
 
     def _with_those_alone(self, join: Join, project: Project) -> Iterator[str]:
         """An outer, semi or anti join that only grows: what matches, and what never does."""
@@ -260,6 +277,9 @@ class Script:
                 return f"({sides[0]}) {kind.upper()} {'ALL' if keep else ''} ({sides[1]})"
             case TopK():
                 return self._first(node, instants)
+            case Over(child=child):
+                rows = f"SELECT *, row_number() OVER () AS {ROW} FROM ({self.snapshot(child, instants)})"
+                return over_sql(node, rows, [*_canonical(schema_of(child)), ROW], AT, apart=AT)
         raise InexpressibleError(type(node).__name__)
 
     def _held(self, join: Join, instants: str) -> Held:
@@ -352,7 +372,7 @@ class Script:
         inner += [f'{text} AS "#o{n}"' for n, text in enumerate(_ages(join))]
         order = ", ".join(f'"#o{n}"' for n, _ in enumerate(_ages(join)))
         known: dict[Expression, str] = dict(keys)
-        known.update((call, _aggregate(call, values.get(call, "*"), order)) for call in aggregates)
+        known.update((call, aggregate_sql(call, values.get(call, "*"), order)) for call in aggregates)
         over_groups = Translator(known=known)
         having = "" if grouping.having is None else f" HAVING {over_groups.sql(grouping.having)}"
         return (
@@ -361,7 +381,7 @@ class Script:
         )
 
     def _first(self, node: TopK, instants: str) -> str:
-        keys = [_sort_key(key) for key in node.keys]
+        keys = [sort_key_sql(key) for key in node.keys]
         schema = schema_of(node)
         order = ", ".join([*keys, *_canonical(schema)])
         ranked = f"SELECT *, row_number() OVER (PARTITION BY {AT} ORDER BY {order}) AS {PLACE} FROM"
@@ -373,7 +393,24 @@ def _timed(relation: Stream | Table) -> str:
     raw = quoted(raw_name(relation))
     if isinstance(relation, Table):
         return f"SELECT * FROM {raw}"
-    return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+    rows = f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+    return rows if relation.first is None else _first_rows(rows, relation.first)
+
+
+def _first_rows(rows: str, rule: Deduplication) -> str:
+    """The first of each key by arrival, and then again and again the next one that is not near any taken before."""
+    keyed = f"SELECT *, struct_pack({', '.join(f'k{n} := {quoted(k)}' for n, k in enumerate(rule.keys))}) AS {SAME}"
+    near = f"len([t for t in g.{TAKEN} if abs(t - r.{TIME}) <= {rule.within_us}]) > 0"
+    following = (
+        f"SELECT g.{SAME}, r.{ROW} AS {PLACE}, list_append(g.{TAKEN}, r.{TIME}) AS {TAKEN} FROM g JOIN keyed r "
+        f"ON r.{SAME} IS NOT DISTINCT FROM g.{SAME} AND r.{ROW} > g.{PLACE} AND NOT ({near})"
+    )
+    nearest = f"SELECT * FROM ({following}) QUALIFY row_number() OVER (PARTITION BY {SAME} ORDER BY {PLACE}) = 1"
+    firsts = f"SELECT {SAME}, min({ROW}) AS {PLACE}, [arg_min({TIME}, {ROW})] AS {TAKEN} FROM keyed GROUP BY {SAME}"
+    return (
+        f"WITH RECURSIVE keyed AS ({keyed} FROM ({rows})), g AS ({firsts} UNION ALL {nearest}) "
+        f"SELECT * EXCLUDE ({SAME}) FROM keyed WHERE {ROW} IN (SELECT {PLACE} FROM g)"
+    )
 
 
 def _in_hops(rows: str, window: Hop) -> str:
@@ -462,52 +499,6 @@ def _choice(choice: Choice) -> str:
     return "(" + " OR ".join(f"({_all([_bound(b) for b in bounds])})" for bounds in choice.alternatives) + ")"
 
 
-def _sort_key(key: SortKey) -> str:
-    direction, nulls = "DESC" if key.descending else "ASC", "FIRST" if key.nulls_first else "LAST"
-    return f"{Translator().sql(key.expression)} {direction} NULLS {nulls}"
-
-
-def _aggregate(call: Aggregate, value: str, order: str) -> str:
-    each = f"DISTINCT {value}" if call.distinct else value
-    number = f"{'DISTINCT ' if call.distinct else ''}CAST({value} AS DOUBLE)"
-    match call.function:
-        case "count" | "min" | "max":
-            return f"{call.function}({each})"
-        case "sum":
-            # fsum compensates for rounding; the engine's sums are exact.
-            return f"{'fsum' if pa.types.is_floating(call.type) else 'sum'}({each})"
-        case "avg":
-            total = "fsum" if pa.types.is_floating(call.args[0].type) else "sum"
-            return f"(CAST({total}({each}) AS DOUBLE) / count({each}))"
-        case "median":
-            return f"quantile_cont({number}, 0.5)"
-        case "percentile":
-            return f"quantile_cont({number}, {Translator().sql(call.args[1])})"
-        case "stddev" | "variance":
-            return f"{'stddev_samp' if call.function == 'stddev' else 'var_samp'}({number})"
-        case "stddev_pop" | "var_pop":
-            return f"{call.function}({number})"
-        case "bool_and" | "bool_or":
-            return f"{call.function}({value})"
-        case "string_agg" if call.distinct:
-            return f"string_agg(DISTINCT {value}, {_separator(call)} ORDER BY {value})"
-        case "string_agg":
-            return f"string_agg({value}, {_separator(call)} ORDER BY {order})"
-        case "mode":
-            return f"mode({value} ORDER BY {order})"
-        case "arg_min" | "arg_max":
-            return f"{call.function}({value}.f0, {value}.f1 ORDER BY {order})"
-        case "first" | "last":
-            return f"{call.function}({value} ORDER BY {order}) FILTER (WHERE {value} IS NOT NULL)"
-    if call.user is not None:
-        raise InexpressibleError(f"{call.user.name}, an aggregate that was brought")
-    raise InexpressibleError(f"the aggregate {call.function.upper()}")
-
-
-def _separator(call: Aggregate) -> str:
-    return Translator().sql(call.args[1]) if len(call.args) > 1 else "','"
-
-
 # -- what DuckDB computes only nearly ---------------------------------------------------------------------------
 
 
@@ -522,21 +513,31 @@ def refuse_rough_values(root: Node) -> bool:
     for node in nodes_below(root):
         for expression in _expressions(node):
             shown = node is top and isinstance(node, Project) and _is_arithmetic(expression)
+            if isinstance(node, Over) and node is top:
+                shown = _is_shown(node, expression)
             rough = next((part for part in walk(expression) if _is_rough(part)), None)
             if rough is not None and not shown:
-                assert isinstance(rough, Aggregate)
+                assert isinstance(rough, Aggregate | OverCall)
                 raise InexpressibleError(f"{rough.function.upper()} of inexact numbers below other operators")
             found = found or rough is not None
     return found
 
 
 def _is_rough(part: Expression) -> bool:
-    if not isinstance(part, Aggregate) or part.function not in _ROUGH:
+    if not isinstance(part, Aggregate | OverCall) or part.function not in _ROUGH:
         return False
     whole = pa.types.is_integer(part.args[0].type)
     return not (whole and part.function in ("sum", "avg", "median")) and not (
         pa.types.is_decimal(part.args[0].type) and part.function == "sum"
     )
+
+
+def _is_shown(node: Over, call: Expression) -> bool:
+    """Whether what a function of OVER gives is only shown, or computed with: no condition goes by it."""
+    name = next(name for name, known in node.calls if known == call)
+    kept = () if node.keep is None else walk(node.keep)
+    used = [e for _, e in node.columns if any(isinstance(p, Column) and p.name == name for p in walk(e))]
+    return not any(isinstance(p, Column) and p.name == name for p in kept) and all(map(_is_arithmetic, used))
 
 
 def _is_arithmetic(expression: Expression) -> bool:
@@ -551,3 +552,5 @@ def _expressions(node: Node) -> Iterator[Expression]:
             yield from (expression for _, expression in columns)
         case GroupBy(having=having) if having is not None:
             yield having
+        case Over(calls=calls):
+            yield from (call for _, call in calls)

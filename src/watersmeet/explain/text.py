@@ -5,7 +5,7 @@ Written to be read in 80 columns, and kept as golden files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from textwrap import wrap
@@ -20,9 +20,10 @@ from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedR
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
+from watersmeet.physical.over import top_rows
 from watersmeet.physical.pipeline import WORDS, PipelineChoice
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
-from watersmeet.plan.expressions import Call, Column, Expression, to_text
+from watersmeet.plan.expressions import Call, Column, Expression, replaced, to_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
     AsOf,
@@ -33,6 +34,7 @@ from watersmeet.plan.nodes import (
     Input,
     Join,
     Node,
+    Over,
     Plan,
     Project,
     SetOperation,
@@ -41,6 +43,7 @@ from watersmeet.plan.nodes import (
     View,
 )
 from watersmeet.plan.options import INVALIDATIONS
+from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import hop_by_steps
 from watersmeet.plan.window_words import window_text
 
@@ -122,6 +125,7 @@ class Stores:
 
 
 Lines = Iterator[Line | Stores]
+Mapped = Callable[[Expression], Expression]
 Joins = Mapping[int, ExplainedJoin]  # by the identity of the join in the plan: two may be written alike
 
 
@@ -177,6 +181,8 @@ def _node(node: Node, joins: Joins) -> Lines:
             yield Line("distinct")
         case TopK(child=child, keys=keys, limit=limit):
             yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
+        case Over(child=child):
+            yield from _over(node)
         case Changes(kind=kind, child=child, every_us=every):
             words: str = "given once, when the window is complete" if kind == "complete" else kind
             hop = hop_by_steps(child) if kind == "complete" else None
@@ -187,6 +193,50 @@ def _node(node: Node, joins: Joins) -> Lines:
             yield Line(kind + (" all" if keep else ""))
             yield from _below(_node(left, joins))
     yield from _below(_node(child, joins))
+
+
+def _over(node: Over) -> Lines:
+    places = dict(node.child.columns) if isinstance(node.child, Project) else {}
+
+    def shown(expression: Expression) -> Expression:
+        """With what stands below in the place of its name, where that can be read."""
+        calls = dict(node.calls)
+        return replaced(expression, lambda part: _named_part(part, calls, places, shown))
+
+    yield _entry("select", [_output(name, to_text(shown(e))) for name, e in node.columns])
+    if node.keep is not None:
+        yield from _below([_entry("of which are kept", [to_text(shown(node.keep))])])
+    yield from _below(Line(text) for text in kept_of(node))
+
+
+def _named_part(
+    part: Expression, calls: Mapping[str, Expression], places: Mapping[str, Expression], shown: Mapped
+) -> Expression | None:
+    if not isinstance(part, Column) or part.stream:
+        return None
+    if part.name in calls:
+        return shown(calls[part.name])
+    return places.get(part.name, part)
+
+
+def kept_of(node: Over) -> list[str]:
+    """When the rows of an OVER are given, and what it holds for those to come."""
+    if node.time is None:
+        top = top_rows(node)
+        first = "" if top is None else f", as far as its first {top.limit} by {top.function.upper()}"
+        return [f"changes as rows come and go: the partition that changes is worked out anew{first}"]
+    said = ["a row is given when the watermark has passed it"]
+    if node.looks_ahead:
+        said = ["a row is given when the next one is certain, or at the end"]
+    ranges = [call.frame.preceding for _, call in node.calls if keeps_for_us(call) is not None]
+    bounded = len(ranges) == len(node.calls)
+    if bounded:
+        longest = max((size for size in ranges if size is not None), default=0)
+        return [*said, f"rows are kept for {format_interval(longest)}"]
+    return [
+        *said,
+        "kept for ever: of each partition what the frames still need, so partitions should not be without end",
+    ]
 
 
 def _sort_key(key: SortKey) -> str:
@@ -211,7 +261,7 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
         yield from _below([*_bounds(join.windows), *_strategy(explained)])
         yield from _below(_holding(explained.holder))
-    yield from _below(_written_times(join.inputs))
+    yield from _below([*_written_times(join.inputs), *_first_rows(join.inputs)])
     for one in join.inputs:
         if isinstance(one.relation, Derived | View):
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
@@ -251,6 +301,16 @@ def _written_times(inputs: Sequence[Input]) -> Lines:
         told += ["NULL is skipped"] if stream.arrival.skips_nulls else []
         if told:
             yield _entry(f"event time of {stream.name}", told)
+
+
+def _first_rows(inputs: Sequence[Input]) -> Lines:
+    """Of which streams duplicates are left out."""
+    for one in inputs:
+        if isinstance(one.relation, Stream) and one.relation.first is not None:
+            first = one.relation.first
+            away = format_interval(first.within_us)
+            keys = ", ".join(first.keys)
+            yield Line(f"of {one.alias} only the first row of each {keys} within {away}, as rows arrive")
 
 
 def _source(one: Input) -> str:

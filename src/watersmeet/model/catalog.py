@@ -31,6 +31,15 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Deduplication:
+    """Of the rows of a key only those are taken, as they arrive, whose time is further than this from that of every row
+    taken before, earlier or later. NULL is a key like others."""
+
+    keys: tuple[str, ...]
+    within_us: int
+
+
+@dataclass(frozen=True)
 class Stream:
     """A stream: its columns, which of them is the event time, and how disordered rows may arrive.
 
@@ -38,6 +47,7 @@ class Stream:
     that only has a schema (enough for EXPLAIN). `rounding` says what becomes of times finer than a microsecond.
     `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
     timestamps there. With `arrivals` the event time is the moment at which rows arrive, and they have no such column.
+    `first`: a query that names the stream leaves out its duplicates.
     """
 
     name: str
@@ -51,6 +61,7 @@ class Stream:
     rounding: str = "error"
     reading: TimeReading | None = None
     arrivals: Arrivals | None = field(default=None, compare=False)
+    first: Deduplication | None = None
 
     @property
     def by_arrival(self) -> bool:

@@ -16,6 +16,7 @@ class Counted:
 
     stored_rows: int = metric("rows that entered windows")
     expired_rows: int = metric("rows that left their windows")
+    duplicate_rows: int = metric("rows that `DEDUPLICATE` left out, as one of their key had come", if_any=True)
     results: int = metric("rows of the answer that were given; of one that changes, its changes", stage="last")
     lost_results: int | None = metric(
         "results that were not found because bounded memory let go of rows early; None if that is not known",

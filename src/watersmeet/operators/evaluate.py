@@ -32,7 +32,7 @@ from watersmeet.operators.scalar import (
 )
 from watersmeet.operators.scalar.user import call_user
 from watersmeet.operators.scalar.values import Function, Value, as_array, convert
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, to_text
 
 Columns = Callable[[Column], pa.Array]
 EventTimes = Callable[[], pa.Array]
@@ -105,8 +105,8 @@ def _value(expression: Expression, rows: EvaluatedRows) -> Value:
             return _LAZY[function](expression, rows)
         case Call():
             return _applied(expression, rows)
-        case Aggregate():
-            raise TypeError(f"{to_text(expression)} is an aggregate; it has no value for a single row")
+        case Aggregate() | OverCall():
+            raise TypeError(f"{to_text(expression)} is of several rows; it has no value for a single one")
 
 
 def _applied(call: Call, rows: EvaluatedRows) -> Value:

@@ -23,6 +23,7 @@ from watersmeet.plan.nodes import (
     Input,
     Join,
     Node,
+    Over,
     Project,
     SetOperation,
     TopK,
@@ -60,6 +61,8 @@ def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:
             return [key for key in _keys(child, places) if key.outputs]
         case SetOperation(left=left, right=right):
             return _of_both(left, right, places)
+        case Over(child=child):
+            return [key for one in _keys(child, places) if (key := _kept_apart(one, node)) is not None]
         case Changes(kind="istream" | "dstream" | "complete", child=child):
             return _keys(child, places)
         case TopK(child=child) | Changes(child=child):
@@ -67,6 +70,15 @@ def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:
             # Asked all the same, so that the streams in it are counted and later ones keep their places.
             _keys(child, places)
     return []
+
+
+def _kept_apart(key: BucketKey, over: Over) -> BucketKey | None:
+    """A key by which every function of OVER keeps rows apart, under the names that it has afterwards."""
+    for _, call in over.calls:
+        if not any(isinstance(e, Column) and e.name in key.outputs for e in call.partition_by):
+            return None
+    names = (name for name, e in over.columns if isinstance(e, Column) and e.name in key.outputs)
+    return BucketKey(key.streams, frozenset(names))
 
 
 @dataclass(frozen=True)
@@ -132,6 +144,8 @@ def _input_keys(one: Input, places: Iterator[int]) -> dict[str, Places]:
         case Stream() as stream:
             place = next(places)
             plain = [field.name for field in stream.schema if not pa.types.is_nested(field.type)]
+            if stream.first is not None:  # duplicates must meet each other
+                plain = [name for name in plain if name in stream.first.keys]
             keys: dict[str, Places] = {name: ((place, name),) for name in plain if name != stream.time}
         case Derived(plan=node) | View(plan=node):
             keys = {name: key.streams for key in _keys(node, places) for name in key.outputs}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.model.windows import Hop, Stepped
+from watersmeet.model.time import FOREVER_US
+from watersmeet.model.windows import Hop, Stepped, Unbounded
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
 from watersmeet.physical.nodes import (
     AnswerNode,
@@ -15,11 +16,14 @@ from watersmeet.physical.nodes import (
     GroupByNode,
     NetNode,
     NetworkNode,
+    OverChangingNode,
+    OverStreamNode,
     QueueNode,
     SetOperationNode,
     SnapshotsNode,
     TopKNode,
 )
+from watersmeet.physical.over import top_rows
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
 from watersmeet.plan.functions import BY_TIME
@@ -29,6 +33,7 @@ from watersmeet.plan.nodes import (
     GroupBy,
     Join,
     Node,
+    Over,
     Plan,
     Project,
     SetOperation,
@@ -37,6 +42,7 @@ from watersmeet.plan.nodes import (
     is_monotone,
     order_of,
 )
+from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import aggregates_of, hop_by_steps, is_window_column
 
 
@@ -86,7 +92,20 @@ class AnswerPlanner:
                 return SetOperationNode(kind, keep_all, self._below(left, around), self._below(right, around))
             case TopK(child=child, keys=keys, limit=limit):
                 return TopKNode(self._below(child, around), keys, limit)
+            case Over():
+                return self._over(node, around)
         raise TypeError(f"{type(node).__name__} cannot stand inside an answer")
+
+    def _over(self, node: Over, around: Surroundings) -> AnswerNode:
+        if node.time is None:
+            grows = isinstance(node.child, Project) and _never_shrinks(node.child)
+            child = self._below(node.child, around)
+            return OverChangingNode(child, node.calls, node.keep, node.columns, top_rows(node), grows)
+        kept = [keeps_for_us(call) for _, call in node.calls]
+        # How far back rows are asked for by those to come.
+        reach = FOREVER_US if None in kept else max(one for one in kept if one is not None) + 1
+        inside = around.in_from(min(FOREVER_US, around.outer_us + reach))
+        return OverStreamNode(self.node(node.child, inside), node.calls, node.keep, node.columns)
 
     def changes(self, changes: Changes, around: Surroundings) -> AnswerNode:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""
@@ -149,6 +168,14 @@ class AnswerPlanner:
             fifo=isinstance(child, FromOneNode) and child.source.in_turn,
             final=any(isinstance(one.window, Hop) and one.window.at_once for one in grouped.child.inputs),
         )
+
+
+def _never_shrinks(project: Project) -> bool:
+    """Whether no row ever leaves what is selected."""
+    join = project.child
+    if not isinstance(join, Join) or join.kind != "inner":
+        return False
+    return all(one.is_table or isinstance(one.window, Unbounded) for one in join.inputs)
 
 
 def _edge(node: AnswerNode, around: Surroundings) -> AnswerNode:

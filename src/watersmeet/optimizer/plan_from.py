@@ -42,7 +42,7 @@ from watersmeet.physical.nodes import (
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Column, EventTime, Literal
 from watersmeet.plan.method import Method
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, View
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,10 @@ class FromPlanner:
             case Derived(plan=Changes() as changes, time=time):
                 answer = self.answers.changes(changes, around.in_from(reach))
                 return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
+            case Derived(plan=Over() as over, time=time):
+                bare_over = replace(over, columns=_without(over.columns, time))
+                answer = self.answers.node(bare_over, around.in_from(reach))
+                return ChangesSourceNode(one.alias, answer, "istream", time, one.window, join.boundary)
             case Derived(plan=Project() as project, time=time) if has_sides(project):
                 if runs_alone(project):
                     leaves = tuple(replace(leaf, name=self._name(leaf.name)) for leaf in growing_leaves(project, reach))

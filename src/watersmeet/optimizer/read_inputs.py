@@ -18,7 +18,9 @@ def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
     ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
     keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session) else ()
-    return frozenset({*used, one.time or "", *keys, *ends})
+    first = one.relation.first if isinstance(one.relation, Stream) else None
+    told_apart = () if first is None else first.keys
+    return frozenset({*used, one.time or "", *keys, *ends, *told_apart})
 
 
 def reach_us(window: Window | None, outer_us: int) -> int:

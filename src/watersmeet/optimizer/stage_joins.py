@@ -18,6 +18,7 @@ from watersmeet.plan.nodes import (
     Input,
     Join,
     Node,
+    Over,
     Plan,
     Project,
     SetOperation,
@@ -61,14 +62,14 @@ def _without_joins(node: Node, staged: Staged) -> Node:
             return Project(GroupBy(taken.join, keys, having), columns)
         case Changes(kind="rstream"):
             return node  # sent up to the last event of the streams, which their combinations do not tell
-        case Distinct() | TopK() | Changes() | SetOperation():
+        case Distinct() | TopK() | Over() | Changes() | SetOperation():
             return with_children(node, [_without_joins(child, staged) for child in children(node)])
     return node
 
 
 def _is_apart(join: Join) -> bool:
     """Several streams, each with a window in time: then a combination's end is known when it begins."""
-    plain = not children(join)
+    plain = not children(join) and not join.deduplicates
     return plain and len(join.streams) > 1 and all(isinstance(one.window, Range) for one in join.streams)
 
 

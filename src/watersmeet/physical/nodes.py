@@ -13,10 +13,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Boundary, Hop, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
+from watersmeet.physical.over import TopRows
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Aggregate, Expression
+from watersmeet.plan.expressions import Aggregate, Expression, OverCall
 from watersmeet.plan.nodes import Input, Join, Kind, SortKey
 from watersmeet.plan.shedding import Shedding
 
@@ -159,6 +161,23 @@ class ContinuousNode(PhysicalNode):
     kind: Kind
     schema: pa.Schema
     pipeline: Pipeline
+
+    @property
+    def kept_whole(self) -> bool:
+        """Whether a host keeps the state itself and not the rows it came of, which would be all there ever were. What
+        is kept so goes on after the end of all input, if more comes after all."""
+        endless = any(leaf.reach_us >= FOREVER_US for leaf in leaves_below(self))
+        return endless and _only_looks_back(self.child)
+
+
+def _only_looks_back(node: AnswerNode) -> bool:
+    """OVER by event time, of a stream as it comes or of such an OVER: no row of it ever leaves."""
+    match node:
+        case OverStreamNode(child=FromOneNode(source=StreamSourceNode(window=None))):
+            return True
+        case OverStreamNode(child=FromOneNode(source=ChangesSourceNode(window=None, child=child))):
+            return _only_looks_back(child)
+    return False
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
@@ -352,6 +371,29 @@ class TopKNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class OverStreamNode(PhysicalNode):
+    """OVER by event time, over rows that come in time order and never leave."""
+
+    child: AnswerNode
+    calls: tuple[tuple[str, OverCall], ...]
+    keep: Expression | None
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class OverChangingNode(PhysicalNode):
+    """OVER over rows that come and go. With `top` only the first rows of a partition are worked out; where the child
+    only `grows`, the others are not kept either."""
+
+    child: AnswerNode
+    calls: tuple[tuple[str, OverCall], ...]
+    keep: Expression | None
+    columns: Columns
+    top: TopRows | None
+    grows: bool
+
+
+@dataclass(frozen=True)
 class NetNode(PhysicalNode):
     """What an instant changes in the end: a row that leaves and enters at once says nothing."""
 
@@ -392,6 +434,8 @@ AnswerNode = (
     | DistinctNode
     | SetOperationNode
     | TopKNode
+    | OverStreamNode
+    | OverChangingNode
     | NetNode
     | SnapshotsNode
     | QueueNode

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
+from typing import Literal as OneOf
 
 import pyarrow as pa
 
@@ -68,14 +69,63 @@ class Aggregate:
     user: UserFunction | None = None
 
 
-Expression = Column | Literal | EventTime | Call | Aggregate
+@dataclass(frozen=True)
+class SortKey:
+    """One key of ORDER BY. NULLs are last, upwards and downwards, unless they are first."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows that a function of OVER looks at: up to the current one, or with `range` up to the last that ORDER BY
+    does not tell from it. They begin so many rows, or microseconds, before it; None: with the first. `whole`: all rows
+    of the partition."""
+
+    unit: OneOf["rows", "range"]
+    preceding: int | None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class OverCall:
+    """`f(…) OVER (PARTITION BY … ORDER BY …)`: for a row, a value made of the rows around it. Aggregates go by their
+    names in plan.functions, the others by those in plan.over_functions. `offset` is that of LAG and LEAD."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+    partition_by: tuple[Expression, ...]
+    order_by: tuple[SortKey, ...]
+    frame: Frame
+    offset: int = 0
+    distinct: bool = False
+    user: UserFunction | None = None
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return (*self.args, *self.partition_by, *(key.expression for key in self.order_by))
+
+    def over(self, rewrite: Callable[[Expression], Expression]) -> OverCall:
+        """The call with every part rewritten."""
+        return replace(
+            self,
+            args=tuple(map(rewrite, self.args)),
+            partition_by=tuple(map(rewrite, self.partition_by)),
+            order_by=tuple(replace(key, expression=rewrite(key.expression)) for key in self.order_by),
+        )
+
+
+Expression = Column | Literal | EventTime | Call | Aggregate | OverCall
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything inside it, outermost first."""
     yield expression
-    if isinstance(expression, Call | Aggregate):
-        for arg in expression.args:
+    if isinstance(expression, Call | Aggregate | OverCall):
+        for arg in expression.parts if isinstance(expression, OverCall) else expression.args:
             yield from walk(arg)
 
 
@@ -84,6 +134,8 @@ def replaced(expression: Expression, rewrite: Callable[[Expression], Expression 
     answer = rewrite(expression)
     if answer is not None:
         return answer
+    if isinstance(expression, OverCall):
+        return expression.over(lambda part: replaced(part, rewrite))
     if isinstance(expression, Call | Aggregate):
         return replace(expression, args=tuple(replaced(arg, rewrite) for arg in expression.args))
     return expression
@@ -129,8 +181,40 @@ def to_text(expression: Expression) -> str:
         case Aggregate(args=args, distinct=distinct):
             inside = ", ".join(map(to_text, args)) or "*"
             return f"{_called(expression)}({'DISTINCT ' if distinct else ''}{inside})"
+        case OverCall():
+            return _over_text(expression)
         case Call():
             return _call_text(expression)
+
+
+def sort_key_text(key: SortKey) -> str:
+    return to_text(key.expression) + " DESC" * key.descending + " NULLS FIRST" * key.nulls_first
+
+
+def _over_text(call: OverCall) -> str:
+    given = [*map(to_text, call.args)]
+    if call.function in ("lag", "lead"):
+        given.insert(1, str(call.offset))
+    elif not given and call.function == "count":
+        given = ["*"]
+    about = []
+    if call.partition_by:
+        about.append(f"PARTITION BY {', '.join(map(to_text, call.partition_by))}")
+    if call.order_by:
+        about.append(f"ORDER BY {', '.join(map(sort_key_text, call.order_by))}")
+    about += [text] if (text := frame_text(call)) else []
+    return f"{_called(call)}({'DISTINCT ' * call.distinct}{', '.join(given)}) OVER ({' '.join(about)})"
+
+
+def frame_text(call: OverCall) -> str:
+    """The frame in SQL's words, where it matters and is not what it would be anyway."""
+    frame = call.frame
+    if call.function in ("row_number", "rank", "dense_rank", "lag", "lead") or frame.whole:
+        return ""
+    if frame.preceding is None:
+        return "" if frame.unit == "range" else "ROWS UNBOUNDED PRECEDING"
+    size = str(frame.preceding) if frame.unit == "rows" else f"INTERVAL '{format_interval(frame.preceding)}'"
+    return f"{frame.unit.upper()} {size} PRECEDING"
 
 
 def _literal_text(value: Any, kind: pa.DataType) -> str:
@@ -185,7 +269,7 @@ def _call_text(call: Call) -> str:
     return f"{_called(call)}({', '.join(map(to_text, call.args))})"
 
 
-def _called(call: Call | Aggregate) -> str:
+def _called(call: Call | Aggregate | OverCall) -> str:
     return call.function.upper() if call.user is None else call.user.name
 
 

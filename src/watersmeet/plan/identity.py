@@ -33,7 +33,7 @@ from watersmeet.model.windows import (
     Until,
     Window,
 )
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, conjuncts
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, conjuncts
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -42,6 +42,7 @@ from watersmeet.plan.nodes import (
     Input,
     Join,
     Node,
+    Over,
     Plan,
     Project,
     SetOperation,
@@ -101,6 +102,12 @@ def _node(node: Node) -> Iterator[str]:
         case TopK(child=child, keys=keys, limit=limit):
             yield f"first {limit} by {', '.join(map(_sort_key, keys))}"
             yield from _below(_node(child))
+        case Over(child=child, calls=calls, columns=columns, keep=keep, time=time):
+            yield "over rows as they change" if time is None else f"over rows by {_name(time)}"
+            yield from _below(f"{_name(name)} = {expression_text(call)}" for name, call in calls)
+            yield from _below(f"kept {text}" for text in _conditions([] if keep is None else [keep]))
+            yield from _below(f"{_name(name)} = {expression_text(e)}" for name, e in columns)
+            yield from _below(_node(child))
         case Changes(kind=kind, child=child, every_us=every_us):
             yield kind if every_us is None else f"{kind} every {every_us}"
             yield from _below(_node(child))
@@ -140,9 +147,12 @@ def _input(one: Input) -> Iterator[str]:
     """Of a relation its name and columns count: not what is known of its rows, nor where they come from."""
     head = f"from {_any_case(one.alias)}{_window(one.window)}:"
     match one.relation:
-        case Stream(name=name, schema=schema, time=time, by_arrival=by_arrival):
+        case Stream(name=name, schema=schema, time=time, first=first, by_arrival=by_arrival):
+            # Keys are compared together, in whatever order they are named.
+            keys = "" if first is None else ", ".join(sorted(map(_name, first.keys)))
+            alone = "" if first is None else f", the first within {first.within_us} of {keys}"
             how = f"{_name(time)}, the moment of arrival" if by_arrival else _name(time)
-            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {how}"
+            yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {how}{alone}"
         case Table(name=name, schema=schema):
             yield f"{head} table {_any_case(name)} ({_columns(schema)})"
         case Derived(plan=plan, time=time):
@@ -212,8 +222,26 @@ def expression_text(expression: Expression) -> str:
         case Aggregate(function=function, args=args, type=kind, distinct=distinct, user=user):
             inside = ", ".join(map(expression_text, args))
             return f"{_versioned(function, user)}({'distinct ' if distinct else ''}{inside})::{kind}"
+        case OverCall():
+            return _over_call(expression)
         case _:
             assert_never(expression)
+
+
+def _over_call(call: OverCall) -> str:
+    inside = ", ".join(map(expression_text, call.args))
+    frame = call.frame
+    since = (
+        "all" if frame.whole else f"{frame.unit} since {'the first' if frame.preceding is None else frame.preceding}"
+    )
+    about = [
+        f"offset {call.offset}" * (call.function in ("lag", "lead")),
+        f"partition by {', '.join(map(expression_text, call.partition_by))}" * bool(call.partition_by),
+        f"order by {', '.join(map(_sort_key, call.order_by))}" * bool(call.order_by),
+        since,
+    ]
+    name = _versioned(call.function, call.user)
+    return f"{name}({'distinct ' * call.distinct}{inside}; {'; '.join(filter(None, about))})::{call.type}"
 
 
 def _versioned(function: str, user: UserFunction | None) -> str:

@@ -30,7 +30,8 @@ from watersmeet.model.windows import (
     moves_in_steps,
     range_bounds,
 )
-from watersmeet.plan.expressions import Aggregate, Expression, columns_of, walk
+from watersmeet.plan.expressions import Aggregate, Expression, OverCall, columns_of, walk
+from watersmeet.plan.expressions import SortKey as SortKey
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
@@ -204,6 +205,11 @@ class Join:
         return any(moves_in_steps(one.window) for one in self.inputs)
 
     @property
+    def deduplicates(self) -> bool:
+        """Whether duplicates of some stream are left out."""
+        return any(isinstance(one.relation, Stream) and one.relation.first is not None for one in self.inputs)
+
+    @property
     def all_bounds(self) -> tuple[Bound, ...]:
         names = [i.alias for i in self.streams]
         ranged = [
@@ -332,15 +338,6 @@ class SetOperation:
 
 
 @dataclass(frozen=True)
-class SortKey:
-    """One key of ORDER BY, over the output columns. NULLs are last, upwards and downwards, unless they are first."""
-
-    expression: Expression
-    descending: bool = False
-    nulls_first: bool = False
-
-
-@dataclass(frozen=True)
 class TopK:
     """ORDER BY … LIMIT k over the windows. Rows that the keys do not tell apart go by all their columns."""
 
@@ -373,7 +370,43 @@ class Changes:
         schema_of(self.child)
 
 
-Node = Join | Project | GroupBy | Distinct | SetOperation | TopK | Changes
+@dataclass(frozen=True)
+class Over:
+    """Rows with what functions of OVER make of those around them. `calls` have names, and are over the columns of the
+    child; `keep`, which says which rows are left (QUALIFY), and `columns` are over both.
+
+    Where all go by event time and by nothing that may change, rows are final: then `time` names the column of the child
+    with the event times of its rows, which are those of one stream. Rows of equal time are in the order of arrival.
+    Otherwise the answer changes, all calls have one PARTITION BY and ORDER BY, and rows that those leave equal go by
+    all columns of the child."""
+
+    child: Node
+    calls: tuple[tuple[str, OverCall], ...]
+    columns: tuple[tuple[str, Expression], ...]
+    keep: Expression | None = None
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        known = {*schema_of(self.child).names, *(name for name, _ in self.calls)}
+        over_child = [part for _, call in self.calls for part in call.parts]
+        asked = [*over_child, *(e for _, e in self.columns), *([] if self.keep is None else [self.keep])]
+        for column in {column for expression in asked for column in columns_of(expression)}:
+            if column.stream or column.name not in known:
+                raise PlanError(f"OVER uses {column.stream}.{column.name}, which is not there")
+        if self.time is None and len({(call.partition_by, call.order_by) for _, call in self.calls}) > 1:
+            raise PlanError("functions of OVER in an answer that changes have one PARTITION BY and ORDER BY")
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(name, expression.type) for name, expression in self.columns])
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether rows are given later than at their own times."""
+        return any(call.function == "lead" and call.offset > 0 for _, call in self.calls)
+
+
+Node = Join | Project | GroupBy | Distinct | SetOperation | TopK | Over | Changes
 
 
 @dataclass(frozen=True)
@@ -509,17 +542,17 @@ def growing_join(node: Node) -> SelectedJoin | None:
 
 
 def plain_join(node: Node) -> SelectedJoin | None:
-    """A growing inner join of streams and static tables, without subqueries or windows that step: what one operator
-    runs by itself."""
+    """A growing inner join of streams and static tables, without subqueries, windows that step or duplicates to be left
+    out: what one operator runs by itself."""
     found = growing_join(node)
     if found is None or found.join.kind != "inner" or children(found.join) or found.join.moves_in_steps:
         return None
-    return found
+    return None if found.join.deduplicates else found
 
 
 def is_monotone(node: Node) -> bool:
     """Whether the rows of an answer never leave it."""
-    return growing_join(node) is not None
+    return growing_join(node) is not None or (isinstance(node, Over) and node.time is not None)
 
 
 def method_of(root: Node, options: Options) -> Method:
@@ -565,6 +598,8 @@ def _why_not_shed(root: Node) -> str:
             return "an aggregate over an incomplete join is a wrong number, not a part of the right answer"
         case Distinct():
             return "DISTINCT says when rows leave the answer, and rows that are forgotten would leave it too early"
+        case Over():
+            return "OVER looks at the rows around a row, and would take others once some are forgotten"
         case TopK():
             return "ORDER BY … LIMIT gives rows that do not belong there once better ones are forgotten"
     return "only a plain join of streams gives a part of its answer when rows are forgotten; this query asks for more"
@@ -573,7 +608,7 @@ def _why_not_shed(root: Node) -> str:
 def schema_of(node: Node) -> pa.Schema:
     """The output columns of a node that has any."""
     match node:
-        case Project():
+        case Project() | Over():
             return node.schema
         case SetOperation(left=left):
             return schema_of(left)
@@ -625,7 +660,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return (left, right)
         case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
             return (child,)
-        case Changes(child=child):
+        case Over(child=child) | Changes(child=child):
             return (child,)
         case _:
             assert_never(node)

@@ -29,6 +29,7 @@ from watersmeet.plan.nodes import (
     Input,
     Join,
     Node,
+    Over,
     Plan,
     Project,
     SelectedJoin,
@@ -54,6 +55,7 @@ from watersmeet.reference.inputs import (
 )
 from watersmeet.reference.order import Row, rank, rank_of_row, same
 from watersmeet.reference.outer import changing, growing
+from watersmeet.reference.over import over
 from watersmeet.reference.steps import InSteps, entering, held, leaving_us
 
 Op = Literal["+", "-"]
@@ -211,6 +213,8 @@ class _History:
             yield from self._combinations(only_grows)
             return
         match node:
+            case Over(time=str() as time):
+                yield from self._over_stream(node, time)
             case Changes(kind="rstream" | "complete", child=child):
                 # What is complete is in the answer at one instant only, so that is all of it that enters.
                 for at_us in self.instants(node):
@@ -230,6 +234,19 @@ class _History:
         ]
         for time_ns, row in sorted(found, key=lambda each: (each[0], rank_of_row(each[1]))):
             yield "+", time_ns // NS_PER_US, row
+
+    def _over_stream(self, node: Over, time: str) -> Iterator[Change]:
+        """Rows of a stream with what is made of those around them, each at its own time."""
+        assert isinstance(node.child, Project)
+        join = node.child.child
+        assert isinstance(join, Join)
+        (one,) = join.inputs
+        found = sorted(matches(join, {one.alias: self._entering(one)}), key=_ages)
+        rows = [tuple(evaluate(e, combination(members)) for _, e in node.child.columns) for members in found]
+        times = [(combination(members).event_time_ns or 0) // NS_PER_US for members in found]
+        given = [(times[place], row) for place, row in over(node, schema_of(node.child).names, rows)]
+        for at_us, row in sorted(given, key=lambda each: (each[0], rank_of_row(each[1]))):
+            yield "+", at_us, row
 
     def _together(self, join: Join, inputs: Mapping[str, Sequence[Member]]) -> Iterator[Members]:
         """Combinations that are in their windows together at some instant: then they are when the last one enters."""
@@ -262,6 +279,9 @@ class _History:
                 return _combined(node, self.rows(left, at_us), self.rows(right, at_us))
             case TopK(child=child):
                 return _first(node, schema_of(child).names, self.rows(child, at_us))
+            case Over(child=child):
+                rows = sorted(self.rows(child, at_us), key=rank_of_row)
+                return [row for _, row in over(node, schema_of(child).names, rows)]
         raise AssertionError(f"{type(node).__name__} is not an answer at an instant")
 
     def _matches(self, join: Join, at_us: int) -> list[Members]:

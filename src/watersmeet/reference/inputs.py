@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.plan.nodes import Node, relations_below
 from watersmeet.reference.evaluate import Combination, Row
+from watersmeet.reference.order import same
 from watersmeet.reference.values import Value, plain_column, tick_ns
 from watersmeet.reference.written_times import written_times
 
@@ -47,7 +48,20 @@ def combination(members: Members) -> Combination:
 
 def rows_of_stream(stream: Stream, arrivals: Arrivals) -> list[Member]:
     rows = _row_dicts(stream, _checked(stream, _table(stream.name, arrivals)))
-    return [Member(row, row[stream.time], arrival) for arrival, row in enumerate(rows)]
+    found = [Member(row, row[stream.time], arrival) for arrival, row in enumerate(rows)]
+    return found if stream.first is None else _first(found, stream.first)
+
+
+def _first(rows: list[Member], rule: Deduplication) -> list[Member]:
+    """Each row, as they arrive, whose time is not near that of one of its key that was taken before."""
+    taken: dict[object, list[int]] = {}
+    found = []
+    for row in rows:
+        times = taken.setdefault(same([row.values[key] for key in rule.keys]), [])
+        if all(abs(row.at_ns - time) > rule.within_us * NS_PER_US for time in times):
+            times.append(row.at_ns)
+            found.append(row)
+    return found
 
 
 def rows_of_table(table: Table, arrivals: Arrivals) -> list[Member]:

@@ -69,7 +69,13 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
 def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
     """planner: what looks for better routes for a join, instead of what usually does."""
     builder = Builder(planner or _planner)
-    return Built(builder.operator(plan.root), plan.streams, builder.tables, builder.joins)
+    operator = builder.operator(plan.root)
+    rules = {leaf.name: leaf.stream.first for leaf in plan.leaves if leaf.stream.first is not None}
+    if rules:
+        from watersmeet.operators.deduplicate import Deduplicate
+
+        operator = Deduplicate(operator, rules)
+    return Built(operator, plan.streams, builder.tables, builder.joins)
 
 
 def _planner(node: WindowJoinNode) -> Planner | None:

@@ -19,6 +19,8 @@ from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.network import Fifo, Network
 from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.over.changing import OverChanging
+from watersmeet.operators.continuous.over.stream import OverStream
 from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperator
 from watersmeet.operators.continuous.snapshots import Snapshots
@@ -47,6 +49,8 @@ from watersmeet.physical.nodes import (
     NetworkNode,
     Noticing,
     OuterJoinNode,
+    OverChangingNode,
+    OverStreamNode,
     QueueNode,
     SetOperationNode,
     SnapshotsNode,
@@ -73,7 +77,9 @@ class AnswerBuilder:
 
     def operator(self, node: ContinuousNode) -> Operator:
         root = self._node(node.child)
-        return Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins)
+        return Continuous(
+            root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins, whole=node.kept_whole
+        )
 
     def _node(self, node: AnswerNode) -> Node:
         match node:
@@ -101,6 +107,10 @@ class AnswerBuilder:
                 return SetOperator(node.kind, self._node(left), self._node(right), all=node.all)
             case TopKNode():
                 return TopKOperator(self._node(node.child), node.keys, node.limit)
+            case OverStreamNode(calls=calls, keep=keep, columns=columns):
+                return OverStream(self._node(node.child), calls, keep, columns)
+            case OverChangingNode(calls=calls, keep=keep, columns=columns, top=top, grows=grows):
+                return OverChanging(self._node(node.child), calls, keep, columns, top, grows=grows)
             case NetNode():
                 return Net(self._node(node.child))
             case SnapshotsNode():

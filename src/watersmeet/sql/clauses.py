@@ -9,6 +9,7 @@ from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
+from watersmeet.sql.deduplication import DeduplicationParser
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
@@ -17,6 +18,7 @@ from watersmeet.sql.syntax import (
     Body,
     Compound,
     Constraint,
+    FirstRows,
     FromSyntax,
     JoinSyntax,
     JoinWord,
@@ -33,7 +35,6 @@ from watersmeet.sql.syntax import (
     WindowFunction,
     sources_in,
 )
-from watersmeet.sql.window_functions import WindowFunctionParser
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
@@ -59,7 +60,7 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
 _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
-class QueryParser(WindowFunctionParser):
+class QueryParser(DeduplicationParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -165,6 +166,9 @@ class QueryParser(WindowFunctionParser):
         constraints += self._constraints()
         group_by, grouping_sets = self._group_by()
         having = self._expression("a condition after HAVING") if self._match(TokenType.HAVING) else None
+        windows = self._named_windows()
+        qualify = self._expression("a condition after QUALIFY") if self._match(TokenType.QUALIFY) else None
+        windows += () if windows else self._named_windows()
         return SelectSyntax(
             word,
             distinct,
@@ -177,7 +181,32 @@ class QueryParser(WindowFunctionParser):
             self._every(),
             self._from(start),
             grouping_sets,
+            windows,
+            qualify,
         )
+
+    def _named_windows(self) -> tuple[tuple[Name, exp.Window], ...]:
+        """`WINDOW w AS (PARTITION BY … ORDER BY …), …`"""
+        if not self._at_named_window():
+            return ()
+        self._advance()
+        found: dict[str, tuple[Name, exp.Window]] = {}
+        while not found or self._match(TokenType.COMMA):
+            name = self._name("a name after WINDOW")
+            if name.text.lower() in found:
+                self.fail(f"the window {name.text} is defined twice", name.span, hint="give one of them another name")
+            if not self._match(TokenType.ALIAS) or self._curr.token_type != TokenType.L_PAREN:
+                self.fail(
+                    f"expected AS and (, found {self._found()}", hint="write WINDOW w AS (PARTITION BY k ORDER BY ts)"
+                )
+            window = self._parse_window(exp.Identifier(this=name.text, quoted=False), alias=True)
+            assert isinstance(window, exp.Window)
+            found[name.text.lower()] = (name, window)
+        return tuple(found.values())
+
+    def _at_named_window(self) -> bool:
+        plain = bool(self._curr) and self._curr.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
+        return plain and self._curr.text.upper() == "WINDOW" and self._tokens_ahead(2) == "AS"
 
     def _stream_word(self) -> StreamWord | None:
         word = _STREAM_WORDS.get(self._curr.text.upper()) if self._curr.token_type == TokenType.VAR else None
@@ -341,9 +370,11 @@ class QueryParser(WindowFunctionParser):
         start = self._curr
         relation: Name | QuerySyntax
         function: WindowFunction | None = None
-        in_windows = self._window_function()
-        if in_windows is not None:
+        first: FirstRows | None = None
+        if (in_windows := self._window_function()) is not None:
             relation, function = in_windows
+        elif (deduplicated := self._deduplication()) is not None:
+            relation, first = deduplicated
         elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
@@ -361,7 +392,7 @@ class QueryParser(WindowFunctionParser):
         # The window may stand before the alias or after it.
         window = self._window()
         alias = self._source_alias()
-        return SourceSyntax(relation, alias, window or self._window(), self._from(start), function)
+        return SourceSyntax(relation, alias, window or self._window(), self._from(start), function, first)
 
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
@@ -381,7 +412,7 @@ class QueryParser(WindowFunctionParser):
                     f"expected WINDOW or DWINDOW after AND, found {self._found()}",
                     hint="conditions on columns go into WHERE, before or after the WINDOW constraints",
                 )
-        if not found and self._curr.text.upper() in ("WINDOW", "DWINDOW"):
+        if not found and self._curr.text.upper() in ("WINDOW", "DWINDOW") and not self._at_named_window():
             self.fail(
                 "WINDOW is not followed by a constraint",
                 hint="write WINDOW = 1 HOUR, WINDOW (A, B) = 5 SECONDS or WINDOW PATH (A, B, C) = (w1, w2)",

@@ -31,9 +31,9 @@ from watersmeet.sql.syntax import (
 # Never a name unless quoted, as an alias needs no AS: FROM a WHERE … would call it where.
 RESERVED = frozenset((
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "EVERY", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT",
-    "OFFSET", "OPTIONS", "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI", "ANTI", "ON",
-    "USING", "AS", "AND", "OR", "NOT", "WINDOW", "DWINDOW", "WITH", "CASE", "WHEN", "THEN", "ELSE", "END", "IN",
-    "IS", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE", "DISTINCT", "ALL", "BY", "CREATE", "INTERVAL",
+    "OFFSET", "OPTIONS", "QUALIFY", "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI",
+    "ANTI", "ON", "USING", "AS", "AND", "OR", "NOT", "WINDOW", "DWINDOW", "WITH", "CASE", "WHEN", "THEN", "ELSE", "END",
+    "IN", "IS", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE", "DISTINCT", "ALL", "BY", "CREATE", "INTERVAL",
 ))  # fmt: skip
 _UNIT_WORDS = frozenset(f"{unit}{plural}".upper() for unit in UNITS_US for plural in ("", "s"))
 # What sqlglot asks for in vain, in our words.
@@ -195,6 +195,14 @@ class ExpressionParser(parser.Parser):
                     args.append(exp.Literal.number(1))
                 args.append(self._parse_bitwise())
         return exp.Anonymous(this="SUBSTRING", expressions=args)
+
+    def _parse_ordered(self, *args: Any, **kwargs: Any) -> Any:
+        """NULLs come last, whichever way, unless it is said that they come first."""
+        node = super()._parse_ordered(*args, **kwargs)
+        if node is not None:
+            said = self._index > 1 and self._tokens[self._index - 2].text.upper() == "NULLS"
+            node.set("nulls_first", said and self._prev.text.upper() == "FIRST")
+        return node
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """Reached only from inside expressions, where a query may stand in parentheses."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -28,6 +28,7 @@ from watersmeet.sql import literals
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
+from watersmeet.sql.over import NamedWindows, OverBinder
 from watersmeet.sql.scope import Scope, event_time_type, field_index
 from watersmeet.sql.syntax import AsDate, Constant, Duration, JsonAccess, Name, Subquery, WindowCondition, span_of
 
@@ -51,6 +52,10 @@ class ExpressionBinder:
     clause: str
     aggregates: bool = False
     event_time: bool = True
+    windows: NamedWindows | None = None
+    """The windows that WINDOW names, where OVER may stand."""
+    outputs: Mapping[str, Expression] = field(default_factory=dict)
+    """What may be named besides columns, in lower case: those of the select list."""
 
     def bind(self, node: exp.Expr) -> Expression:
         match node:
@@ -157,6 +162,12 @@ class ExpressionBinder:
             return value
         if len(names) > 2:
             raise self.error(f"{self.scope.text.piece(span_of(node))} has too many parts", node, hint="write a.column")
+        if (
+            len(names) == 1
+            and (named := self.outputs.get(names[0].text.lower())) is not None
+            and not any(field_index(one.schema, names[0].text) is not None for one in self.scope.inputs)
+        ):
+            return named
         return self.scope.column(names[0] if len(names) == 2 else None, names[-1])
 
     def _struct_column(self, names: list[Name]) -> tuple[Expression, list[Name]] | None:
@@ -217,7 +228,9 @@ class ExpressionBinder:
             case exp.Filter():
                 return self._filtered(node)
             case exp.WithinGroup():
-                return self._within(node)
+                return self.within(node)
+            case exp.Window():
+                return self._over(node)
         raise self._unsupported(node)
 
     def _value_of_query(self, node: Subquery) -> Expression:
@@ -314,9 +327,21 @@ class ExpressionBinder:
             raise self.error(
                 "FILTER (WHERE …) goes with an aggregate", node, hint="write COUNT(*) FILTER (WHERE x > 1)"
             )
-        return self._aggregate(call, only=condition)
+        return self.aggregate(call, only=condition)
 
-    def _within(self, node: exp.WithinGroup) -> Expression:
+    def _over(self, node: exp.Window) -> Expression:
+        if self.windows is None:
+            nested = self.clause in ("OVER (…)", "an aggregate")
+            inner = "write the inner one in a query of its own: FROM (SELECT …, f(x) OVER (…) AS y FROM a) AS q"
+            around = "write QUALIFY …, or a query around it: SELECT * FROM (SELECT …, f(x) OVER (…) AS y …) WHERE y = 1"
+            raise self.error(
+                f"OVER (…) cannot stand in {self.clause}" + ("" if nested else ", which comes before it"),
+                node,
+                hint=inner if nested else around,
+            )
+        return OverBinder(self, self.windows).bind(node)
+
+    def within(self, node: exp.WithinGroup, inside: ExpressionBinder | None = None) -> Expression:
         """`PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)` is PERCENTILE(x, 0.5)."""
         call, keys = node.this, node.expression.expressions
         share = call.expressions if isinstance(call, exp.Anonymous) else []
@@ -324,7 +349,7 @@ class ExpressionBinder:
             raise self.error("WITHIN GROUP goes with a percentile", node, hint="write PERCENTILE(x, 0.95)")
         meant = exp.Anonymous(this="PERCENTILE", expressions=[keys[0].this, share[0]])
         meant.meta.update(node.meta)
-        return self._aggregate(meant)
+        return self.aggregate(meant, inside=inside)
 
     def _in_order_of_time(self, nodes: list[exp.Expr], node: exp.Expr) -> list[exp.Expr]:
         """The arguments without ORDER BY, which may only say what is so anyway: by event time."""
@@ -398,9 +423,9 @@ class ExpressionBinder:
         if written.lower() == "grouping" and self.aggregates and node.expressions:
             return Call("grouping", tuple(self.bind(arg) for arg in node.expressions), pa.int64())
         if (brought := self.scope.text.functions.get(written.lower())) is not None:
-            return self._brought(brought, node) if brought.kind == "function" else self._aggregate(node)
+            return self._brought(brought, node) if brought.kind == "function" else self.aggregate(node)
         if aggregate_name(written) is not None:
-            return self._aggregate(node)
+            return self.aggregate(node)
         if (meant := self._equivalent(node)) is not None:
             return self.bind(meant)
         if written.lower() in ("date_add", "date_sub") and len(node.expressions) == 2:
@@ -494,8 +519,11 @@ class ExpressionBinder:
             )
         return EventTime(event_time_type(self.scope.inputs, self.scope.zone))
 
-    def _aggregate(self, node: exp.Anonymous, only: exp.Expr | None = None) -> Expression:
-        """`only` is the condition of FILTER."""
+    def aggregate(
+        self, node: exp.Anonymous, only: exp.Expr | None = None, inside: ExpressionBinder | None = None
+    ) -> Expression:
+        """`only` is the condition of FILTER. inside: what binds the arguments, if OVER follows."""
+        over = inside is not None
         brought = self.scope.text.functions.get(str(node.name).lower())
         function = aggregate_name(str(node.name)) if brought is None else brought.call_name
         assert function is not None
@@ -505,14 +533,14 @@ class ExpressionBinder:
                 node,
                 hint="conditions on aggregates go into HAVING; one inside another needs a subquery",
             )
-        if (function in BY_TIME or brought) and any(one.is_view for one in self.scope.inputs):
+        if not over and (function in BY_TIME or brought) and any(one.is_view for one in self.scope.inputs):
             raise self.error(
                 f"{node.name.upper()} goes by event time, and rows of an answer that changes have none",
                 node,
                 hint="write MIN or MAX, or take the rows as they appear: (SELECT ISTREAM …) [RANGE 1 HOUR]",
             )
         # Aggregates do not nest.
-        inside = ExpressionBinder(self.scope, "an aggregate", aggregates=False)
+        inside = inside or ExpressionBinder(self.scope, "an aggregate", aggregates=False)
         nodes, distinct = list(node.expressions), False
         if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
             nodes, distinct = list(nodes[0].expressions), True
@@ -590,13 +618,6 @@ class ExpressionBinder:
             return self._misplaced_query(node)
         if isinstance(node, WindowCondition):
             return self.error("a WINDOW constraint must stand by itself, joined to the rest by AND", node)
-        if isinstance(node, exp.Window):
-            return self.error(
-                "OVER (…) is not supported",
-                node,
-                kind=UnsupportedError,
-                hint="give the stream a window and use GROUP BY: FROM a [RANGE 1 HOUR] GROUP BY k",
-            )
         if isinstance(node, exp.AtTimeZone):
             return self.error(
                 "AT TIME ZONE is not supported",

@@ -19,7 +19,6 @@ _EMIT = (
     "SELECT ISTREAM … only what is new"
 )
 FILE = "declare it: CREATE STREAM a WITH (path = 'a.parquet', time = 'ts'), or CREATE TABLE for rows without a time"
-_ONE_EACH = "ORDER BY … LIMIT n keeps the first, a [PARTITION BY k ROWS 1] the last row of each k"
 _PATTERN = (
     "a pattern of two is a join in order: FROM a, b WHERE a.k = b.k DWINDOW (a, b) = 5 MINUTES, first a, then b; "
     "WINDOW PATH (a, b, c) = (w1, w2) of more"
@@ -78,11 +77,12 @@ FUNCTIONS = {
         _PERIODS,
     ),
     **dict.fromkeys(
-        ("row_number", "rank", "dense_rank", "lag", "lead", "ntile"), f"OVER (…) is not supported; {_ONE_EACH}"
+        ("row_number", "rank", "dense_rank", "lag", "lead"),
+        "it goes with OVER, for example ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts)",
     ),
     **dict.fromkeys(
         ("dropduplicates", "drop_duplicates", "dropduplicateswithinwatermark"),
-        "SELECT ISTREAM DISTINCT k FROM a [RANGE 1 HOUR] gives a k when no other is in its window",
+        "the first row of each k to arrive is FROM DEDUPLICATE(a, 10 MINUTES PARTITION BY k)",
     ),
     **dict.fromkeys(("read_parquet", "read_csv", "read_json", "parquet_scan", "read_csv_auto"), FILE),
     **dict.fromkeys(
@@ -95,7 +95,6 @@ FUNCTIONS = {
 PHRASES = {
     "EMIT": _EMIT,
     "OUTPUT": _EMIT,
-    "QUALIFY": f"OVER (…) is not supported; {_ONE_EACH}",
     "FETCH": "write ORDER BY … LIMIT 10",
     "MATCH_RECOGNIZE": _PATTERN,
     "PATTERN": _PATTERN,

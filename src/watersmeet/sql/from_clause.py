@@ -25,7 +25,9 @@ class FromClause:
 
     def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
         self.context = context
-        inputs, self.places = bind_sources(select.sources, context, bind_subquery, _grouped_by(select))
+        inputs, self.places = bind_sources(
+            select.sources, context, bind_subquery, _grouped_by(select) or _partitioned_by(select)
+        )
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         plain = Scope(context.text, inputs, context.zone, tuple(named))
@@ -93,6 +95,20 @@ class FromClause:
         for one in self._partners:
             tree = Group((Outer(one.kind, tree, one.right, one.found, one.span),))
         return tree, replace(after, predicates=[*after.predicates, *later])
+
+
+def _partitioned_by(select: SelectSyntax) -> frozenset[str]:
+    """The names of columns, in lower case, by which every OVER keeps rows apart."""
+    named = {name.text.lower(): window for name, window in select.named_windows}
+    written = [item.expression for item in select.items if isinstance(item, SelectItem)]
+    written += [] if select.qualify is None else [select.qualify]
+    keys = []
+    for window in (window for expression in written for window in expression.find_all(exp.Window)):
+        alias = window.args.get("alias")
+        base = window if alias is None else named.get(alias.name.lower(), window)
+        parts = base.args.get("partition_by") or []
+        keys.append(frozenset(part.name.lower() for part in parts if isinstance(part, exp.Column)))
+    return frozenset.intersection(*keys) if keys else frozenset()
 
 
 def _grouped_by(select: SelectSyntax) -> frozenset[str]:

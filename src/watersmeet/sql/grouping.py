@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text, walk
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, to_text, walk
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope, field_index
 from watersmeet.sql.syntax import SelectSyntax, Span, span_of
@@ -88,6 +88,6 @@ def check_grouped(expression: Expression, keys: tuple[Expression, ...], span: Sp
             raise scope.text.error(
                 "event_time() differs within a group", span, hint="write MAX(event_time()), or group by it"
             )
-        case Call(args=args):
+        case Call(args=args) | OverCall(parts=args):
             for arg in args:
                 check_grouped(arg, keys, span, scope)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import moves_in_steps
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, replaced, to_text, walk
+from watersmeet.plan.expressions import (
+    Aggregate,
+    Call,
+    Column,
+    EventTime,
+    Expression,
+    Literal,
+    OverCall,
+    replaced,
+    to_text,
+    walk,
+)
 from watersmeet.plan.functions import BY_TIME
-from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
-from watersmeet.sql.scope import Scope
+from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows, refuse_several_orders
+from watersmeet.sql.scope import HIDDEN_TIME, Scope
+from watersmeet.sql.sources import ONCE
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
 from watersmeet.sql.window_groups import check_window_groups, is_ungrouped, window_inputs, with_own_times
 
@@ -40,7 +55,16 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     scope = source.scope
     outputs = _outputs(select, scope)
     having = ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
+    keep = _kept(select, outputs, scope)
+    calls = calls_in([*(output.expression for output in outputs), *([] if keep is None else [keep])])
+    if keep is not None and not calls:
+        raise context.text.error(
+            "QUALIFY is about functions of OVER, and here is none",
+            span_of(select.qualify) if select.qualify is not None else select.span,
+            hint="conditions on rows go into WHERE, on groups into HAVING",
+        )
     grouped = bool(select.group_by) or any(is_aggregated(output.expression) for output in outputs)
+    grouped = grouped or (keep is not None and is_aggregated(keep))
     grouped = grouped or (having is not None and is_aggregated(having))
     if having is not None and not grouped:
         raise context.text.error(
@@ -56,6 +80,9 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         why = f"a join with {views[0]}, an answer that changes,"
     if why is None and source.has_trees and context.as_view and _have_windows(inputs):
         why = "a join in a subquery"
+    final = _is_final(calls, why, inputs, scope)
+    if calls and why is None and not final:
+        why = is_changing(calls, inputs, scope) or "OVER"
     windows = window_inputs(inputs) if grouped else []
     if windows:
         if select.grouping_sets is not None:
@@ -75,6 +102,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         check_window_groups(select, context, inputs, keys, source.found.predicates, changing, source.places)
         outputs = [replace(o, expression=with_own_times(o.expression, windows, scope, o.span)) for o in outputs]
         having = None if having is None else with_own_times(having, windows, scope, select.span)
+        keep = None if keep is None else with_own_times(keep, windows, scope, select.span)
         keys = tuple(with_own_times(key, windows, scope, select.span) for key in keys)
     # Before the join is made, which would only say that rows could never be forgotten.
     if why is None and any(moves_in_steps(one.window) for one in inputs):
@@ -86,9 +114,10 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         # The value of a query is the same in all rows of a group, and stands for itself in none.
         outputs = [replace(output, expression=_of_group(output.expression, source.values)) for output in outputs]
         having = None if having is None else _of_group(having, source.values)
+        keep = None if keep is None else _of_group(keep, source.values)
     if source.has_trees:
         _refuse_order_of_rows([*outputs, *([] if having is None else [GroupedOutput("", having, select.span)])], scope)
-    asked = [*(output.expression for output in outputs), *keys, *([] if having is None else [having])]
+    asked = [*(output.expression for output in outputs), *keys, *(one for one in (having, keep) if one is not None)]
     made = source.join(asked, changing=why is not None)
     join, over = made.join, made.over
     below: Join | GroupBy = join
@@ -99,7 +128,11 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             check_grouped(output.expression, keys, output.span, scope)
         if having is not None:
             check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
+        if keep is not None:
+            check_grouped(keep, keys, span_of(select.qualify) if select.qualify else None, scope)
         below = GroupBy(join, tuple(map(over, keys)), None if having is None else over(having))
+    if calls:
+        return _over(select, context, source, outputs, keep, keys, below, over, final=final, once=bool(windows))
     columns = tuple((output.name, over(output.expression)) for output in outputs)
     asks = [expression for expression in asked if any(map(is_grouping, walk(expression)))]
     if asks and not grouped:
@@ -114,11 +147,77 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
     else:
         node = Project(below, columns)
+        around = None if grouped or select.distinct else merged(node)
+        if around is not None:
+            return Answer(around, outputs, is_monotone(around) or isinstance(around, Changes), scope)
+    if (ahead := ahead_inside(inputs, source.places, scope)) is not None:
+        raise ahead
     if windows and not context.emits_changes:
         return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
+
+
+def _over(
+    select: SelectSyntax,
+    context: Context,
+    source: FromClause,
+    outputs: list[GroupedOutput],
+    keep: Expression | None,
+    keys: tuple[Expression, ...],
+    below: Join | GroupBy,
+    over: Callable[[Expression], Expression],
+    *,
+    final: bool,
+    once: bool,
+) -> Answer:
+    """once: groups of windows that are given when they are complete."""
+    scope = source.scope
+    if (ahead := ahead_inside(source.inputs, source.places, scope)) is not None:
+        raise ahead
+    expressions = [*(output.expression for output in outputs), *([] if keep is None else [keep])]
+    if select.grouping_sets is not None or any(is_grouping(part) for e in expressions for part in walk(e)):
+        raise context.text.error(
+            "OVER does not go with GROUPING SETS, ROLLUP and CUBE in one SELECT",
+            select.span,
+            hint="write it in a query around this one: SELECT *, RANK() OVER (…) AS r FROM (SELECT …) AS x",
+            kind=UnsupportedError,
+        )
+    if not final:
+        refuse_several_orders(calls_in(expressions), outputs, scope)
+    columns = [(output.name, output.expression) for output in outputs]
+    node: Node = over_rows(below, over, columns, keep, keys, scope, final=final)
+    grouped = isinstance(below, GroupBy)
+    if (once and not context.emits_changes) or (not grouped and _are_complete(source.inputs)):
+        return Answer(Changes("complete", node), outputs, True, scope, keys)
+    if select.distinct:
+        node = Distinct(node)
+    return Answer(node, outputs, final and not select.distinct, scope, keys if grouped else None)
+
+
+def _are_complete(inputs: tuple[Input, ...]) -> bool:
+    """Whether all there is are windows that others have given, each there at the instant of its end."""
+    return bool(inputs) and all(one.window == ONCE for one in inputs)
+
+
+def _kept(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> Expression | None:
+    if select.qualify is None:
+        return None
+    named = {output.name.lower(): output.expression for output in outputs}
+    windows = _named_windows(select)
+    binder = ExpressionBinder(scope, "QUALIFY", aggregates=True, windows=windows, outputs=named)
+    return binder.condition(select.qualify)
+
+
+def _named_windows(select: SelectSyntax) -> dict[str, exp.Window]:
+    return {name.text.lower(): window for name, window in select.named_windows}
+
+
+def _is_final(calls: Sequence[OverCall], why: str | None, inputs: tuple[Input, ...], scope: Scope) -> bool:
+    """Whether functions of OVER go by event time, over rows that never leave."""
+    windowed = any(one.window is not None for one in inputs)
+    return bool(calls) and why is None and not windowed and is_changing(calls, inputs, scope) is None
 
 
 def _refuse_order_of_rows(outputs: list[GroupedOutput], scope: Scope) -> None:
@@ -139,7 +238,7 @@ def _have_windows(inputs: tuple[Input, ...]) -> bool:
 
 
 def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
-    binder = ExpressionBinder(scope, "the select list", aggregates=True)
+    binder = ExpressionBinder(scope, "the select list", aggregates=True, windows=_named_windows(select))
     outputs: list[GroupedOutput] = []
     taken: set[str] = set()
     for item in select.items:
@@ -191,6 +290,11 @@ def _require_comparable(outputs: list[GroupedOutput], context: Context) -> None:
             )
 
 
+def _time_named(inputs: tuple[Input, ...]) -> str:
+    times = [one.time for one in inputs if one.time is not None]
+    return times[0] if len(times) == 1 and times[0] != HIDDEN_TIME else "event_time()"
+
+
 def _of_group(expression: Expression, values: frozenset[Column]) -> Expression:
     def over_rows(part: Expression) -> Expression | None:
         if isinstance(part, Aggregate):
@@ -222,9 +326,11 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
             f"or write {bare[0]} [RANGE 1 HOUR]",
             kind=WindowError,
         )
+    windows = f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]"
+    by_time = f"what goes by event time is known without a window: OVER (… ORDER BY {_time_named(inputs)}); else "
     raise scope.text.error(
         f"{why} needs a window on {bare[0]}: without one it is not said which rows are in the answer",
         places[bare[0]],
-        hint=f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]",
+        hint=(by_time if why.startswith("OVER") else "") + windows,
         kind=WindowError,
     )

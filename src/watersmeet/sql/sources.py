@@ -7,16 +7,27 @@ from dataclasses import replace
 import pyarrow as pa
 
 from watersmeet.errors import BindError, UnsupportedError, WindowError
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, RowsWindow, Session, Stepped, SteppedRows, Window
 from watersmeet.model.zones import zoned_schema
-from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Project, View, growing_join, schema_of
+from watersmeet.plan.expressions import Column, EventTime, Expression
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Input,
+    Join,
+    Node,
+    Over,
+    Project,
+    View,
+    growing_join,
+    schema_of,
+)
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
-from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
+from watersmeet.sql.syntax import FirstRows, Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
 
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
@@ -59,7 +70,36 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
     else:
         relation = _named(source.relation, context)
+    if source.first is not None:
+        relation = _deduplicated(relation, source.first, alias, context)
     return Input(alias, relation, _window(source, relation.schema, alias, context))
+
+
+def _deduplicated(relation: Stream | Table | Derived | View, first: FirstRows, alias: str, context: Context) -> Stream:
+    if not isinstance(relation, Stream):
+        what = "a static table" if isinstance(relation, Table) else "a query"
+        raise context.text.error(
+            f"DEDUPLICATE goes over a stream that is declared, as its rows arrive, and {relation.name} is {what}",
+            first.span,
+            hint="write it inside: SELECT … FROM DEDUPLICATE(a, 10 MINUTES PARTITION BY k)",
+        )
+    if first.time is not None and first.time.text.lower() != relation.time.lower():
+        raise context.text.error(
+            f"{first.time.text} is not the event time of {relation.name}, which is {relation.time}",
+            first.time.span,
+            hint=f"write DESCRIPTOR({relation.time}), or leave DESCRIPTOR out",
+        )
+    keys = _partition_columns(first.keys, relation.schema, alias, context)
+    if not keys:
+        nested = [field.name for field in relation.schema if pa.types.is_nested(field.type)]
+        if nested:
+            raise context.text.error(
+                f"{nested[0]} is nested, so rows cannot be compared as a whole",
+                first.span,
+                hint="say what tells rows apart: DEDUPLICATE(…, 10 MINUTES PARTITION BY k)",
+            )
+        keys = tuple(name for name in relation.schema.names if name != relation.time)
+    return replace(relation, first=Deduplication(keys, first.within_us))
 
 
 def _alias(source: SourceSyntax, taken: list[str]) -> str:
@@ -187,7 +227,7 @@ def _is_view(node: Node, source: SourceSyntax) -> bool:
     A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
     input of it has no window, so that nothing would ever leave.
     """
-    if isinstance(node, Changes):
+    if isinstance(node, Changes) or (isinstance(node, Over) and node.time is not None):
         return False
     growing = growing_join(node)
     if growing is None:
@@ -224,6 +264,8 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
             return _complete(alias, source, node, context)
         _refuse_hidden_name(schema, source, context)
         return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
+    if isinstance(node, Over):
+        return _over(alias, source, node, context)
     growing = growing_join(node)
     assert growing is not None
     join, project = growing.join, growing.project
@@ -235,19 +277,51 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
     return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
 
 
+def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Derived:
+    """Rows with what OVER makes of them, each at its own time."""
+    for name, expression in node.columns:
+        if isinstance(expression, Column) and expression.name == node.time:
+            return Derived(alias, node, node.schema, name)
+    _refuse_hidden_name(node.schema, source, context)
+    assert node.time is not None
+    time = Column("", node.time, schema_of(node.child).field(node.time).type)
+    node = replace(node, columns=(*node.columns, (HIDDEN_TIME, time)))
+    return Derived(alias, node, node.schema, HIDDEN_TIME)
+
+
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
     """Windows that are given once; the time of a row is the end of its window."""
-    project = node.child
-    assert isinstance(project, Project)
-    groups = project.child
-    assert isinstance(groups, GroupBy)
-    ends = [key for key in groups.keys if isinstance(key, Column) and _is_end(key, groups.child)]
-    for name, expression in project.columns:
-        if expression in ends:
-            return Derived(alias, node, project.schema, name)
-    _refuse_hidden_name(project.schema, source, context)
-    project = replace(project, columns=(*project.columns, (HIDDEN_TIME, ends[0])))
-    return Derived(alias, replace(node, child=project), project.schema, HIDDEN_TIME)
+    made = node.child
+    assert isinstance(made, Project | Over)
+    for name, expression in made.columns:
+        if expression in _ends(made):
+            return Derived(alias, node, made.schema, name)
+    _refuse_hidden_name(made.schema, source, context)
+    made, end = _with_end(made)
+    made = replace(made, columns=(*made.columns, (HIDDEN_TIME, end)))
+    return Derived(alias, replace(node, child=made), made.schema, HIDDEN_TIME)
+
+
+def _ends(node: Project | Over) -> list[Expression]:
+    """What in a select list is the end of the windows."""
+    if isinstance(node, Over):
+        assert isinstance(node.child, Project)
+        below = _ends(node.child)
+        return [Column("", name, e.type) for name, e in node.child.columns if e in below]
+    if isinstance(node.child, Join):
+        return [Column(one.alias, one.time, one.schema.field(one.time).type) for one in node.child.streams if one.time]
+    return [key for key in node.child.keys if isinstance(key, Column) and _is_end(key, node.child.child)]
+
+
+def _with_end(node: Project | Over) -> tuple[Project | Over, Expression]:
+    """The same with the end of the windows at hand, and what it is there."""
+    known = _ends(node)
+    if known or not isinstance(node, Over):
+        return node, known[0]
+    assert isinstance(node.child, Project)
+    end = _ends(node.child)[0]
+    child = replace(node.child, columns=(*node.child.columns, (HIDDEN_TIME, end)))
+    return replace(node, child=child), Column("", HIDDEN_TIME, end.type)
 
 
 def _is_end(key: Column, join: Join) -> bool:

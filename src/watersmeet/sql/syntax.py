@@ -66,6 +66,16 @@ class WindowFunction:
 
 
 @dataclass(frozen=True)
+class FirstRows:
+    """`DEDUPLICATE(…)`; columns are still names, none for all. `time` is the column of DESCRIPTOR."""
+
+    within_us: int
+    keys: tuple[Name, ...]
+    time: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class SourceSyntax:
     """One entry of FROM: a name or a subquery, with window and alias, and what makes windows of its rows."""
 
@@ -74,6 +84,7 @@ class SourceSyntax:
     window: WindowClause | None
     span: Span
     function: WindowFunction | None = None
+    first: FirstRows | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,9 @@ class SelectSyntax:
     span: Span
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     """Where there are several ways to group: by the positions of the keys, each of them."""
+    named_windows: tuple[tuple[Name, exp.Window], ...] = ()
+    """`WINDOW w AS (…)`."""
+    qualify: exp.Expr | None = None
 
     @property
     def sources(self) -> tuple[SourceSyntax, ...]:

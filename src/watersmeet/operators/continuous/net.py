@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from watersmeet.operators.continuous.delta import Delta
+from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.kernels import changes as kernel
@@ -40,12 +40,17 @@ def net(delta: Delta) -> Delta:
     return delta.where(remains)
 
 
+def _each_once(instants: Int64s) -> Int64s:
+    """Of instants in order."""
+    return instants[np.append(True, instants[1:] != instants[:-1])] if instants.size else instants
+
+
 def _where_both_signs_meet(delta: Delta) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Positions of the changes at instants at which rows both leave and enter: the only ones that can cancel."""
     if len(delta) == 0:
         return np.empty(0, np.int64)
-    entered = np.unique(delta.instants[delta.diffs > 0])
-    left = np.unique(delta.instants[delta.diffs < 0])
+    entered = _each_once(delta.instants[delta.diffs > 0])
+    left = _each_once(delta.instants[delta.diffs < 0])
     both = np.intersect1d(entered, left, assume_unique=True)
     if both.size == 0:
         return np.empty(0, np.int64)

@@ -54,9 +54,12 @@ class Continuous(Operator):
         schema: pa.Schema,
         strategy: Pipeline,
         joins: Sequence[Operator] = (),
+        *,
+        whole: bool = False,
     ) -> None:
         """schema: the columns given out, the instant and the sign among them where the kind has them. joins: those
-        inside, which tell when they change their routes."""
+        inside, which tell when they change their routes. whole: it is kept as it is, not rebuilt from its rows."""
+        self._whole = whole
         self.strategy = strategy
         self.root = root
         self.leaves = leaves
@@ -82,8 +85,13 @@ class Continuous(Operator):
 
     @property
     def goes_on(self) -> bool:
-        """Its answers have come to their end with the last row; only its rows can begin anew."""
-        return False
+        """Its answers have come to their end with the last row; only its rows can begin anew. Where no row ever leaves
+        the answer there is no such end."""
+        return self._whole
+
+    @property
+    def is_kept_whole(self) -> bool:
+        return self._whole
 
     @property
     def window_rows(self) -> int:

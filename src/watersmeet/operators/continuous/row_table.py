@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -41,10 +43,11 @@ class RowTable:
         self._where[ids] = np.arange(self._head, self._head + ids.size)
         self._head += ids.size
 
-    def get(self, ids: Int64s) -> list[pa.Array]:
-        """The rows under these numbers, which must all be there."""
+    def get(self, ids: Int64s, columns: Sequence[int] | None = None) -> list[pa.Array]:
+        """The rows under these numbers, which must all be there; all of their columns, or some."""
         positions = self._where[ids]
-        return [column.gather(positions) for column in self._columns]
+        wanted = self._columns if columns is None else [self._columns[place] for place in columns]
+        return [column.gather(positions) for column in wanted]
 
     def holds(self, ids: Int64s) -> Bools:
         if ids.size and int(ids.max()) >= self._where.size:

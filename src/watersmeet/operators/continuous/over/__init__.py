@@ -1,0 +1,1 @@
+"""OVER: rows with what functions make of those around them."""

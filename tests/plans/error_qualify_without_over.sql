@@ -1,0 +1,1 @@
+SELECT k FROM a QUALIFY k > 1

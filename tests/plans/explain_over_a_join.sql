@@ -1,0 +1,1 @@
+SELECT a.k, COUNT(*) OVER (PARTITION BY a.k ORDER BY event_time() ROWS 9 PRECEDING) AS n FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE

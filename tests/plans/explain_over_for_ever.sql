@@ -1,0 +1,1 @@
+SELECT k, LAG(x, 2, 0) OVER w AS before, x - FIRST_VALUE(x) OVER w AS risen FROM a WINDOW w AS (PARTITION BY k ORDER BY ts)

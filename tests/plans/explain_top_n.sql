@@ -1,0 +1,1 @@
+SELECT k, s, x FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) AS place FROM a [RANGE 1 HOUR]) AS ranked WHERE place <= 3

@@ -1,0 +1,178 @@
+"""Random queries with OVER, and the same as plain SQL over whole tables, written from what was drawn alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+from hypothesis import strategies as st
+
+from tests.properties.strategies import streams
+from tests.runners import Bag, Source, bag_of
+
+PARTITIONS = ((), ("k",), ("k",), ("k", "s"), ("j % 2",), ("f",), ("b",))
+TIES = ((), (), (), ("j",), ("s", "k"))
+WAYS = ("", "", " DESC", " NULLS FIRST", " DESC NULLS FIRST")
+ROWS_FRAMES = ("ROWS BETWEEN {n} PRECEDING AND CURRENT ROW", "ROWS {n} PRECEDING", "ROWS UNBOUNDED PRECEDING")
+RANGE_FRAMES = (
+    "RANGE BETWEEN INTERVAL '{n}' SECOND PRECEDING AND CURRENT ROW", "RANGE INTERVAL '{n}' SECOND PRECEDING",
+)  # fmt: skip
+# What any two ways to compute agree on to the last digit.
+AGGREGATES = (
+    "COUNT(*)", "COUNT(s)", "SUM(j)", "SUM(d)", "AVG(j)", "MIN(j)", "MAX(s)", "MIN(f)", "MAX(w)", "COUNT(DISTINCT k)",
+    "SUM(j) FILTER (WHERE k > 0)", "MEDIAN(j)", "BOOL_OR(b)",
+)  # fmt: skip
+VALUES = ("j", "s", "f", "d", "w", "b", "k")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function in our words and in DuckDB's, for which rows of equal keys are told apart by `place_N`."""
+
+    ours: str
+    theirs: str
+    place: str
+
+
+@dataclass(frozen=True)
+class OverCase:
+    sql: str
+    plain_sql: str
+    sources: tuple[Source, ...]
+
+    def by_duckdb(self) -> Bag:
+        with duckdb.connect() as connection:
+            for source in self.sources:
+                connection.register(source.name, source.table)
+            return bag_of(connection.sql(self.plain_sql).to_arrow_table())
+
+    def __repr__(self) -> str:
+        tables = [f"{s.name} (lateness {s.lateness}):\n{s.table.to_pandas().to_string()}" for s in self.sources]
+        return "\n".join(["", self.sql, *tables])
+
+
+@st.composite
+def calls(draw: st.DrawFn, number: int, *, ahead: bool = True) -> Call:
+    keys = draw(st.sampled_from(PARTITIONS))
+    ties = [f"{key}{draw(st.sampled_from(WAYS))}" for key in draw(st.sampled_from(TIES))]
+    partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    by_keys = f"{partition}ORDER BY {', '.join(['ts', *ties])}"
+    place = f"row_number() OVER ({by_keys}, arrival) AS place_{number}"
+    by_place = f"{partition}ORDER BY place_{number}"
+    kind = draw(st.sampled_from(("rank", "offset", "aggregate", "aggregate", "aggregate", "value")))
+    if kind == "rank":
+        function = draw(st.sampled_from(("ROW_NUMBER()", "RANK()", "DENSE_RANK()")))
+        theirs = by_place if function == "ROW_NUMBER()" else by_keys
+        return Call(f"{function} OVER ({by_keys})", f"{function} OVER ({theirs})", place)
+    if kind == "offset":
+        value = draw(st.sampled_from(VALUES))
+        more = draw(st.sampled_from(("", "", ", 2", ", 0", ", 3")))
+        more += draw(st.sampled_from(("", f", {value}"))) if more else ""
+        function = draw(st.sampled_from(("LAG", "LEAD"))) if ahead else "LAG"
+        return Call(
+            f"{function}({value}{more}) OVER ({by_keys})", f"{function}({value}{more}) OVER ({by_place})", place
+        )
+    by_rows = draw(st.booleans())
+    frames = ROWS_FRAMES if by_rows else ("", *RANGE_FRAMES) if not ties else ("", "RANGE UNBOUNDED PRECEDING")
+    frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 4)))
+    within = f"({by_keys} {frame})"
+    theirs = f"({by_place} {frame})" if by_rows else within
+    if kind == "aggregate":
+        function = draw(st.sampled_from(AGGREGATES))
+        return Call(f"{function} OVER {within}", f"{function} OVER {theirs}", place)
+    value, first = draw(st.sampled_from(VALUES)), draw(st.booleans())
+    best = f"{'arg_min' if first else 'arg_max'}(struct_pack(v := {value}), place_{number}) OVER {theirs}"
+    name = "FIRST_VALUE" if first else "LAST_VALUE"
+    return Call(f"{name}({value}) OVER {within}", f"struct_extract({best}, 'v')", place)
+
+
+@st.composite
+def over_cases(draw: st.DrawFn, late: bool = False, *, ahead: bool = True) -> OverCase:
+    """OVER by event time over a stream, with WHERE, expressions, QUALIFY and a query around it."""
+    source = draw(streams("s0", 12, late))
+    drawn = [draw(calls(number, ahead=ahead)) for number in range(draw(st.sampled_from([1, 1, 2, 3])))]
+    shown = [one.ours for one in drawn], [one.theirs for one in drawn]
+    where = draw(st.sampled_from(["", "", " WHERE k IS NOT NULL", " WHERE j > 0"]))
+    ours = ", ".join(f"{text} AS v{n}" for n, text in enumerate(shown[0]))
+    theirs = ", ".join(f"{text} AS v{n}" for n, text in enumerate(shown[1]))
+    places = ", ".join(one.place for one in drawn)
+    numbered = "(SELECT *, row_number() OVER () AS arrival FROM s0)"
+    placed = f"(SELECT *, {places} FROM {numbered}{where})"
+    columns = draw(st.sampled_from(["id, ts", "id, k", "s"]))
+    keep = draw(st.sampled_from(["", "", "v0 IS NOT NULL", "v0 IS NULL OR id > 2"]))
+    plain = f"SELECT {columns}, id AS i, {theirs} FROM {placed}"
+    selected = f"SELECT {columns}, id AS i, {ours} FROM s0{where}"
+    wanted = "*" if draw(st.booleans()) else "i, v0"
+    if keep:
+        keep = keep.replace("id", "i")
+        plain = f"SELECT * FROM ({plain}) WHERE {keep}"
+    around = draw(st.booleans())
+    if around:
+        selected = f"SELECT {wanted} FROM ({selected}) AS q" + (f" WHERE {keep}" if keep else "")
+        plain = f"SELECT {wanted} FROM ({plain})"
+    elif keep:
+        selected += f" QUALIFY {keep.replace('i > 2', 'id > 2')}"
+    return OverCase(selected, plain, (source,))
+
+
+WINDOWS = ("[RANGE {n} SECONDS]", "[RANGE {n} SECONDS]", "[ROWS {m}]", "[PARTITION BY k ROWS {m}]", "[UNBOUNDED]",
+           "[RANGE 4 SECONDS SLIDE 2 SECONDS]")  # fmt: skip
+FROMS = (
+    "s0 {a}", "s0 {a}", "s0 {a}", "(SELECT k, j, s, f, d, w, b, ts, id FROM s0 {a}) AS s0",
+    "(SELECT k, MAX(j) AS j, MAX(s) AS s, MIN(f) AS f, SUM(d) AS d, MAX(w) AS w, BOOL_OR(b) AS b, MAX(ts) AS ts, "
+    "COUNT(*) AS id FROM s0 {a} GROUP BY k) AS s0",
+)  # fmt: skip
+ORDERS = ("j", "j DESC", "ts", "ts DESC", "s, j DESC NULLS FIRST", "f", "w NULLS FIRST", "b DESC, ts")
+
+
+@st.composite
+def changing_calls(draw: st.DrawFn, partition: str, order: str) -> str:
+    """A function over rows that come and go; all of a query have one partition and order."""
+    kind = draw(st.sampled_from(("rank", "rank", "offset", "aggregate", "aggregate", "whole", "value")))
+    if kind == "whole" or not order:
+        function = draw(st.sampled_from(AGGREGATES))
+        return (
+            f"{function} OVER ({partition})"
+            if not order
+            else f"{function} OVER ({partition} ORDER BY {order} "
+            + ("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)")
+        )
+    within = f"{partition} ORDER BY {order}"
+    if kind == "rank":
+        return f"{draw(st.sampled_from(('ROW_NUMBER()', 'RANK()', 'DENSE_RANK()')))} OVER ({within})"
+    value = draw(st.sampled_from(VALUES))
+    if kind == "offset":
+        more = draw(st.sampled_from(("", ", 2", ", 0", f", 1, {value}")))
+        return f"{draw(st.sampled_from(('LAG', 'LEAD')))}({value}{more}) OVER ({within})"
+    by_time = order.split()[0] in ("ts", "w") and "," not in order
+    frames = ("", *ROWS_FRAMES, *(RANGE_FRAMES if by_time else ()))
+    frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 3)))
+    function = (
+        draw(st.sampled_from(AGGREGATES))
+        if kind == "aggregate"
+        else (f"{draw(st.sampled_from(('FIRST_VALUE', 'LAST_VALUE')))}({value})")
+    )
+    return f"{function} OVER ({within} {frame})"
+
+
+@st.composite
+def changing_cases(draw: st.DrawFn, late: bool = False) -> OverCase:
+    """OVER in an answer that changes, with WHERE, QUALIFY or a query around it; often the first rows of a partition."""
+    window = draw(st.sampled_from(WINDOWS)).format(n=draw(st.integers(0, 4)), m=draw(st.integers(1, 4)))
+    rows = draw(st.sampled_from(FROMS)).format(a=window)
+    keys = draw(st.sampled_from(PARTITIONS))
+    partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
+    order = draw(st.sampled_from(("", *ORDERS, *ORDERS)))
+    drawn = [draw(changing_calls(partition, order)) for _ in range(draw(st.sampled_from([1, 1, 2])))]
+    shown = ", ".join(f"{text} AS v{n}" for n, text in enumerate(drawn))
+    where = draw(st.sampled_from(["", "", " WHERE j > 0"]))
+    columns = draw(st.sampled_from(["id, ts", "id, k", "s"]))
+    ranked = "RANK()" in drawn[0] or "ROW_NUMBER()" in drawn[0]
+    tests = ["v0 <= 1", "v0 < 3", "v0 = 2", "v0 <= 2 AND j > 0"] if ranked else ["v0 IS NOT NULL"]
+    keep = draw(st.sampled_from(["", *tests]))
+    sql = f"SELECT {columns}, j, {shown} FROM {rows}{where}"
+    if keep and draw(st.booleans()):
+        sql = f"SELECT * FROM ({sql}) AS q WHERE {keep}"
+    elif keep:
+        sql += f" QUALIFY {keep}"
+    return OverCase(sql, "", (draw(streams("s0", 8, late)),))

@@ -1,0 +1,70 @@
+"""OVER over random data: the reference, plain SQL over whole tables, the SQL of checks, and the engine."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.effort import EFFORT, PATIENT
+from tests.oracles import duckdb_log
+from tests.properties.over_strategies import OverCase, changing_cases, over_cases
+from tests.relays import Relay, goes_on_as_if_nothing_had_happened
+from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
+from watersmeet.checking.recompute import DuckDB
+
+few = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = settings(few, max_examples=60 * EFFORT)
+
+
+@many
+@given(over_cases(), st.sampled_from([1, 2, 3, None]))
+def test_rows_by_event_time_are_what_plain_sql_gives(case: OverCase, rows_per_batch: int | None) -> None:
+    expected = case.by_duckdb()
+    assert by_local_engine(case.sql, case.sources, rows_per_batch) == expected
+    assert by_reference(case.sql, case.sources) == expected
+
+
+@few
+@given(over_cases())
+def test_the_checks_sql_gives_what_plain_sql_gives(case: OverCase) -> None:
+    plan = bound_plan(case.sql, case.sources)
+    assert bag(DuckDB(plan, tables_of(case.sources)).combinations()) == case.by_duckdb()
+
+
+@few
+@given(over_cases(late=True), st.sampled_from([1, 2, 3]))
+def test_late_rows_are_left_out_of_every_frame(case: OverCase, rows_per_batch: int) -> None:
+    given = answered(local_query(case.sql, case.sources, rows_per_batch))
+    assert given.bag == by_reference(case.sql, given.in_time(case.sources))
+
+
+@few
+@given(over_cases(), st.integers(1, 7))
+def test_states_are_handed_on(case: OverCase, batches: int) -> None:
+    assume(any(len(source.table) for source in case.sources))
+    goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)
+
+
+@many
+@given(changing_cases(), st.sampled_from([1, 2, 3, None]), st.sampled_from(["auto", "nta", "ita"]))
+def test_answers_that_change_are_those_of_the_reference_and_of_duckdb(
+    case: OverCase, rows_per_batch: int | None, pipeline: str
+) -> None:
+    expected = by_reference(case.sql, case.sources)
+    asked = f"{case.sql} OPTIONS (pipeline = '{pipeline}')"
+    assert by_local_engine(asked, case.sources, rows_per_batch) == expected
+    assert bag(duckdb_log(bound_plan(case.sql, case.sources), tables_of(case.sources))) == expected
+
+
+@few
+@given(changing_cases(late=True), st.sampled_from([1, 2, 3]))
+def test_late_rows_never_enter_an_answer_that_changes(case: OverCase, rows_per_batch: int) -> None:
+    given = answered(local_query(case.sql, case.sources, rows_per_batch))
+    assert given.bag == by_reference(case.sql, given.in_time(case.sources))
+
+
+@few
+@given(changing_cases(), st.integers(1, 7))
+def test_states_of_answers_that_change_are_handed_on(case: OverCase, batches: int) -> None:
+    assume(any(len(source.table) for source in case.sources))
+    goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)

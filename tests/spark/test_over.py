@@ -1,0 +1,82 @@
+"""OVER in buckets: cut into batches, killed at any point, ended and gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.effort import EFFORT
+from tests.properties.deduplicate_strategies import deduplicated_cases
+from tests.properties.over_strategies import OverCase, changing_cases, over_cases
+from tests.runners import by_reference
+from tests.spark.harness import by_spark_batch, never_late
+from tests.spark.pieces import splits
+from tests.spark.simulation import Simulation
+from tests.spark.test_continuous import few as more
+from tests.spark.test_ending import let_in, simulated
+from tests.spark.test_processor import disordered
+from watersmeet.hosts.spark import hot
+
+few = settings(more, max_examples=10 * EFFORT)
+
+
+@pytest.fixture(autouse=True)
+def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
+    hot._at_hand.clear()
+    yield
+    hot._at_hand.clear()
+
+
+@few
+@given(over_cases(late=True, ahead=False), st.data())
+def test_rows_are_given_once_whatever_crashes_and_whenever_it_ends(case: OverCase, data) -> None:
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
+    assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
+@few
+@given(changing_cases(late=True), st.data())
+def test_changes_are_given_once_whatever_crashes_and_whenever_it_ends(case: OverCase, data) -> None:
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
+    assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
+@few
+@given(deduplicated_cases(late=True), st.data())
+def test_first_rows_are_taken_once_whatever_crashes_and_whenever_it_ends(case: OverCase, data) -> None:
+    run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
+    assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
+
+
+def test_lead_is_null_at_the_end_and_stays_so_if_more_comes_after_all() -> None:
+    (source,) = never_late(disordered(0)[:1])
+    sql = "SELECT id, LEAD(id) OVER (ORDER BY ts) AS following FROM a"
+    rows = source.table.sort_by("ts")
+    run = Simulation(sql, [source], 2, crash_everywhere=True)
+    run.batch({"a": rows.slice(0, 4)}, ended=["a"], run="the first")
+    run.batch({"a": rows.slice(4)}, ended=["a"], run="the second")
+    ids = rows["id"].to_pylist()
+    following = {**dict(pairwise(ids)), ids[3]: None, ids[-1]: None}
+    assert dict(run.answer().keys()) == following
+
+
+QUERIES = {
+    "a running sum and the row before": "SELECT id, SUM(id) OVER w AS total, LAG(id) OVER w AS before FROM a "
+    "WINDOW w AS (PARTITION BY x ORDER BY ts)",
+    "the first of each": "SELECT x, id FROM a [RANGE 2 SECONDS] QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY id) "
+    "<= 2",
+    "the first to arrive": "SELECT x, y, ts FROM DEDUPLICATE(a, 2 SECONDS PARTITION BY x, y)",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_on_spark_itself(spark, name: str) -> None:
+    sources = never_late(disordered(0)[:1])
+    found = by_spark_batch(spark, QUERIES[name], sources, 2)
+    assert found == by_reference(QUERIES[name], sources)
+    assert found
