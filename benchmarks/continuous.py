@@ -35,6 +35,21 @@ QUERIES = {
     "EXCEPT ALL": ("SELECT k FROM a {w} EXCEPT ALL SELECT k FROM b {w}", ""),
     "INTERSECT": ("SELECT k FROM a {w} INTERSECT SELECT k FROM b {w}", ""),
     "first 10": ("SELECT k, v FROM a {w} ORDER BY v DESC LIMIT 10", ""),
+    "SUM of int64 OVER RANGE": ("SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts {r} PRECEDING) AS s FROM a", ">= 2"),
+    "SUM of int64 OVER all before": ("SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts) AS s FROM a", ""),
+    "MAX OVER ROWS": ("SELECT k, MAX(v) OVER (PARTITION BY k ORDER BY ts ROWS 9 PRECEDING) AS m FROM a", ""),
+    "ROW_NUMBER": ("SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS n FROM a", ">= 2"),
+    "LAG": ("SELECT k, LAG(v) OVER (PARTITION BY k ORDER BY ts) AS l FROM a", ">= 2"),
+    "LEAD": ("SELECT k, LEAD(v) OVER (PARTITION BY k ORDER BY ts) AS l FROM a", ""),
+    "first 3 of each group, in a window": (
+        "SELECT k, v FROM a {w} QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) <= 3",
+        "",
+    ),
+    "first 3 of each group, ever": (
+        "SELECT k, v FROM a [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) <= 3",
+        "",
+    ),
+    "DEDUPLICATE": ("SELECT k, v FROM DEDUPLICATE(a, {d} PARTITION BY v)", ">= 2"),
     "join, then COUNT by group, results held": (
         "SELECT a.k, COUNT(*) AS n FROM a {s} AS a, b {s} AS b WHERE a.v = b.v GROUP BY a.k OPTIONS (pipeline = 'tpa')",
         "",
@@ -67,8 +82,8 @@ def session_of(rows: int, together: int = 1) -> wm.Session:
 
 def rate(session: wm.Session, sql: str, rows: int) -> float:
     """Million rows a second; all changes are made, and counted."""
-    window = f"[RANGE {WINDOW_ROWS * STEP_US} MICROSECONDS]"
-    query = session.sql(sql.format(w=window, s=window))
+    size = f"{WINDOW_ROWS * STEP_US} MICROSECONDS"
+    query = session.sql(sql.format(w=f"[RANGE {size}]", s=f"[RANGE {size}]", r=f"RANGE {size}", d=size))
     started = perf_counter()
     changes = sum(batch.num_rows for batch in query.batches())
     assert changes

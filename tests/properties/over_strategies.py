@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import duckdb
 from hypothesis import strategies as st
 
-from tests.properties.strategies import streams
+from tests.properties.strategies import one_in, streams
 from tests.runners import Bag, Source, bag_of
 
 PARTITIONS = ((), ("k",), ("k",), ("k", "s"), ("j % 2",), ("f",), ("b",))
@@ -164,6 +164,10 @@ def changing_cases(draw: st.DrawFn, late: bool = False) -> OverCase:
     partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
     order = draw(st.sampled_from(("", *ORDERS, *ORDERS)))
     drawn = [draw(changing_calls(partition, order)) for _ in range(draw(st.sampled_from([1, 1, 2])))]
+    if draw(one_in(3, True, False)):
+        other = draw(st.sampled_from(PARTITIONS))
+        by = f"PARTITION BY {', '.join(other)}" if other else ""
+        drawn.append(draw(changing_calls(by, draw(st.sampled_from(ORDERS)))))
     shown = ", ".join(f"{text} AS v{n}" for n, text in enumerate(drawn))
     where = draw(st.sampled_from(["", "", " WHERE j > 0"]))
     columns = draw(st.sampled_from(["id, ts", "id, k", "s"]))

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from watersmeet.operators.contract import Positions as Int64s
+from watersmeet.operators.contract import Positions
+
+FIRST_ROOM = 1024
 
 
 class Slots:
-    STATE = ("room", "_free")
+    """Those that are free lie on a stack."""
+
+    STATE = ("room", "_free", "_count")
 
     def __init__(self) -> None:
         self.room = 0  # all numbers are below this
-        self._free: Int64s = np.empty(0, np.int64)
+        self._free: Positions = np.empty(0, np.int64)
+        self._count = 0
 
     @property
     def used(self) -> int:
-        return self.room - int(self._free.size)
+        return self.room - self._count
 
     @property
     def nbytes(self) -> int:
         return self._free.nbytes
 
-    def take(self, count: int) -> Int64s:
-        if self._free.size < count:
-            fresh = max(count - int(self._free.size), self.room, 1024)
-            # The lowest are taken first, from the end.
-            self._free = np.concatenate([np.arange(self.room + fresh - 1, self.room - 1, -1), self._free])
-            self.room += fresh
-        cut = self._free.size - count
-        taken = self._free[cut:].copy()
-        self._free = self._free[:cut]
-        return taken
+    def take(self, count: int) -> Positions:
+        if self._count < count:
+            self._make_room(count)
+        self._count -= count
+        return self._free[self._count : self._count + count].copy()
 
-    def give_back(self, numbers: Int64s) -> None:
-        self._free = np.concatenate([self._free, numbers])
+    def give_back(self, numbers: Positions) -> None:
+        self._free[self._count : self._count + numbers.size] = numbers
+        self._count += int(numbers.size)
+
+    def _make_room(self, count: int) -> None:
+        fresh = max(count - self._count, self.room, FIRST_ROOM)
+        free = np.zeros(self.room + fresh, np.int64)
+        # Those that were free already are taken first, so that all stay small.
+        free[:fresh] = np.arange(self.room + fresh - 1, self.room - 1, -1)
+        free[fresh : fresh + self._count] = self._free[: self._count]
+        self._free, self._count, self.room = free, self._count + fresh, self.room + fresh

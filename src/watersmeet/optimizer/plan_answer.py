@@ -23,7 +23,7 @@ from watersmeet.physical.nodes import (
     SnapshotsNode,
     TopKNode,
 )
-from watersmeet.physical.over import top_rows
+from watersmeet.physical.over import calls_alike, copy_number, top_rows
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
 from watersmeet.plan.functions import BY_TIME
@@ -41,6 +41,7 @@ from watersmeet.plan.nodes import (
     TopK,
     is_monotone,
     order_of,
+    schema_of,
 )
 from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import aggregates_of, hop_by_steps, is_window_column
@@ -98,14 +99,26 @@ class AnswerPlanner:
 
     def _over(self, node: Over, around: Surroundings) -> AnswerNode:
         if node.time is None:
-            grows = isinstance(node.child, Project) and _never_shrinks(node.child)
-            child = self._below(node.child, around)
-            return OverChangingNode(child, node.calls, node.keep, node.columns, top_rows(node), grows)
+            return self._over_changing(node, around)
         kept = [keeps_for_us(call) for _, call in node.calls]
         # How far back rows are asked for by those to come.
         reach = FOREVER_US if None in kept else max(one for one in kept if one is not None) + 1
         inside = around.in_from(min(FOREVER_US, around.outer_us + reach))
         return OverStreamNode(self.node(node.child, inside), node.calls, node.keep, node.columns)
+
+    def _over_changing(self, node: Over, around: Surroundings) -> AnswerNode:
+        """An operator for each PARTITION BY and ORDER BY, one above the other; the last chooses and selects."""
+        child = self._below(node.child, around)
+        *others, last = calls_alike(node.calls)
+        if not others:
+            grows = isinstance(node.child, Project) and _never_shrinks(node.child)
+            return OverChangingNode(child, last, node.keep, node.columns, top_rows(node), grows)
+        known: Columns = tuple((field.name, Column("", field.name, field.type)) for field in schema_of(node.child))
+        # Rows that are equal in everything have an order, too: the same for all functions.
+        for calls in ((copy_number(known),), *others):
+            known = (*known, *((name, Column("", name, call.type)) for name, call in calls))
+            child = _edge(OverChangingNode(child, calls, None, known, None, grows=False), around)
+        return OverChangingNode(child, last, node.keep, node.columns, None, grows=False)
 
     def changes(self, changes: Changes, around: Surroundings) -> AnswerNode:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""

@@ -377,8 +377,7 @@ class Over:
 
     Where all go by event time and by nothing that may change, rows are final: then `time` names the column of the child
     with the event times of its rows, which are those of one stream. Rows of equal time are in the order of arrival.
-    Otherwise the answer changes, all calls have one PARTITION BY and ORDER BY, and rows that those leave equal go by
-    all columns of the child."""
+    Otherwise the answer changes, and rows that ORDER BY leaves equal go by all columns of the child."""
 
     child: Node
     calls: tuple[tuple[str, OverCall], ...]
@@ -393,8 +392,6 @@ class Over:
         for column in {column for expression in asked for column in columns_of(expression)}:
             if column.stream or column.name not in known:
                 raise PlanError(f"OVER uses {column.stream}.{column.name}, which is not there")
-        if self.time is None and len({(call.partition_by, call.order_by) for _, call in self.calls}) > 1:
-            raise PlanError("functions of OVER in an answer that changes have one PARTITION BY and ORDER BY")
 
     @property
     def schema(self) -> pa.Schema:

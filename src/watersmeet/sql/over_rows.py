@@ -21,7 +21,6 @@ from watersmeet.plan.expressions import (
     walk,
 )
 from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, View
-from watersmeet.sql.grouping import GroupedOutput
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Span
 
@@ -159,20 +158,6 @@ def _as_stream(project: Project, time: str, join: Join) -> Project:
     rows = Input(ROWS, Derived(ROWS, project, project.schema, time))
     columns = tuple((field.name, Column(ROWS, field.name, field.type)) for field in project.schema)
     return Project(Join((rows,), boundary=join.boundary), columns)
-
-
-def refuse_several_orders(calls: Sequence[OverCall], outputs: Sequence[GroupedOutput], scope: Scope) -> None:
-    orders = list(dict.fromkeys((call.partition_by, call.order_by) for call in calls))
-    if len(orders) < 2:
-        return
-    second = next(call for call in calls if (call.partition_by, call.order_by) == orders[1])
-    place: Span = next((o.span for o in outputs if second in walk(o.expression)), outputs[0].span)
-    raise scope.text.error(
-        "functions of OVER in an answer that changes must have one PARTITION BY and ORDER BY",
-        place,
-        hint="write the others in a query around this one: SELECT *, RANK() OVER (…) AS r FROM (SELECT …) AS x",
-        kind=UnsupportedError,
-    )
 
 
 # -- a query around another ---------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
-from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows, refuse_several_orders
+from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
 from watersmeet.sql.scope import HIDDEN_TIME, Scope
 from watersmeet.sql.sources import ONCE
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
@@ -184,8 +184,6 @@ def _over(
             hint="write it in a query around this one: SELECT *, RANK() OVER (…) AS r FROM (SELECT …) AS x",
             kind=UnsupportedError,
         )
-    if not final:
-        refuse_several_orders(calls_in(expressions), outputs, scope)
     columns = [(output.name, output.expression) for output in outputs]
     node: Node = over_rows(below, over, columns, keep, keys, scope, final=final)
     grouped = isinstance(below, GroupBy)

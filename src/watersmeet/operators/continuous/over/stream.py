@@ -15,6 +15,7 @@ from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.frames import Named
 from watersmeet.operators.continuous.over.partitions import Partitions
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.physical.over import calls_alike
 from watersmeet.plan.expressions import Column, Expression, OverCall
 
 
@@ -35,7 +36,7 @@ class OverStream(Unary):
         super().__init__(child, pa.schema([pa.field(name, e.type) for name, e in columns]))
         self.keep = keep
         self.columns = list(columns)
-        self.parts = [Partitions(alike) for alike in _alike(calls)]
+        self.parts = [Partitions(alike) for alike in calls_alike(calls)]
         leads = [(name, call) for name, call in calls if _is_ahead(call)]
         known = [*child.schema, *(pa.field(name, call.type) for name, call in calls if not _is_ahead(call))]
         self.known = pa.schema(known)
@@ -95,10 +96,3 @@ class OverStream(Unary):
 
 def _is_ahead(call: OverCall) -> bool:
     return call.function == "lead" and call.offset > 0
-
-
-def _alike(calls: Sequence[Named]) -> list[list[Named]]:
-    found: dict[object, list[Named]] = {}
-    for name, call in calls:
-        found.setdefault((call.partition_by, call.order_by), []).append((name, call))
-    return list(found.values())
