@@ -81,6 +81,14 @@ def test_the_answer_is_right_at_every_instant(query: str, few: Path) -> None:
     assert report.equal, str(report)
 
 
+@pytest.mark.parametrize("pipeline", ["tpa", "nta", "ita"])
+@pytest.mark.parametrize("query", ["q6_windowed", "q9_windowed"])
+def test_rows_behind_others_leave_however_that_is_noticed(query: str, pipeline: str, few: Path) -> None:
+    asked = script_of(query).rstrip().removesuffix(";") + f" OPTIONS (pipeline = '{pipeline}')"
+    report = wm.check(wm.Session().sql(asked))
+    assert report.equal, str(report)
+
+
 def test_bids_are_logged_in_a_folder_for_every_minute(files: Path) -> None:
     wm.Session().run(script_of(WRITES))
     read = "read_csv('nexmark/log/**/*.csv', hive_partitioning=true, hive_types={'dt': VARCHAR, 'hm': VARCHAR})"
