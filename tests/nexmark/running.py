@@ -35,6 +35,18 @@ def tables(rows: int, rate: float, seed: int = 1) -> dict[str, pa.Table]:
 
 def answer_by_duckdb(query: str, made: Tables) -> Rows:
     """The answer, or where it changes what it is at the end."""
+    connection, sql = _asked(query, made)
+    return bag(connection.sql(sql).to_arrow_table())
+
+
+def count_by_duckdb(query: str, made: Tables) -> int:
+    """How many rows that are."""
+    connection, sql = _asked(query, made)
+    ((rows,),) = connection.sql(f"SELECT count(*) FROM ({sql})").fetchall()
+    return int(rows)
+
+
+def _asked(query: str, made: Tables) -> tuple[duckdb.DuckDBPyConnection, str]:
     base = query.removesuffix(WINDOWED)
     within_us = GROWING.get(base) if base != query else None
     if base != query and within_us is None:
@@ -42,7 +54,7 @@ def answer_by_duckdb(query: str, made: Tables) -> Rows:
     connection = duckdb.connect()
     for name, table in made.items():
         connection.register(name, table)
-    return bag(connection.sql(expected_sql(base, within_us)).to_arrow_table())
+    return connection, expected_sql(base, within_us)
 
 
 def used_by(query: str) -> list[str]:

@@ -227,6 +227,22 @@ def test_moments_are_kept_by_their_rows() -> None:
     assert arrivals.of(2, 1, 99).tolist() == [10]
 
 
+def test_two_runs_at_once_over_the_same_rows_have_the_same_moments() -> None:
+    arrivals = Arrivals()
+    found: list[list[int]] = []
+
+    def read(size: int) -> None:
+        found.append([us for at in range(0, 6000, size) for us in arrivals.of(at, size, time.time_ns()).tolist()])
+
+    threads = [threading.Thread(target=read, args=[size]) for size in (1, 2, 3, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({tuple(moments) for moments in found}) == 1
+    assert found[0] == sorted(found[0])
+
+
 # ---- what does not go together --------------------------------------------------------------------------------------
 
 

@@ -140,10 +140,17 @@ def _text(column: pa.Array) -> pa.Array:
     return column if pa.types.is_string(column.type) else pc.cast(column, pa.string())
 
 
+def is_partitioned(target: Path, columns: Sequence[str]) -> bool:
+    """Whether a folder holds nothing but what is partitioned by these columns."""
+    if not target.is_dir() or not columns:
+        return False
+    rows = [one for one in target.iterdir() if not _BESIDE.fullmatch(one.name)]
+    return all(one.is_dir() and one.name.startswith(f"{columns[0]}=") for one in rows)
+
+
 def _check_replaceable(target: Path, columns: Sequence[str]) -> None:
     """Overwriting removes a folder that is partitioned in the same way; no other."""
-    others = [] if not target.is_dir() else [one for one in target.iterdir() if not _BESIDE.fullmatch(one.name)]
-    if target.is_dir() and all(one.is_dir() and one.name.startswith(f"{columns[0]}=") for one in others):
+    if is_partitioned(target, columns):
         return
     raise SinkError(
         f"{target} is not a folder that is partitioned by {columns[0]}, and overwrite would remove it",

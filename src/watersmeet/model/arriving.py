@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ class Arrivals:
     def __init__(self) -> None:
         self._until: list[int] = []  # up to which row, counted from 0, each moment holds
         self._moments: list[int] = []
+        self._lock = Lock()  # two runs may read the same rows at once
+
+    def __reduce__(self) -> tuple[type[Arrivals], tuple[()]]:
+        """Elsewhere nothing is read by row, so nothing of it travels."""
+        return Arrivals, ()
 
     def of(self, before: int, rows: int, now_us: int) -> Times:
         """The moments of some rows, so many of which came before them; those that are new arrive now.
@@ -48,11 +54,12 @@ class Arrivals:
         >>> arrivals.of(1, 3, 900).tolist()
         [100, 300, 900]
         """
-        known = self._until[-1] if self._until else 0
-        if before + rows > known:
-            # The clock on the wall may be set back, and time does not go back with it.
-            self._moments.append(max([now_us, *self._moments[-1:]]))
-            self._until.append(before + rows)
+        with self._lock:
+            known = self._until[-1] if self._until else 0
+            if before + rows > known:
+                # The clock on the wall may be set back, and time does not go back with it.
+                self._moments.append(max([now_us, *self._moments[-1:]]))
+                self._until.append(before + rows)
         first = bisect_right(self._until, before)
         last = bisect_right(self._until, before + rows - 1) + 1
         counts = np.diff(np.minimum(np.array(self._until[first:last]), before + rows), prepend=before)
@@ -60,8 +67,9 @@ class Arrivals:
 
     def moment(self, now_us: int) -> int:
         """The one moment of rows that all arrive at once."""
-        if not self._moments:
-            self._moments.append(now_us)
+        with self._lock:
+            if not self._moments:
+                self._moments.append(now_us)
         return self._moments[0]
 
     @property

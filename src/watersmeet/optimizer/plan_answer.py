@@ -108,7 +108,7 @@ class AnswerPlanner:
 
     def _over_changing(self, node: Over, around: Surroundings) -> AnswerNode:
         """An operator for each PARTITION BY and ORDER BY, one above the other; the last chooses and selects."""
-        child = self._below(node.child, around)
+        child = self._numbered(node.child, around)
         *others, last = calls_alike(node.calls)
         if not others:
             grows = isinstance(node.child, Project) and _never_shrinks(node.child)
@@ -119,6 +119,12 @@ class AnswerPlanner:
             known = (*known, *((name, Column("", name, call.type)) for name, call in calls))
             child = _edge(OverChangingNode(child, calls, None, known, None, grows=False), around)
         return OverChangingNode(child, last, node.keep, node.columns, None, grows=False)
+
+    def _numbered(self, node: Node, around: Surroundings) -> AnswerNode:
+        """An input whose rows must be known again when they leave."""
+        if isinstance(node, Project) and isinstance(node.child, Join):
+            return _edge(self.froms.rows(node.child, node.columns, around, numbered=True), around)
+        return self._below(node, around)
 
     def changes(self, changes: Changes, around: Surroundings) -> AnswerNode:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""

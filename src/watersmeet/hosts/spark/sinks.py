@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.conform import conform
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.formats import ALIASES, SUFFIXES
-from watersmeet.io.partitioned import partition_columns
+from watersmeet.io.partitioned import is_partitioned, partition_columns
 from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
 from watersmeet.runtime.script import Job
@@ -61,7 +61,7 @@ class SparkSink:
         """Start writing a streaming DataFrame."""
         # Going on from a checkpoint, Spark adds to what the same query wrote; clearing it would lose what was answered.
         if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
-            _clear(Path(self.path or ""))
+            _clear(Path(self.path or ""), self.partition_by)
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         try:
@@ -99,7 +99,7 @@ class SparkSink:
         if has_scheme(self.checkpoint) or self._resumes() or not _holds_something(target):
             return
         if self.mode == "overwrite":
-            _check_may_clear(target)
+            _check_may_clear(target, self.partition_by)
             return
         hint = "say mode = 'overwrite', choose another path, or go on with the checkpoint it was written with"
         if self.mode == "append":
@@ -148,20 +148,20 @@ def _holds_something(target: Path) -> bool:
     return target.is_file() or (target.is_dir() and any(target.iterdir()))
 
 
-def _check_may_clear(target: Path) -> None:
+def _check_may_clear(target: Path, columns: Sequence[str]) -> None:
     """Overwriting removes a file, or a folder that a query wrote; no other folder."""
     # Spark's file sink leaves this folder in whatever it writes.
-    if target.is_dir() and not (target / METADATA).is_dir():
+    if target.is_dir() and not (target / METADATA).is_dir() and not is_partitioned(target, columns):
         raise SinkError(
             f"{target} is a folder that no query wrote, and overwrite would remove it",
             hint="remove it yourself, or choose another path",
         )
 
 
-def _clear(target: Path) -> None:
+def _clear(target: Path, columns: Sequence[str]) -> None:
     if target.is_file():
         target.unlink()
-    elif (target / METADATA).is_dir():
+    elif (target / METADATA).is_dir() or is_partitioned(target, columns):
         shutil.rmtree(target)
 
 

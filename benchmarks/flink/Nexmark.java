@@ -1,0 +1,86 @@
+import java.io.*;
+import java.lang.management.ManagementFactory;
+import java.net.URI;
+import java.nio.file.*;
+import java.util.*;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.minicluster.*;
+import org.apache.flink.table.api.*;
+import org.apache.flink.types.*;
+import org.apache.flink.util.CloseableIterator;
+
+/**
+ * Runs queries of Flink SQL in this process, each several times, and prints what each run took.
+ *
+ * Arguments: a folder with setup.sql and a file for each query, the parallelism, the number of runs after the first, and
+ * settings as key=value. Results go to Flink's blackhole; with runs 0 they are counted instead.
+ */
+public class Nexmark {
+    public static void main(String[] given) throws Exception {
+        Path folder = Paths.get(given[0]);
+        int runs = Integer.parseInt(given[2]);
+        Configuration settings = new Configuration();
+        settings.setString("parallelism.default", given[1]);
+        for (int i = 3; i < given.length; i++) {
+            String[] pair = given[i].split("=", 2);
+            settings.setString(pair[0], pair[1]);
+        }
+        // One cluster for all jobs, so that its start is no part of what a query takes.
+        Configuration own = new Configuration(settings);
+        own.setString("rest.port", "0");
+        MiniCluster cluster = new MiniCluster(
+            new MiniClusterConfiguration.Builder().setConfiguration(own).setNumTaskManagers(1)
+                .setNumSlotsPerTaskManager(2).build());
+        cluster.start();
+        URI rest = cluster.getRestAddress().get();
+        settings.setString("rest.address", rest.getHost());
+        settings.setString("rest.port", String.valueOf(rest.getPort()));
+        settings.setString("execution.target", "remote");
+        TableEnvironment tables = TableEnvironment.create(
+            EnvironmentSettings.newInstance().inStreamingMode().withConfiguration(settings).build());
+        for (String statement : Files.readString(folder.resolve("setup.sql")).split(";")) {
+            if (!statement.isBlank()) tables.executeSql(statement);
+        }
+        File[] queries = folder.toFile().listFiles((dir, name) -> name.startsWith("q"));
+        Arrays.sort(queries);
+        for (File query : queries) {
+            String name = query.getName().replace(".sql", "");
+            try {
+                if (runs == 0) count(tables, name, Files.readString(query.toPath()));
+                for (int run = 0; run <= runs && runs > 0; run++) measure(tables, name, Files.readString(query.toPath()), run);
+            } catch (Exception error) {
+                Throwable cause = error;
+                while (cause.getCause() != null) cause = cause.getCause();
+                String told = String.valueOf(cause.getMessage()).split("\n")[0].replace('"', '\'').replace('\\', '/');
+                System.out.printf("{\"query\": \"%s\", \"error\": \"%s\"}%n", name, told);
+            }
+            System.out.flush();
+        }
+        cluster.close();
+    }
+
+    static void measure(TableEnvironment tables, String name, String sql, int run) throws Exception {
+        long processor = processorNs(), started = System.nanoTime();
+        tables.sqlQuery(sql).executeInsert(TableDescriptor.forConnector("blackhole").build()).await();
+        System.out.printf(Locale.ROOT, "{\"query\": \"%s\", \"run\": %d, \"seconds\": %.4f, \"processor\": %.4f}%n", name, run,
+            (System.nanoTime() - started) / 1e9, (processorNs() - processor) / 1e9);
+    }
+
+    /** How many rows the answer has at the end, and how many changes made it. */
+    static void count(TableEnvironment tables, String name, String sql) throws Exception {
+        long rows = 0, changes = 0;
+        try (CloseableIterator<Row> found = tables.sqlQuery(sql).execute().collect()) {
+            while (found.hasNext()) {
+                RowKind kind = found.next().getKind();
+                rows += kind == RowKind.INSERT || kind == RowKind.UPDATE_AFTER ? 1 : -1;
+                changes++;
+            }
+        }
+        System.out.printf("{\"query\": \"%s\", \"rows\": %d, \"changes\": %d}%n", name, rows, changes);
+    }
+
+    static long processorNs() {
+        var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        return system.getProcessCpuTime();
+    }
+}

@@ -1,0 +1,300 @@
+"""The Nexmark queries, in-process and on Spark, and in Flink SQL where its jars are at hand, over the same files.
+
+    python -m benchmarks.nexmark [--rows 1000000] [--runs 3] [--queries q0,q5] [--hosts local,spark,flink]
+
+Events are a millisecond apart, in one Parquet file a stream; a row in is an event of the streams that a query reads.
+All answers are made and thrown away. Each query runs once to warm up, then `--runs` times: the median, the lowest and
+the highest are kept, and rows a second of a processor, over all threads of the process. Before that the answer
+in-process is compared with DuckDB's, row by row over the first events and by number over all; Flink's by number.
+
+Flink runs in one Java process, warm as well: `--flink DIR` is a folder of jars, those of apache-flink-libraries, of
+flink-sql-parquet, and Hadoop's and zstd's, which PySpark brings. What the same process takes to submit and end a job
+over a thousand rows is taken off its times. It is measured with a parallelism of 1 and of 2, and with mini-batches, as
+its own Nexmark is: then not every change of an answer is given, but one for every mini-batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pa_parquet
+
+import watersmeet as wm
+from benchmarks.flink.queries import FLINK, setup
+from benchmarks.harness import RESULTS, Figure, figure, report
+from tests.nexmark.running import (
+    QUERIES,
+    WINDOWED,
+    Rows,
+    answer_by_duckdb,
+    bag,
+    count_by_duckdb,
+    last_us,
+    script_of,
+    tables,
+    used_by,
+)
+from watersmeet.runtime.final import final_answer
+
+RATE = 1000.0
+START = "q_start"
+CHECKED = 100_000  # events, over which answers are compared row by row
+PIECES = 4  # files of a stream, where they come in batches
+HERE = Path(__file__).parent
+PUBLISHED = [one for one in QUERIES if WINDOWED not in one]
+JAVA = ["--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-Xmx2g"]
+MINI_BATCHES = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "50000",
+    "table.optimizer.distinct-agg.split.enabled": "true",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    seconds: float
+    processor: float
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where the files are, and what is in them."""
+
+    folder: Path
+    made: dict[str, pa.Table]
+
+    def rows_in(self, query: str) -> int:
+        return sum(self.made[name].num_rows for name in used_by(query))
+
+    def timed(self, work: Callable[[], Any]) -> Ran:
+        with chdir(self.folder):
+            started, processor = time.perf_counter(), time.process_time()
+            work()
+            return Ran(time.perf_counter() - started, time.process_time() - processor)
+
+
+def write_streams(folder: Path, rows: int) -> Streams:
+    made = tables(rows, RATE)
+    (folder / "nexmark").mkdir()
+    for name, table in made.items():
+        pa_parquet.write_table(
+            table, folder / "nexmark" / f"{name}.parquet", row_group_size=1 << 17, compression="zstd"
+        )
+        (folder / "pieces" / name).mkdir(parents=True)
+        size = -(-table.num_rows // PIECES)
+        for number in range(PIECES):
+            path = folder / "pieces" / name / f"{number}.parquet"
+            pa_parquet.write_table(table.slice(number * size, size), path, compression="zstd")
+            os.utime(path, (1e9 + number, 1e9 + number))
+    return Streams(folder, made)
+
+
+# ---- in-process ------------------------------------------------------------------------------------------------------
+
+
+def run_locally(query: str) -> int:
+    """All of the answer is made; nobody keeps it."""
+    if query == "q10":
+        wm.Session().run(script_of(query))
+        return 0
+    return sum(batch.num_rows for batch in wm.Session().sql(script_of(query)).batches())
+
+
+def check(query: str, streams: Streams) -> None:
+    """The answer, or what it is at the end, must be DuckDB's."""
+    made = streams.made
+    with chdir(streams.folder):
+        if query == "q10":
+            wm.Session().run(script_of(query))
+            read = "read_csv('nexmark/log/**/*.csv', hive_partitioning=true, hive_types={'dt': VARCHAR, 'hm': VARCHAR})"
+            found = bag(duckdb.sql(f"SELECT auction, bidder, price, ts, extra, dt, hm FROM {read}").to_arrow_table())
+        else:
+            session = wm.Session()
+            asked = session.sql(script_of(query))
+            answer = asked.to_arrow()
+            if query == "q12":
+                made = {**made, "bid": session.sql("SELECT * FROM bid").to_arrow()}
+            if asked.plan.kind != "rows":
+                answer = final_answer(answer, asked.plan, last_us(made, used_by(query)))
+            found = bag(answer)
+    expected: Rows = answer_by_duckdb(query, made)
+    if found != expected:
+        raise SystemExit(f"{query}: {found.total():,} rows are not the {expected.total():,} that DuckDB gives")
+
+
+def count(query: str, streams: Streams) -> str:
+    """How many rows the answer has, which changes at the end."""
+    with chdir(streams.folder):
+        if query == "q10":
+            return f"{streams.rows_in(query):,}"
+        asked = wm.Session().sql(script_of(query))
+        rows = 0
+        for batch in asked.batches():
+            if asked.plan.kind == "rows":
+                rows += batch.num_rows
+            else:
+                early = pc.less_equal(
+                    batch["_ts"], pa.scalar(last_us(streams.made, used_by(query)), pa.timestamp("us"))
+                )
+                enters = pc.sum(pc.and_(early, pc.equal(batch["_op"], "+"))).as_py() or 0
+                rows += 2 * enters - (pc.sum(early).as_py() or 0)
+    if query != "q12":
+        expected = count_by_duckdb(query, streams.made)
+        if rows != expected:
+            raise SystemExit(f"{query}: {rows:,} rows are not the {expected:,} that DuckDB gives")
+    return f"{rows:,}"
+
+
+# ---- on Spark --------------------------------------------------------------------------------------------------------
+
+
+class OnSpark:
+    """All queries in one Spark session, from files in batches, into a sink that takes rows and keeps none."""
+
+    def __init__(self, scratch: Path) -> None:
+        from watersmeet.hosts.spark.launch import start_spark
+
+        places = {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+        self.spark = start_spark(
+            "local[2]", {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g", **places}
+        )
+        self.spark.sparkContext.setLogLevel("OFF")
+
+    def run(self, query: str) -> None:
+        script = script_of(query)
+        for name in ("person", "auction", "bid"):
+            script = script.replace(f"'nexmark/{name}.parquet', ", f"'pieces/{name}', maxFilesPerTrigger='1', ")
+        if query != "q10":
+            before, _, asked = script.rpartition("\n\nSELECT")
+            script = f"{before}\n\nCREATE SINK answer WITH (sink='noop') AS\nSELECT{asked}"
+        wm.Session(self.spark, buckets=2).run(script)
+
+
+# ---- Flink -----------------------------------------------------------------------------------------------------------
+
+
+def flink(jars: Path, streams: Streams, queries: Sequence[str], parallelism: int, runs: int, settings: dict[str, str]):
+    """What a Java process with Flink in it tells, line by line."""
+    with tempfile.TemporaryDirectory() as given:
+        folder = Path(given)
+        classpath = os.pathsep.join(sorted(map(str, jars.rglob("*.jar"))))
+        subprocess.run(["javac", "-cp", classpath, "-d", given, str(HERE / "flink" / "Nexmark.java")], check=True)
+        (folder / "sql").mkdir()
+        (folder / "sql" / "setup.sql").write_text(setup(streams.folder / "nexmark"))
+        (folder / "sql" / f"{START}.sql").write_text("SELECT key FROM side_input WHERE key < 1000")
+        for query in queries:
+            if query in FLINK:
+                (folder / "sql" / f"{query}.sql").write_text(FLINK[query])
+        options = [f"{key}={value}" for key, value in {"pipeline.object-reuse": "true", **settings}.items()]
+        command = ["java", *JAVA, "-cp", f"{given}{os.pathsep}{classpath}", "Nexmark", str(folder / "sql")]
+        told = subprocess.run(
+            [*command, str(parallelism), str(runs), *options], check=True, capture_output=True, text=True, cwd=given
+        )
+    return [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
+
+
+def job_seconds(told: Sequence[dict[str, Any]]) -> Ran:
+    """What it takes to submit and end a job over next to nothing."""
+    ran = [one for one in told if one["query"] == START and one.get("run")]
+    return Ran(*(statistics.median(one[what] for one in ran) for what in ("seconds", "processor")))
+
+
+def flink_figures(
+    jars: Path, streams: Streams, queries: Sequence[str], runs: int, counts: dict[str, str]
+) -> Iterator[Figure]:
+    numbers = {one["query"]: one for one in flink(jars, streams, queries, 1, 0, {})}
+    # The others say how it scales and what mini-batches bring; one run of them is enough for that.
+    ways = {"Flink": (1, runs, {}), "Flink, mini-batches": (1, 1, MINI_BATCHES), "Flink, 2": (2, 1, {})}
+    for name, (parallelism, runs, settings) in ways.items():
+        found: dict[str, list[Ran]] = {}
+        lines = flink(jars, streams, queries, parallelism, runs, settings)
+        start = job_seconds(lines)
+        for one in lines:
+            if "error" in one:
+                print(f"{one['query']}, {name}: {one['error']}", flush=True)
+            elif one["run"] and one["query"] != START:
+                spent = (max(one[what] - getattr(start, what), 0.01) for what in ("seconds", "processor"))
+                found.setdefault(one["query"], []).append(Ran(*spent))
+        yield figure(f"start of a job, {name}", "s", [start.seconds], processor=f"{start.processor:.2f}")
+        for query, ran in found.items():
+            told = numbers.get(query, {})
+            notes: dict[str, object] = {"answer": f"{told.get('rows', 0):,}", "changes": f"{told.get('changes', 0):,}"}
+            if query in counts and query != "q12" and notes["answer"] != counts[query]:
+                notes["differs"] = f"DuckDB has {counts[query]}"
+            yield as_figure(query, name, ran, streams, **notes)
+
+
+def as_figure(query: str, host: str, ran: Sequence[Ran], streams: Streams, **notes: object) -> Figure:
+    rows = streams.rows_in(query)
+    processor = statistics.median(one.processor for one in ran)
+    if processor:
+        notes = {**notes, "a_core": f"{rows / processor:.4g}"}
+    return figure(f"{query}, {host}", "rows/s", [rows / one.seconds for one in ran], **notes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--queries", default=",".join(PUBLISHED))
+    parser.add_argument("--hosts", default="local,spark,flink")
+    parser.add_argument("--flink", type=Path, help="a folder of jars")
+    parser.add_argument("--into", default="nexmark", help="the name of the results")
+    asked = parser.parse_args()
+    queries, hosts = asked.queries.split(","), asked.hosts.split(",")
+    if asked.flink is None:
+        hosts = [one for one in hosts if one != "flink"]
+    scratch = Path(tempfile.mkdtemp(prefix="nexmark-"))
+    figures: list[Figure] = []
+
+    def keep(one: Figure) -> None:
+        figures.append(one)
+        print(one.line(), flush=True)
+
+    load = Path("/proc/loadavg").read_text().split()[0] if Path("/proc/loadavg").exists() else "?"
+    try:
+        (scratch / "few").mkdir()
+        few = write_streams(scratch / "few", min(CHECKED, asked.rows))
+        streams = write_streams(scratch, asked.rows)
+        counts: dict[str, str] = {}
+        for query in queries if "local" in hosts else ():
+            check(query, few)
+            counts[query] = count(query, streams)
+            ran = [streams.timed(partial(run_locally, query)) for _ in range(asked.runs)]
+            keep(as_figure(query, "in-process", ran, streams, answer=counts[query]))
+        if "flink" in hosts:
+            for one in flink_figures(asked.flink, streams, queries, asked.runs, counts):
+                keep(one)
+        if "spark" in hosts:
+            on_spark = OnSpark(scratch / "spark")
+            for query in queries:
+                ran = [streams.timed(partial(on_spark.run, query)) for _ in range(asked.runs + 1)][1:]
+                # What the driver's Python needs of a processor says nothing of what Java and the workers need.
+                keep(as_figure(query, "Spark", [Ran(one.seconds, 0.0) for one in ran], streams))
+            on_spark.spark.stop()
+        keep(figure("load of the machine when it began", "", [float(load)], rows=f"{asked.rows:,}"))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    report(asked.into, figures)
+    print(RESULTS / f"{asked.into}.json")
+
+
+if __name__ == "__main__":
+    main()
