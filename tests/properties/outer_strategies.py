@@ -113,7 +113,12 @@ def outer_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
         test = draw(st.sampled_from(["> 0", "IS NULL", "IS NOT NULL", "<> 1"]))
         where = f" WHERE {draw(st.sampled_from(tree.seen))}.k {test}"
     read = tuple(draw(streams(name, 7, late)) for name in STREAMS if f"{name} " in tree.ours)
-    return OuterCase(f"SELECT {listed} FROM {tree.ours}{where}", f"SELECT {listed} FROM {tree.theirs}{where}", read)
+    written = [f"SELECT {listed} FROM {tree.ours}{where}", f"SELECT {listed} FROM {tree.theirs}{where}"]
+    # With windows a join in a subquery is an answer that changes.
+    if sizes is None and draw(one_in(4, True, False)):
+        around = draw(st.sampled_from(["WITH e AS ({}) SELECT * FROM e", "SELECT * FROM ({}) AS e WHERE {}_id > 1"]))
+        written = [around.format(text, tree.seen[0]) for text in written]
+    return OuterCase(*written, read)
 
 
 @st.composite

@@ -100,7 +100,10 @@ def plan_outer(project: Project, join: Join, sides: Sequence[Input] = ()) -> Out
         hidden += ((PASSES, reduce(_and, join.where)),)
     if join.kind == "semi":
         hidden += ((FOUND_AT, EventTime()),)
-    joining = WindowJoinNode(optimize(numbered), (*asked, *hidden))
+    shown = (*asked, *hidden)
+    # A query around one side only selects from it.
+    alone = len(join.inputs) == 1
+    joining = SelectNode(optimize(numbered), shown) if alone else WindowJoinNode(optimize(numbered), shown)
     return OuterJoinNode(
         join,
         joining,

@@ -142,7 +142,7 @@ class OuterJoinNode(PhysicalNode):
     in the same order. A row may decide about others for `remembered_us` after its time."""
 
     join: Join
-    joining: WindowJoinNode
+    joining: SelectNode | WindowJoinNode
     columns: Columns
     sides: tuple[SelectNode | WindowJoinNode | OuterJoinNode | AsofJoinNode, ...]
     side_aliases: tuple[str, ...]

@@ -120,7 +120,7 @@ class Builder:
         from watersmeet.operators.outer.outer_join import Kept, OuterJoin
 
         # In the order in which the plan has them: other joins are known by their places among all.
-        joining = self.window_join(node.joining)
+        joining = self.operator(node.joining)
         sides = self._sides(node)
         kept = []
         for alias, certain in node.join.certain:

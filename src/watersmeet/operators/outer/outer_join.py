@@ -14,9 +14,8 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths
-from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
+from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.outer.marks import Marks
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
@@ -67,7 +66,7 @@ class OuterJoin(Sided):
     def __init__(
         self,
         written: Join,
-        join: WindowJoin,
+        join: Operator,
         columns: Sequence[tuple[str, Expression]],
         kept: Sequence[Kept],
         sides: Mapping[str, Side],
