@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from tests.effort import EFFORT, PATIENT
 from tests.properties.expression_strategies import COLUMNS, TEMPLATES, Case, cases
-from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator
+from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.evaluate import evaluate
@@ -56,7 +56,9 @@ def by_duckdb(expression: Expression, table: pa.Table) -> list[Any] | str | None
     connection = database()
     connection.register("a", table)
     try:
-        found = connection.sql(f"SELECT {Translator().output(expression)} AS v FROM a").to_arrow_table()["v"]
+        found = connection.sql(
+            f"SELECT {Translator().output(expression)} AS v FROM a AS {named('a')}"
+        ).to_arrow_table()["v"]
         return list(found.cast(expression.type).to_pylist())
     except InexpressibleError:
         return None

@@ -474,8 +474,9 @@ def _window_columns(start: str, end: str, zone: str | None) -> str:
 
 
 def _next_step(time: str, window: Stepped | Hop) -> str:
-    """The first multiple of the slide, shifted by the offset, at or after a time."""
-    past = f"({time} - {window.offset_us})"
+    """The first step at or after a time: a multiple of the slide, shifted by the offset; of HOP the end of a window."""
+    one = window.ends_us if isinstance(window, Hop) else window.offset_us
+    past = f"({time} - {one})"
     # % has the sign of the dividend, so before 1970 it must be made positive first.
     return f"({time} + ({window.slide_us} - {past} % {window.slide_us}) % {window.slide_us})"
 

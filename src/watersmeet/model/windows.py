@@ -75,7 +75,7 @@ class SteppedRows:
 @dataclass(frozen=True)
 class Hop:
     """`HOP(s, slide, size)`, and `TUMBLE(s, size)` where both are the same: a row is in every window [start, end) that
-    holds its time, whose ends are multiples of the slide, shifted by the offset; it has a copy for each. With `at_once`
+    holds its time, whose starts are multiples of the slide, shifted by the offset; it has a copy for each. `at_once`:
     it is there from its own time on, for good; else at the last instant before the end, when the window is complete."""
 
     size_us: int
@@ -84,9 +84,14 @@ class Hop:
     at_once: bool = False
     zone: str | None = None  # that of the times
 
+    @property
+    def ends_us(self) -> int:
+        """One of the ends, from which the others are multiples of the slide away."""
+        return self.offset_us + self.size_us
+
     def first_ends(self, times: _T) -> _T:
-        """The end of the first window that a row is in: the first multiple after its time."""
-        return (times - self.offset_us) // self.slide_us * self.slide_us + self.offset_us + self.slide_us
+        """The end of the first window that a row is in: the first after its time."""
+        return (times - self.ends_us) // self.slide_us * self.slide_us + self.ends_us + self.slide_us
 
     def copies(self, times: _T) -> _T:
         """How many windows a row is in."""

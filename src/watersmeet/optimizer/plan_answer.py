@@ -146,7 +146,7 @@ class AnswerPlanner:
         assert isinstance(grouped, GroupBy)
         one = grouped.child.inputs[0]
         join = replace(
-            grouped.child, inputs=(replace(one, window=Stepped(hop.size_us, hop.slide_us, hop.offset_us - 1)),)
+            grouped.child, inputs=(replace(one, window=Stepped(hop.size_us, hop.slide_us, hop.ends_us - 1)),)
         )
         keys = tuple(key for key in grouped.keys if not is_window_column(key))
         own = [*keys, *aggregates_of(node)]

@@ -66,7 +66,7 @@ def _begun_us(window: Landmark, at_us: int) -> int:
 def _ends(at_us: int, window: Hop) -> Iterator[int]:
     """The ends of the windows that hold a time."""
     first = at_us + 1
-    first += (window.offset_us - first) % window.slide_us
+    first += (window.offset_us + window.size_us - first) % window.slide_us
     return iter(range(first, at_us + window.size_us + 1, window.slide_us))
 
 
