@@ -79,7 +79,7 @@ QUERIES = {
     "WINDOW w AS (PARTITION BY x ORDER BY ts)",
     "the first of each": "SELECT x, id FROM a [RANGE 2 SECONDS] QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY id) "
     "<= 2",
-    "the first pairs, joined by one column and ranked by another": "SELECT a.id, b.id AS other FROM a [RANGE 2 SECONDS], "
+    "the first pairs, joined by one column, ranked by another": "SELECT a.id, b.id AS other FROM a [RANGE 2 SECONDS], "
     "b [RANGE 2 SECONDS] WHERE a.x = b.x QUALIFY RANK() OVER (PARTITION BY b.y ORDER BY a.id) <= 2",
     "the first to arrive": "SELECT x, y, ts FROM DEDUPLICATE(a, 2 SECONDS PARTITION BY x, y)",
 }
