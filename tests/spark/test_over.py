@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.effort import EFFORT
 from tests.properties.deduplicate_strategies import deduplicated_cases
-from tests.properties.over_strategies import OverCase, changing_cases, over_cases, over_many_cases
+from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
 from tests.runners import bag, by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
@@ -48,7 +48,7 @@ def test_rows_of_joins_and_queries_are_given_once_whatever_crashes(case: OverCas
 
 
 @few
-@given(changing_cases(late=True), st.data())
+@given(st.one_of(changing_cases(late=True), changing_cases(late=True), complete_cases(late=True)), st.data())
 def test_changes_are_given_once_whatever_crashes_and_whenever_it_ends(case: OverCase, data) -> None:
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
