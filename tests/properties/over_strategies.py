@@ -203,3 +203,23 @@ def over_many_cases(draw: st.DrawFn, late: bool = False, *, ahead: bool = True) 
     keep = draw(st.sampled_from(["", "", " QUALIFY v0 IS NOT NULL"]))
     sources = tuple(draw(streams(name, 7, late)) for name in ("s0", "s1") if name in rows)
     return OverCase(f"SELECT k, j, id, {shown} FROM {rows}{keep}", "", sources)
+
+
+WINDOWED = ("TUMBLE(s0, 2 SECONDS)", "HOP(s0, 1 SECONDS, 2 SECONDS)", "SESSION(s0, 1 SECONDS PARTITION BY k)")
+GROUPED = (
+    "(SELECT k, MAX(j) AS j, MAX(s) AS s, MIN(f) AS f, SUM(d) AS d, MAX(w) AS w, BOOL_OR(b) AS b, COUNT(*) AS id, "
+    "MAX(ts) AS ts, window_start, window_end FROM {} GROUP BY k, window_start, window_end) AS g"
+)  # fmt: skip
+
+
+@st.composite
+def complete_cases(draw: st.DrawFn, late: bool = False) -> OverCase:
+    """OVER within windows that are given once, of their rows or of their groups."""
+    rows = draw(st.sampled_from(WINDOWED))
+    rows = rows if draw(st.booleans()) else GROUPED.format(rows)
+    partition = f"PARTITION BY window_start, window_end{draw(st.sampled_from(['', ', k', ', s']))}"
+    order = draw(st.sampled_from(("", *ORDERS)))
+    call = draw(changing_calls(partition, order))
+    keep = draw(st.sampled_from(["", " QUALIFY v0 <= 1"])) if "RANK()" in call or "NUMBER()" in call else ""
+    sql = f"SELECT id, k, window_end, {call} AS v0 FROM {rows}{keep}"
+    return OverCase(sql, "", (draw(streams("s0", 9, late)),))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.effort import EFFORT, PATIENT
 from tests.oracles import duckdb_log
-from tests.properties.over_strategies import OverCase, changing_cases, over_cases, over_many_cases
+from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
@@ -32,6 +32,16 @@ def test_rows_of_joins_and_queries_are_those_of_the_reference_and_of_duckdb(
     expected = by_reference(case.sql, case.sources)
     assert by_local_engine(case.sql, case.sources, rows_per_batch) == expected
     plan = bound_plan(case.sql, case.sources)
+    assert bag(DuckDB(plan, tables_of(case.sources)).combinations()) == expected
+
+
+@few
+@given(complete_cases(), st.sampled_from([1, 2, None]))
+def test_rows_and_groups_of_windows_are_given_once(case: OverCase, rows_per_batch: int | None) -> None:
+    expected = by_reference(case.sql, case.sources)
+    assert by_local_engine(case.sql, case.sources, rows_per_batch) == expected
+    plan = bound_plan(case.sql, case.sources)
+    assert plan.kind == "rows"
     assert bag(DuckDB(plan, tables_of(case.sources)).combinations()) == expected
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.effort import EFFORT
 from tests.properties.deduplicate_strategies import deduplicated_cases
-from tests.properties.over_strategies import OverCase, changing_cases, over_cases, over_many_cases
+from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
 from tests.runners import bag, by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
@@ -48,7 +48,7 @@ def test_rows_of_joins_and_queries_are_given_once_whatever_crashes(case: OverCas
 
 
 @few
-@given(changing_cases(late=True), st.data())
+@given(st.one_of(changing_cases(late=True), changing_cases(late=True), complete_cases(late=True)), st.data())
 def test_changes_are_given_once_whatever_crashes_and_whenever_it_ends(case: OverCase, data) -> None:
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
@@ -79,7 +79,7 @@ QUERIES = {
     "WINDOW w AS (PARTITION BY x ORDER BY ts)",
     "the first of each": "SELECT x, id FROM a [RANGE 2 SECONDS] QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY id) "
     "<= 2",
-    "first pairs, joined by one column and ranked by another": "SELECT a.id, b.id AS other FROM a [RANGE 2 SECONDS], "
+    "the first pairs, joined by one column, ranked by another": "SELECT a.id, b.id AS other FROM a [RANGE 2 SECONDS], "
     "b [RANGE 2 SECONDS] WHERE a.x = b.x QUALIFY RANK() OVER (PARTITION BY b.y ORDER BY a.id) <= 2",
     "the first to arrive": "SELECT x, y, ts FROM DEDUPLICATE(a, 2 SECONDS PARTITION BY x, y)",
 }

@@ -233,6 +233,8 @@ def kept_of(node: Over) -> list[str]:
     if bounded:
         longest = max((size for size in ranges if size is not None), default=0)
         return [*said, f"rows are kept for {format_interval(longest)}"]
+    if not any(call.partition_by for _, call in node.calls):
+        return [*said, "of the rows before it that is kept which frames still need"]
     return [
         *said,
         "kept for ever: of each partition what the frames still need, so partitions should not be without end",

@@ -195,8 +195,11 @@ class ContinuousNode(PhysicalNode):
 
 
 def _only_looks_back(node: AnswerNode) -> bool:
-    """OVER by event time, of a stream as it comes or of such an OVER: no row of it ever leaves."""
+    """OVER by event time, of a stream as it comes or of such an OVER: no row of it ever leaves. Or the first rows of
+    partitions, of a stream that is kept for ever."""
     match node:
+        case NetNode(child=OverChangingNode(grows=True, top=TopRows(), child=FromOneNode(source=StreamSourceNode()))):
+            return True
         case OverStreamNode(child=FromOneNode(source=StreamSourceNode(window=None))):
             return True
         case OverStreamNode(child=FromOneNode(source=ChangesSourceNode(window=None, child=child))):

@@ -27,7 +27,7 @@ class FromClause:
     def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
         self.context = context
         inputs, self.places = bind_sources(
-            select.sources, context, bind_subquery, _grouped_by(select) or _partitioned_by(select)
+            select.sources, context, bind_subquery, _grouped_by(select), *_kept_apart_by(select)
         )
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
@@ -129,18 +129,26 @@ class FromClause:
         return tree, replace(after, predicates=[*after.predicates, *later])
 
 
-def _partitioned_by(select: SelectSyntax) -> frozenset[str]:
-    """The names of columns, in lower case, by which every OVER keeps rows apart."""
+def _kept_apart_by(select: SelectSyntax) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of columns, in lower case, by which every OVER keeps rows apart, and those by which they go first,
+    upwards; an empty name for anything else. Nothing where rows are grouped before."""
     named = {name.text.lower(): window for name, window in select.named_windows}
     written = [item.expression for item in select.items if isinstance(item, SelectItem)]
     written += [] if select.qualify is None else [select.qualify]
-    keys = []
+    keys: list[frozenset[str]] = []
+    orders: set[str] = set()
     for window in (window for expression in written for window in expression.find_all(exp.Window)):
         alias = window.args.get("alias")
         base = window if alias is None else named.get(alias.name.lower(), window)
         parts = base.args.get("partition_by") or []
         keys.append(frozenset(part.name.lower() for part in parts if isinstance(part, exp.Column)))
-    return frozenset.intersection(*keys) if keys else frozenset()
+        order = window.args.get("order") or base.args.get("order")
+        first = order.expressions[0] if order is not None else None
+        plain = first is not None and not first.args.get("desc") and isinstance(first.this, exp.Column | exp.Anonymous)
+        orders.add(first.this.name.lower() if plain and first is not None else "")
+    if not keys or select.group_by:
+        return frozenset(), frozenset()
+    return frozenset.intersection(*keys), frozenset(orders)
 
 
 def _grouped_by(select: SelectSyntax) -> frozenset[str]:

@@ -126,9 +126,7 @@ class OverBinder:
         elif isinstance(named, exp.Anonymous) and known:
             bound = replace(self.around, aggregates=True).aggregate(named, only, inside=self.inside)
         elif str(named.name).lower() in OVER_FUNCTIONS:
-            raise self._error(
-                "FILTER (WHERE …) goes with an aggregate", node, hint="COUNT(*) FILTER (WHERE …) counts some"
-            )
+            raise self._error("FILTER (WHERE …) goes with an aggregate", node, hint="filter before: FROM a WHERE x > 1")
         else:
             hint = "the others are aggregates such as SUM(x); write COUNT(*) FILTER (WHERE …) OVER (…)"
             functions = ", ".join(one.upper() for one in OVER_FUNCTIONS)

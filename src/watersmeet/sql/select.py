@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import Landmark, moves_in_steps
+from watersmeet.model.windows import Hop, Landmark, Session, moves_in_steps
 from watersmeet.plan.expressions import (
     Aggregate,
     Call,
@@ -210,7 +210,16 @@ def _over(
     columns = [(output.name, output.expression) for output in outputs]
     node: Node = over_rows(below, over, columns, keep, keys, scope, final=final)
     grouped = isinstance(below, GroupBy)
-    if (once and not context.emits_changes) or (not grouped and _are_complete(source.inputs)):
+    if not grouped and _are_complete(source.inputs):
+        if context.emits_changes:
+            raise context.text.error(
+                "OVER within windows is given once, when they are complete; of its changes nothing is given",
+                select.span,
+                hint="leave emit = 'changes' out, or use a [RANGE …] window, whose answer comes as its changes",
+                kind=UnsupportedError,
+            )
+        once = True
+    if once and not context.emits_changes:
         return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
@@ -218,8 +227,9 @@ def _over(
 
 
 def _are_complete(inputs: tuple[Input, ...]) -> bool:
-    """Whether all there is are windows that others have given, each there at the instant of its end."""
-    return bool(inputs) and all(one.window == ONCE for one in inputs)
+    """Whether all there is are rows in windows that end, or what such windows have given, each there at that end."""
+    timed = [one.window for one in inputs if not one.is_table]
+    return bool(timed) and all(window == ONCE or isinstance(window, Hop | Session) for window in timed)
 
 
 def _kept(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> Expression | None:

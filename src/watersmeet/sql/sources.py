@@ -48,17 +48,21 @@ def bind_sources(
     context: Context,
     bind_subquery: SubqueryBinder,
     grouped_by: frozenset[str] = frozenset(),
+    partitioned_by: frozenset[str] = frozenset(),
+    ordered_by: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Input, ...], dict[str, Span]]:
     """The inputs in order, and where each stands in the text. grouped_by: the names of columns, in lower case, that
-    GROUP BY mentions."""
+    GROUP BY mentions; where there is none, those by which every OVER keeps rows apart, and by which they go first."""
     inputs: list[Input] = []
     places: dict[str, Span] = {}
     for source in sources:
         one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
         if source.function is not None:
-            grouped = grouped_by >= set(WINDOW_COLUMNS)
+            # By event time OVER needs no end of the window to be certain.
+            final = ordered_by <= {(one.time or "").lower(), "event_time"}
+            grouped = grouped_by >= set(WINDOW_COLUMNS) or (partitioned_by >= set(WINDOW_COLUMNS) and not final)
             one = bind_window_function(one, source, source.function, context, grouped=grouped)
-        elif (one.time or "").lower() in grouped_by:
+        elif (one.time or "").lower() in grouped_by | partitioned_by:
             one = with_complete_windows(one)
         inputs.append(one)
         places[one.alias] = source.span
@@ -370,7 +374,8 @@ def _ends(node: Project | Over) -> list[Expression]:
         below = _ends(node.child)
         return [Column("", name, e.type) for name, e in node.child.columns if e in below]
     if isinstance(node.child, Join):
-        return [Column(one.alias, one.time, one.schema.field(one.time).type) for one in node.child.streams if one.time]
+        every = [Column(one.alias, field.name, field.type) for one in node.child.streams for field in one.schema]
+        return [column for column in every if _is_end(column, node.child)]
     return [key for key in node.child.keys if isinstance(key, Column) and _is_end(key, node.child.child)]
 
 

@@ -188,7 +188,8 @@ def show_changes(
         mine = change_parts[cursor]
         start, stop = starts[mine], starts[mine + 1]
         begins = mine != part
-        needed = (stop - start) * (2 if begins else 1)
+        most = min(stop - start, limit) if kind == BY_NUMBER else stop - start
+        needed = most * (2 if begins else 1)
         if at + needed > len(out_rows) or cells + 2 > len(out_ends):
             break
         if begins:

@@ -190,8 +190,10 @@ class OverChanging(Unary):
         count = members.slots.size
         last_entry, last_cell = np.empty(count, np.int64), np.empty(count, np.int64)
         largest = int(np.diff(members.starts).max())
-        room = max(PORTION, 2 * largest)
         kind, limit = (0, 0) if self.top is None else (LIMITS[self.top.function], self.top.limit)
+        if kind == kernel.BY_NUMBER:
+            largest = min(largest, limit)
+        room = max(PORTION, 2 * largest)
         while cursor < members.change_ends.size:
             left = members.change_ends.size - cursor
             rows = min(room, 2 * left * largest)

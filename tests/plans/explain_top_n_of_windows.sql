@@ -1,0 +1,1 @@
+SELECT k, x FROM TUMBLE(a, 1 HOUR) QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) <= 3
