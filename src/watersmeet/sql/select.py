@@ -11,7 +11,7 @@ from watersmeet.model.types import sql_type
 from watersmeet.model.windows import Landmark, moves_in_steps
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, replaced, to_text, walk
 from watersmeet.plan.functions import BY_TIME
-from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.plan.nodes import Distinct, GroupBy, Input, Join, Node, Project
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
@@ -32,6 +32,8 @@ class Answer:
     monotone: bool
     scope: Scope
     keys: tuple[Expression, ...] | None = None
+    complete: bool = False
+    """Whether it is of windows, each of which is given once."""
 
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
@@ -122,10 +124,10 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
     else:
         node = Project(below, columns)
-    if windows and not context.emits_changes:
-        return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
+    if windows and not context.emits_changes:
+        return Answer(node, outputs, True, scope, keys, complete=True)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
 
 

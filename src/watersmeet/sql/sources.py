@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,7 +23,19 @@ from watersmeet.model.windows import (
 )
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Project, View, growing_join, schema_of
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Project,
+    View,
+    children,
+    growing_join,
+    schema_of,
+)
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
@@ -305,17 +318,42 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
 
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
     """Windows that are given once; the time of a row is the end of its window."""
+    schema = schema_of(node)
+    ends_in = [_ends_at(part) for part in _groups_below(node.child)]
+    for place, name in enumerate(schema.names):
+        if all(place in places for places in ends_in):
+            return Derived(alias, node, schema, name)
     project = node.child
-    assert isinstance(project, Project)
+    if not isinstance(project, Project):
+        raise context.text.error(
+            f"the rows of {alias} have the ends of their windows as times, which are not selected",
+            source.span,
+            hint="select window_end, too, as the same column on both sides of a set operation",
+            kind=WindowError,
+        )
     groups = project.child
     assert isinstance(groups, GroupBy)
     ends = [key for key in groups.keys if isinstance(key, Column) and _is_end(key, groups.child)]
-    for name, expression in project.columns:
-        if expression in ends:
-            return Derived(alias, node, project.schema, name)
     _refuse_hidden_name(project.schema, source, context)
     project = replace(project, columns=(*project.columns, (HIDDEN_TIME, ends[0])))
     return Derived(alias, replace(node, child=project), project.schema, HIDDEN_TIME)
+
+
+def _groups_below(node: Node) -> Iterator[Project]:
+    """The select lists over groups of windows, below what goes over them."""
+    if isinstance(node, Project):
+        yield node
+        return
+    for child in children(node):
+        yield from _groups_below(child)
+
+
+def _ends_at(project: Project) -> set[int]:
+    """The places of the columns that are the ends of windows."""
+    groups = project.child
+    assert isinstance(groups, GroupBy)
+    ends = [key for key in groups.keys if isinstance(key, Column) and _is_end(key, groups.child)]
+    return {place for place, (_, expression) in enumerate(project.columns) if expression in ends}
 
 
 def _is_end(key: Column, join: Join) -> bool:
