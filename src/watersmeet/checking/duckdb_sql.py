@@ -22,6 +22,7 @@ from watersmeet.model.windows import (
     Bound,
     Boundary,
     Choice,
+    Each,
     Hop,
     Landmark,
     Range,
@@ -339,6 +340,8 @@ class Script:
         if isinstance(one.window, Stepped):
             gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, Each):
+            return _entries(rows, one.window)
         if isinstance(one.window, Landmark):
             return _since(rows, one.window)
         if isinstance(one.window, Hop):
@@ -402,6 +405,12 @@ def _timed(relation: Stream | Table) -> str:
     if isinstance(relation, Table):
         return f"SELECT * FROM {raw}"
     return f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
+
+
+def _entries(rows: str, window: Each) -> str:
+    made = (f"unnest({quoted(window.column)})", f"generate_subscripts({quoted(window.column)}, 1)")
+    columns = ", ".join(f"{text} AS {quoted(name)}" for text, name in zip(made, window.names, strict=False))
+    return f"(SELECT *, {columns}, {TIME} AS {SINCE}, {TIME} + 1 AS {GONE} FROM {rows})"
 
 
 def _since(rows: str, window: Landmark) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import (
+    Each,
     Hop,
     Landmark,
     Range,
@@ -29,7 +30,8 @@ def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
     ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
     keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session) else ()
-    return frozenset({*used, one.time or "", *keys, *ends})
+    lists = (one.window.column,) if isinstance(one.window, Each) else ()
+    return frozenset({*used, one.time or "", *keys, *ends, *lists})
 
 
 def reach_us(window: Window | None, outer_us: int) -> int:
@@ -44,6 +46,8 @@ def reach_us(window: Window | None, outer_us: int) -> int:
             return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
         case Stepped(size_us=size, slide_us=slide):
             return min(FOREVER_US, size + slide + outer_us)
+        case Each():
+            return min(FOREVER_US, outer_us + 1)
         case Landmark(every_us=int(every)):
             return min(FOREVER_US, every + 1 + outer_us)
         case Hop(size_us=size):

@@ -57,6 +57,10 @@ def bind_sources(
     places: dict[str, Span] = {}
     for source in sources:
         one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
+        if source.unnest is not None:
+            from watersmeet.sql.unnesting import bind_unnest  # which binds expressions, and those sources
+
+            one = bind_unnest(one, source.unnest, context)
         if source.function is not None:
             grouped = grouped_by >= set(WINDOW_COLUMNS)
             one = bind_window_function(one, source, source.function, context, grouped=grouped)
