@@ -41,6 +41,7 @@ from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
 from watersmeet.sql.syntax import Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
+from watersmeet.sql.unnesting import bind_unnest
 
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
@@ -58,8 +59,6 @@ def bind_sources(
     for source in sources:
         one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
         if source.unnest is not None:
-            from watersmeet.sql.unnesting import bind_unnest  # which binds expressions, and those sources
-
             one = bind_unnest(one, source.unnest, context)
         if source.function is not None:
             grouped = grouped_by >= set(WINDOW_COLUMNS)
