@@ -62,7 +62,7 @@ def test_event_times_are_those_of_the_reference(case: OuterCase, rows_per_batch:
     assert by_local_engine(timed, case.sources, rows_per_batch) == by_reference(timed, case.sources)
 
 
-@many
+@few
 @given(using_cases(), st.sampled_from([1, 2, None]))
 def test_columns_of_one_name_become_one(case: OuterCase, rows_per_batch: int | None) -> None:
     planned(case)

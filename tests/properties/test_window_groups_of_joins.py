@@ -40,6 +40,36 @@ def window_cases(draw: st.DrawFn) -> OuterCase:
     return OuterCase(made[0], made[1], (draw(streams("s0", 7, False)), draw(streams("s1", 7, False))))
 
 
+@st.composite
+def cases_over_groups(draw: st.DrawFn) -> OuterCase:
+    """Sets of groups, and the first of each window."""
+    size = draw(st.integers(1, 3))
+    since = f"make_timestamp(epoch_us(ts) // {size}000000 * {size}000000 + {size}000000)"
+    listed = "k, COUNT(*) AS n, window_end"
+    ours, theirs = [], []
+    for name in ("s0", "s1"):
+        ours.append(f"SELECT {listed} FROM TUMBLE({name}, {size} SECONDS) GROUP BY k, window_start, window_end")
+        theirs.append(f"SELECT {listed} FROM (SELECT *, {since} AS window_end FROM {name}) GROUP BY k, window_end")
+    word = draw(st.sampled_from(["UNION ALL", "UNION", "EXCEPT", "INTERSECT", "ORDER"]))
+    sql, plain = f"{ours[0]} {word} {ours[1]}", f"{theirs[0]} {word} {theirs[1]}"
+    if word == "ORDER":
+        most = draw(st.integers(1, 2))
+        sql = f"{ours[0]} ORDER BY n DESC, k LIMIT {most}"
+        rank = "row_number() OVER (PARTITION BY window_end ORDER BY n DESC, k NULLS LAST)"
+        plain = f"SELECT * FROM ({theirs[0]}) QUALIFY {rank} <= {most}"
+    return OuterCase(sql, plain, (draw(streams("s0", 7, False)), draw(streams("s1", 7, False))))
+
+
+@many
+@given(cases_over_groups(), st.sampled_from([1, 2, None]))
+def test_sets_and_the_first_rows_go_over_the_groups_of_each_window(case: OuterCase, rows_per_batch: int | None) -> None:
+    sources = [source for source in case.sources if f"({source.name}," in case.sql]
+    expected = case.by_duckdb()
+    assert by_local_engine(case.sql, sources, rows_per_batch) == expected
+    assert by_reference(case.sql, sources) == expected
+    assert check(local_query(case.sql, sources)).equal
+
+
 @many
 @given(window_cases(), st.sampled_from([1, 2, None]))
 def test_they_are_what_plain_sql_gives(case: OuterCase, rows_per_batch: int | None) -> None:

@@ -14,7 +14,9 @@ from tests.effort import EFFORT
 from tests.properties.outer_strategies import OuterCase, asof_cases, outer_cases
 from tests.properties.test_outer_joins import planned
 from tests.properties.test_queries_as_values import value_cases
-from tests.properties.test_window_groups_of_joins import window_cases
+from tests.properties.test_unnest import GROUPED, PLAIN
+from tests.properties.test_unnest import cases as entry_cases
+from tests.properties.test_window_groups_of_joins import cases_over_groups, window_cases
 from tests.properties.version_strategies import grouped_version_cases, version_cases
 from tests.runners import by_reference
 from tests.spark.harness import by_spark_batch, never_late
@@ -67,8 +69,9 @@ def test_groups_of_versions_are_the_same_whatever_crashes_and_whenever_it_ends(c
 
 
 @few
-@given(st.one_of(window_cases(), value_cases()), st.data())
+@given(st.one_of(window_cases(), value_cases(), cases_over_groups(), entry_cases(GROUPED, PLAIN)), st.data())
 def test_groups_and_values_are_the_same_whatever_crashes_and_whenever_it_ends(case: OuterCase, data) -> None:
+    case = replace(case, sources=tuple(one for one in case.sources if one.name in case.sql))
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
 

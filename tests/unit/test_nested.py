@@ -89,3 +89,11 @@ def test_what_has_no_meaning_is_refused(session: wm.Session, expression: str, sa
     with pytest.raises(wm.SqlError) as caught:
         session.sql(f"SELECT {expression} AS v FROM e")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["HOP(a, 1 SECOND, 1 SECOND)", "(SELECT ISTREAM k, l FROM a) AS b"])
+def test_lists_pass_through_what_stands_in_from(source: str) -> None:
+    session = wm.Session()
+    at = pa.array([0, 0], pa.timestamp("us"))
+    session.stream("a", pa.table({"k": [1, 1], "l": [[1, 2], [3]], "ts": at}), time="ts")
+    assert sorted(row["l"] for row in session.sql(f"SELECT k, l FROM {source}")) == [[1, 2], [3]]

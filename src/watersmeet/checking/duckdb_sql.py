@@ -24,6 +24,7 @@ from watersmeet.model.windows import (
     Bound,
     Boundary,
     Choice,
+    Each,
     Hop,
     Landmark,
     Range,
@@ -353,6 +354,8 @@ class Script:
         if isinstance(one.window, Stepped):
             gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+        if isinstance(one.window, Each):
+            return _entries(rows, one.window)
         if isinstance(one.window, Landmark):
             return _since(rows, one.window)
         if isinstance(one.window, Hop):
@@ -433,6 +436,12 @@ def _first_rows(rows: str, rule: Deduplication) -> str:
         f"WITH RECURSIVE keyed AS ({keyed} FROM ({rows})), g AS ({firsts} UNION ALL {nearest}) "
         f"SELECT * EXCLUDE ({SAME}) FROM keyed WHERE {ROW} IN (SELECT {PLACE} FROM g)"
     )
+
+
+def _entries(rows: str, window: Each) -> str:
+    made = (f"unnest({quoted(window.column)})", f"generate_subscripts({quoted(window.column)}, 1)")
+    columns = ", ".join(f"{text} AS {quoted(name)}" for text, name in zip(made, window.names, strict=False))
+    return f"(SELECT *, {columns}, {TIME} AS {SINCE}, {TIME} + 1 AS {GONE} FROM {rows})"
 
 
 def _since(rows: str, window: Landmark) -> str:

@@ -125,6 +125,15 @@ class Landmark:
         return (past + 1) * self.every_us + self.since_us
 
 
+@dataclass(frozen=True)
+class Each:
+    """What UNNEST makes of rows: one for each entry of a list, there at its own time and at no other instant. `names`
+    are those of the entry and, if asked for, of its number."""
+
+    column: str
+    names: tuple[str, ...]
+
+
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 
@@ -141,7 +150,7 @@ class Until:
     ends: tuple[tuple[str, int], ...]
 
 
-Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Landmark | Unbounded | Until
+Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Landmark | Each | Unbounded | Until
 
 
 def is_counted(window: Window | None) -> bool:
@@ -151,7 +160,7 @@ def is_counted(window: Window | None) -> bool:
 
 def moves_in_steps(window: Window | None) -> bool:
     """Whether rows may enter later than at their own time, as several, or never; or leave together."""
-    return isinstance(window, Stepped | SteppedRows | Hop | Session | Landmark)
+    return isinstance(window, Stepped | SteppedRows | Hop | Session | Landmark | Each)
 
 
 def dies_in_turn(window: Window | None) -> bool:

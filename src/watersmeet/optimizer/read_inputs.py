@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import (
+    Each,
     Hop,
     Landmark,
     Range,
@@ -31,7 +32,8 @@ def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session) else ()
     first = one.relation.first if isinstance(one.relation, Stream) else None
     told_apart = () if first is None else first.keys
-    return frozenset({*used, one.time or "", *keys, *ends, *told_apart})
+    lists = (one.window.column,) if isinstance(one.window, Each) else ()
+    return frozenset({*used, one.time or "", *keys, *ends, *lists, *told_apart})
 
 
 def reach_us(window: Window | None, outer_us: int) -> int:
@@ -46,6 +48,8 @@ def reach_us(window: Window | None, outer_us: int) -> int:
             return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
         case Stepped(size_us=size, slide_us=slide):
             return min(FOREVER_US, size + slide + outer_us)
+        case Each():
+            return min(FOREVER_US, outer_us + 1)
         case Landmark(every_us=int(every)):
             return min(FOREVER_US, every + 1 + outer_us)
         case Hop(size_us=size):

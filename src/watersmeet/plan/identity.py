@@ -22,6 +22,7 @@ import pyarrow as pa
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import (
+    Each,
     Hop,
     Landmark,
     Matrix,
@@ -197,6 +198,8 @@ def _window(window: Window | None) -> str:
         case Session(gap_us=gap_us, partition_by=keys, at_once=at_once):
             by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
             return f" [session {gap_us}{by}{' at once' * at_once}]"
+        case Each(column=column, names=names):
+            return f" [each of {_name(column)} as {', '.join(map(_name, names))}]"
         case Landmark(since_us=since_us, every_us=every_us):
             return f" [since {since_us}{'' if every_us is None else f' every {every_us}'}]"
         case Unbounded():

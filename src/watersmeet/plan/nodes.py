@@ -18,6 +18,7 @@ from watersmeet.model.windows import (
     Boundary,
     Choice,
     ClosedWindows,
+    Each,
     Hop,
     Landmark,
     Range,
@@ -57,6 +58,9 @@ class Input:
 
     @property
     def schema(self) -> pa.Schema:
+        if isinstance(self.window, Each):
+            kinds = (self.relation.schema.field(self.window.column).type.value_type, pa.int64())
+            return pa.schema([*self.relation.schema, *map(pa.field, self.window.names, kinds)])
         if not isinstance(self.window, Hop | Session):
             return self.relation.schema
         kind = pa.timestamp("us", self.window.zone)

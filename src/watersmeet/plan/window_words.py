@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from watersmeet.model.time import format_instant, format_interval
 from watersmeet.model.windows import (
+    Each,
     Hop,
     Landmark,
     Range,
@@ -43,6 +44,8 @@ def window_text(window: Window | None) -> str:
         case Session(gap_us=gap, partition_by=keys):
             by = f" PARTITION BY {', '.join(keys)}" if keys else ""
             return f"SESSION {format_interval(gap)}{by}"
+        case Each(column=column):
+            return f"each of {column}"
         case Landmark(since_us=since, every_us=every):
             return f"LANDMARK '{format_instant(since)}'{'' if every is None else f' EVERY {format_interval(every)}'}"
         case Unbounded():

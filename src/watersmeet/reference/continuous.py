@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import (
     Boundary,
+    Each,
     Hop,
     Landmark,
     Range,
@@ -158,7 +159,7 @@ class _History:
             return [Member(dict(zip(names, row, strict=True)), None, i) for i, row in enumerate(rows)]
         rows_ever, now_ns = self._entering(one), at_us * NS_PER_US
         match one.window:
-            case Stepped() | SteppedRows() | Hop() | Session() | Landmark() as window:
+            case Stepped() | SteppedRows() | Hop() | Session() | Landmark() | Each() as window:
                 return held(rows_ever, window, at_us)
             case Range(size_us=size_us):
                 # Times are whole microseconds, so half-open is one less.

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Landmark, Session, Stepped, SteppedRows
+from watersmeet.model.windows import WINDOW_COLUMNS, Each, Hop, Landmark, Session, Stepped, SteppedRows
 from watersmeet.reference.inputs import NS_PER_US, Member
 from watersmeet.reference.order import Row, same
 
-InSteps = Stepped | SteppedRows | Hop | Session | Landmark
+InSteps = Stepped | SteppedRows | Hop | Session | Landmark | Each
 
 
 def entering(rows: Sequence[Member], window: InSteps) -> list[Member]:
     """The rows that are ever in the window, each with the instant at which it enters."""
     if isinstance(window, Hop):
         return [_in_window(row, end_us, window) for row in rows for end_us in _ends(row.at_ns // NS_PER_US, window)]
+    if isinstance(window, Each):
+        return [entry for row in rows for entry in _entries(row, window)]
     if isinstance(window, Landmark):
         return [row for row in rows if row.at_ns >= window.since_us * NS_PER_US]
     if isinstance(window, Session):
@@ -32,6 +34,8 @@ def held(rows: Sequence[Member], window: InSteps, at_us: int) -> list[Member]:
         lasts = window.at_once
         entered = [(row, (row.entered_ns or 0) // NS_PER_US) for row in rows]
         return [row for row, since_us in entered if since_us == at_us or (lasts and since_us < at_us)]
+    if isinstance(window, Each):
+        return [row for row in rows if row.at_ns == at_us * NS_PER_US]
     if isinstance(window, Landmark):
         return [row for row in rows if _begun_us(window, at_us) <= row.at_ns // NS_PER_US <= at_us]
     if isinstance(window, Stepped):
@@ -49,11 +53,20 @@ def leaving_us(rows: Sequence[Member], window: InSteps) -> Iterator[int]:
     enter."""
     if isinstance(window, Hop | Session) and not window.at_once:
         yield from ((row.entered_ns or 0) // NS_PER_US + 1 for row in rows)
+    if isinstance(window, Each):
+        yield from (row.at_ns // NS_PER_US + 1 for row in rows)
     if isinstance(window, Landmark) and window.every_us is not None:
         yield from (_begun_us(window, row.at_ns // NS_PER_US) + window.every_us for row in rows)
     if isinstance(window, Stepped):
         for row in rows:
             yield _last_step(row.at_ns // NS_PER_US + window.size_us + window.slide_us - 1, window) // NS_PER_US
+
+
+def _entries(row: Member, window: Each) -> Iterator[Member]:
+    """A row for each entry of its list."""
+    values = row.values[window.column]
+    for number, value in enumerate(values or [], 1):
+        yield replace(row, values={**row.values, **dict(zip(window.names, (value, number), strict=False))})
 
 
 def _begun_us(window: Landmark, at_us: int) -> int:

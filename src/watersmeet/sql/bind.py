@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from watersmeet.errors import OptionError, ParseError
+from watersmeet.errors import OptionError, ParseError, UnsupportedError
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, walk
@@ -117,7 +117,9 @@ def _bind_whole(query: QuerySyntax, context: Context) -> Node:
         changing = changing or head.stream_word.upper()
     answer = _bind_body(query.body, context, changing)
     node = _top(query, answer)
-    monotone = answer.monotone and node is answer.node
+    monotone = answer.monotone and (node is answer.node or answer.complete)
+    if answer.complete:
+        node = Changes("complete", node)
     # A plain join gives rows that never leave: they are its ISTREAM already.
     if head.stream_word is None or (head.stream_word == "istream" and monotone):
         return node
@@ -139,7 +141,7 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
             if body.limit is None:
                 return _bind_body(body.body, context, changing)
             answer = _bind_body(body.body, context, "ORDER BY … LIMIT")
-            return replace(answer, node=_top(body, answer), monotone=False)
+            return replace(answer, node=_top(body, answer), monotone=answer.complete)
 
 
 def _bind_compound(body: Compound, context: Context) -> Answer:
@@ -159,10 +161,17 @@ def _bind_compound(body: Compound, context: Context) -> Answer:
                 b.span,
                 hint=f"write CAST({b.name} AS {sql_type(a.expression.type)})",
             )
+    if left.complete != right.complete:
+        raise context.text.error(
+            f"{word} joins windows that are given once with an answer that changes",
+            (body.right if left.complete else body.left).span,
+            hint="group by window_start and window_end of TUMBLE or HOP on both sides; or emit = 'changes'",
+            kind=UnsupportedError,
+        )
     node = SetOperation(body.kind, body.all, left.node, right.node)
     # Past a set operation only the output columns have names.
     outputs = [GroupedOutput(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
-    return Answer(node, outputs, False, replace(left.scope, inputs=()))
+    return Answer(node, outputs, left.complete, replace(left.scope, inputs=()), complete=left.complete)
 
 
 # -- ORDER BY … LIMIT -----------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from watersmeet.sql.syntax import (
     SourceSyntax,
     Star,
     StreamWord,
+    UnnestSyntax,
     WindowFunction,
 )
 
@@ -370,6 +371,8 @@ class QueryParser(DeduplicationParser):
         start = self._curr
         relation: Name | QuerySyntax
         function: WindowFunction | None = None
+        if self._curr.text.upper() == "UNNEST" and self._next.token_type == TokenType.L_PAREN:
+            return self._unnest()
         first: FirstRows | None = None
         if (in_windows := self._window_function()) is not None:
             relation, function = in_windows
@@ -395,6 +398,19 @@ class QueryParser(DeduplicationParser):
         alias = self._source_alias()
         window = window or self._window()
         return SourceSyntax(relation, alias, window, self._from(start), function, as_of or self._as_of(), first)
+
+    def _unnest(self) -> SourceSyntax:
+        start = self._curr
+        self._advance()
+        self._open("(")
+        values = self._expression("a list")
+        self._close(")")
+        numbered = bool(self._match_text_seq("WITH", "ORDINALITY"))
+        alias = self._alias("an alias")
+        columns = self._names("a column") if self._curr.token_type == TokenType.L_PAREN else ()
+        span = self._from(start)
+        named = Name("unnest", span) if alias is None else alias
+        return SourceSyntax(named, alias, None, span, unnest=UnnestSyntax(values, columns, numbered, span))
 
     def _as_of(self) -> exp.Expr | None:
         if not self._match_text_seq("FOR", "SYSTEM_TIME"):

@@ -189,7 +189,12 @@ class ExpressionBinder:
 
     def _struct_column(self, names: list[Name]) -> tuple[Expression, list[Name]] | None:
         """`s.field` and `a.s.field`: a struct and the fields to take of it. Sources win over columns."""
-        inputs = {one.alias.lower() for one in self.scope.inputs}
+        inputs = {one.alias.lower() for one in self.scope.inputs} | set(self.scope.entries)
+        # UNNEST(…) AS t without columns: t is the entry itself, whose fields may be asked for.
+        if names[0].text.lower() in self.scope.entries and len(names) > 1:
+            schema = self.scope.input(names[0]).schema
+            if field_index(schema, names[1].text) is None and field_index(schema, names[0].text) is not None:
+                return self.scope.column(names[0], names[0]), names[1:]
         if names[0].text.lower() in inputs:
             return (self.scope.column(names[0], names[1]), names[2:]) if len(names) > 2 else None
         if len(names) < 2 or not any(field_index(one.schema, names[0].text) is not None for one in self.scope.inputs):

@@ -86,7 +86,7 @@ FUNCTIONS = {
     ),
     **dict.fromkeys(("read_parquet", "read_csv", "read_json", "parquet_scan", "read_csv_auto"), FILE),
     **dict.fromkeys(
-        ("explode", "unnest", "flatten"), "a row stays one row: take lists apart before they enter"
+        ("explode", "unnest", "flatten"), "write FROM a CROSS JOIN UNNEST(a.items) AS t (item)"
     ),
     "json_query": "write JSON_EXTRACT(j, '$.a'), or j -> '$.a'",
 }  # fmt: skip

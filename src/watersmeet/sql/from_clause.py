@@ -17,6 +17,7 @@ from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
 from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span
+from watersmeet.sql.unnesting import taken_apart
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join
 
 
@@ -26,12 +27,14 @@ class FromClause:
 
     def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
         self.context = context
+        apart = taken_apart(select, context.text)
+        select = replace(select, tree=apart.tree)
         inputs, self.places = bind_sources(
             select.sources, context, bind_subquery, _grouped_by(select), *_kept_apart_by(select)
         )
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
-        plain = Scope(context.text, inputs, context.zone, tuple(named))
+        plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names)
         asked, where = asked_in(select.where)
         self._values: dict[Span, Value] = {}
         if select.joins_inside_only:

@@ -33,7 +33,17 @@ from watersmeet.model.windows import (
     moves_in_steps,
 )
 from watersmeet.plan.asof_conditions import asof_conditions
-from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal, columns_of, replaced, walk
+from watersmeet.plan.expressions import (
+    Call,
+    Column,
+    EventTime,
+    Expression,
+    Literal,
+    columns_of,
+    replaced,
+    streams_of,
+    walk,
+)
 from watersmeet.plan.functions import result_type
 from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
 from watersmeet.sql.enriching import enriched, enriched_first, is_asof, looked_up, with_bare
@@ -272,14 +282,8 @@ class JoinBuilder:
         key: dict[str, Expression] = {}
         holding: list[Expression] = []
         for predicate in outer.found.predicates:
-            found = asof_conditions([predicate], one.alias)
-            column = next((c.name for _, e in found.equal for c in columns_of(e)), None)
-            plain = predicate.args if isinstance(predicate, Call) else ()
-            if (
-                column in versions.key
-                and column not in key
-                and Column(one.alias, column, one.schema.field(column).type) in plain
-            ):
+            column = _compared(predicate, one.alias)
+            if column is not None and column in versions.key and column not in key:
                 key[column] = predicate
             else:
                 holding.append(predicate)
@@ -513,6 +517,16 @@ class JoinBuilder:
                     hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come",
                     kind=WindowError,
                 )
+
+
+def _compared(predicate: Expression, alias: str) -> str | None:
+    """The column of an input that a condition says to be equal to something else."""
+    if not isinstance(predicate, Call) or predicate.function != "eq":
+        return None
+    for mine, other in (predicate.args, predicate.args[::-1]):
+        if isinstance(mine, Column) and mine.stream == alias and alias not in streams_of(other):
+            return mine.name
+    return None
 
 
 def _all_left(outer: Outer) -> Outer:

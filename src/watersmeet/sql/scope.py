@@ -63,10 +63,13 @@ class Scope:
     """What stands around a query in a condition: names that are not found here are looked for there."""
     merged: tuple[Merged, ...] = ()
     """The columns of USING."""
+    entries: Mapping[str, str] = field(default_factory=dict)
+    """The names of UNNEST, in lower case, each with that of the stream that has its columns."""
 
     def input(self, name: Name) -> Input:
+        asked = self.entries.get(name.text.lower(), name.text).lower()
         for one in self.inputs:
-            if one.alias.lower() == name.text.lower():
+            if one.alias.lower() == asked:
                 return one
         if self.outer is not None:
             return self.outer.input(name)

@@ -56,6 +56,8 @@ class Answer:
     monotone: bool
     scope: Scope
     keys: tuple[Expression, ...] | None = None
+    complete: bool = False
+    """Whether it is of windows, each of which is given once."""
 
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
@@ -171,14 +173,16 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     else:
         node = Project(below, columns)
         around = None if grouped or select.distinct else merged(node)
+        if isinstance(around, Changes):
+            return Answer(around.child, outputs, True, scope, complete=True)
         if around is not None:
-            return Answer(around, outputs, is_monotone(around) or isinstance(around, Changes), scope)
+            return Answer(around, outputs, is_monotone(around), scope)
     if (ahead := ahead_inside(inputs, source.places, scope)) is not None:
         raise ahead
-    if windows and not context.emits_changes:
-        return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
+    if windows and not context.emits_changes:
+        return Answer(node, outputs, True, scope, keys, complete=True)
     return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
 
 
@@ -219,10 +223,10 @@ def _over(
                 kind=UnsupportedError,
             )
         once = True
-    if once and not context.emits_changes:
-        return Answer(Changes("complete", node), outputs, True, scope, keys)
     if select.distinct:
         node = Distinct(node)
+    if once and not context.emits_changes:
+        return Answer(node, outputs, True, scope, keys, complete=True)
     return Answer(node, outputs, final and not select.distinct, scope, keys if grouped else None)
 
 

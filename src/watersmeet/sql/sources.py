@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from watersmeet.plan.nodes import (
     Over,
     Project,
     View,
+    children,
     growing_join,
     schema_of,
 )
@@ -39,6 +41,7 @@ from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
 from watersmeet.sql.syntax import FirstRows, Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
+from watersmeet.sql.unnesting import bind_unnest
 
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
@@ -57,6 +60,8 @@ def bind_sources(
     places: dict[str, Span] = {}
     for source in sources:
         one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
+        if source.unnest is not None:
+            one = bind_unnest(one, source.unnest, context)
         if source.function is not None:
             # By event time OVER needs no end of the window to be certain.
             final = ordered_by <= {(one.time or "").lower(), "event_time"}
@@ -356,11 +361,19 @@ def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Der
 
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
     """Windows that are given once; the time of a row is the end of its window."""
+    schema = schema_of(node)
+    ends_in = [_ends_at(part) for part in _lists_below(node.child)]
+    for place, name in enumerate(schema.names):
+        if all(place in places for places in ends_in):
+            return Derived(alias, node, schema, name)
     made = node.child
-    assert isinstance(made, Project | Over)
-    for name, expression in made.columns:
-        if expression in _ends(made):
-            return Derived(alias, node, made.schema, name)
+    if not isinstance(made, Project | Over):
+        raise context.text.error(
+            f"the rows of {alias} have the ends of their windows as times, which are not selected",
+            source.span,
+            hint="select window_end, too, as the same column on both sides of a set operation",
+            kind=WindowError,
+        )
     _refuse_hidden_name(made.schema, source, context)
     made, end = _with_end(made)
     made = replace(made, columns=(*made.columns, (HIDDEN_TIME, end)))
@@ -388,6 +401,21 @@ def _with_end(node: Project | Over) -> tuple[Project | Over, Expression]:
     end = _ends(node.child)[0]
     child = replace(node.child, columns=(*node.child.columns, (HIDDEN_TIME, end)))
     return replace(node, child=child), Column("", HIDDEN_TIME, end.type)
+
+
+def _lists_below(node: Node) -> Iterator[Project | Over]:
+    """The select lists over windows, below what goes over them."""
+    if isinstance(node, Project | Over):
+        yield node
+        return
+    for child in children(node):
+        yield from _lists_below(child)
+
+
+def _ends_at(node: Project | Over) -> set[int]:
+    """The places of the columns that are the ends of windows."""
+    ends = _ends(node)
+    return {place for place, (_, expression) in enumerate(node.columns) if expression in ends}
 
 
 def _is_end(key: Column, join: Join) -> bool:

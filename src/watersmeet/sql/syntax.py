@@ -77,6 +77,16 @@ class FirstRows:
 
 
 @dataclass(frozen=True)
+class UnnestSyntax:
+    """`UNNEST(list) [WITH ORDINALITY] AS name (entry, number)`."""
+
+    values: exp.Expr
+    columns: tuple[Name, ...]
+    numbered: bool
+    span: Span
+
+
+@dataclass(frozen=True)
 class SourceSyntax:
     """One entry of FROM: a name or a subquery, with window and alias, what makes windows of its rows, and the time of
     FOR SYSTEM_TIME AS OF."""
@@ -88,6 +98,7 @@ class SourceSyntax:
     function: WindowFunction | None = None
     as_of: exp.Expr | None = None
     first: FirstRows | None = None
+    unnest: UnnestSyntax | None = None
 
 
 @dataclass(frozen=True)

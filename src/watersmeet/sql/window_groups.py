@@ -60,10 +60,9 @@ def check_window_groups(
             )
     if context.emits_changes:
         return
-    around = changing or ("DISTINCT" if select.distinct else None)
-    if around is not None:
+    if changing in ("DSTREAM", "RSTREAM"):
         raise context.text.error(
-            f"{around} goes over an answer that changes, and each of these windows is given once",
+            f"{changing} goes over an answer that changes, and each of these windows is given once",
             select.span,
             hint="put the groups into FROM (SELECT … GROUP BY window_start, window_end) [RANGE 1 HOUR] AS w; or write "
             "OPTIONS (emit = 'changes')",

@@ -14,7 +14,7 @@ from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import NOTHING, Lifetimes, Lives
 from watersmeet.operators.continuous.node import Node
-from watersmeet.operators.continuous.value_order import value_order
+from watersmeet.operators.continuous.value_order import sortable, value_order
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.waiting import Waiting
 
@@ -151,7 +151,7 @@ def _timed(delta: Delta, time: str) -> Rows:
 def _by_values(rows: Rows) -> Rows:
     """The rows in time order; those of one instant, which came into being together, in the order of their values."""
     times = pa.array(rows.times)
-    return rows.take(value_order([(column, False, False) for column in (times, *rows.data.columns)]))
+    return rows.take(value_order([(column, False, False) for column in (times, *sortable(rows.data.columns))]))
 
 
 class JoinSource(_Windowed):

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Landmark, Session, Stepped, SteppedRows, Window
+from watersmeet.model.windows import WINDOW_COLUMNS, Each, Hop, Landmark, Session, Stepped, SteppedRows, Window
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import Numbering
@@ -26,7 +27,7 @@ class Entrance:
 
     def __init__(self, window: Window | None) -> None:
         self.by_step: tuple[Steps | Sessions | GrowingSessions | Blocks, ...] = ()
-        if isinstance(window, Stepped | Hop | Landmark):
+        if isinstance(window, Stepped | Hop | Landmark | Each):
             self.by_step = (Steps(window),)
         elif isinstance(window, Session):
             self.by_step = (GrowingSessions(window) if window.at_once else Sessions(window),)
@@ -51,7 +52,7 @@ class Steps:
 
     STATE = ("waiting",)
 
-    def __init__(self, window: Stepped | Hop | Landmark) -> None:
+    def __init__(self, window: Stepped | Hop | Landmark | Each) -> None:
         self.window = window
         self.waiting = Waiting()
 
@@ -74,7 +75,9 @@ class Steps:
         return None if ready is None else _with_deaths(ready)
 
     @staticmethod
-    def _stepped(rows: Rows, window: Stepped | Hop | Landmark) -> Rows:
+    def _stepped(rows: Rows, window: Stepped | Hop | Landmark | Each) -> Rows:
+        if isinstance(window, Each):
+            return _entries(rows, window)
         if isinstance(window, Landmark):
             since = rows.take(np.flatnonzero(rows.times >= window.since_us))
             return _dying(since.data, since.times, window.deaths(since.times))
@@ -89,6 +92,18 @@ class Steps:
         # The window is complete at the last instant before its end.
         births = times if window.at_once else ends - 1
         return _dying(_in_windows(data, ends - window.size_us, ends, window.zone), births, ends)
+
+
+def _entries(rows: Rows, window: Each) -> Rows:
+    lists = rows.data.column(window.column)
+    which: Int64s = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    data = rows.data.take(pa.array(which))
+    first = np.searchsorted(which, which)  # rows come in order
+    made = [pc.list_flatten(lists), pa.array(np.arange(which.size) - first + 1)]
+    for name, values in zip(window.names, made, strict=False):
+        data = data.append_column(name, values)
+    times = rows.times[which]
+    return _dying(data, times, times + 1)
 
 
 class Sessions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,3 +51,10 @@ def _sortable(values: pa.Array, *, descending: bool) -> tuple[pa.Array, str]:
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     # The complement turns the order round and leaves NULLs last, where Arrow has them.
     return pa.array(~codes if descending else codes, mask=nulls), "ascending"
+
+
+def sortable(columns: Iterable[pa.Array]) -> list[pa.Array]:
+    """The columns by which rows can be sorted: Arrow cannot by nested ones, and of rows that differ in nothing else any
+    may come first."""
+    plain = (column for column in columns if not pa.types.is_nested(column.type))
+    return [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in plain]

@@ -17,7 +17,7 @@ from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.delta import Int64s, empty_batch, joined
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
-from watersmeet.operators.continuous.value_order import value_order
+from watersmeet.operators.continuous.value_order import sortable, value_order
 from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.outer.changes_of_table import ChangesOfTable
@@ -86,10 +86,8 @@ class Latest:
         if self.changes is not None:
             arrived: Positions = np.argsort(_int64s(self._recent, AT), kind="stable")
             return arrived
-        # Arrow cannot sort nested values, and of rows that differ in nothing else any will do.
-        told = [self._recent.column(AT), *(c for c in self._columns() if not pa.types.is_nested(c.type))]
-        plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in told]
-        return value_order([(column, False, False) for column in plain])
+        told = [self._recent.column(AT), *sortable(self._columns())]
+        return value_order([(column, False, False) for column in told])
 
     def _columns(self) -> list[pa.Array]:
         return [self._recent.column(name) for name in self.schema.names]

@@ -1,0 +1,152 @@
+"""UNNEST in FROM: the stream whose lists it takes apart has a row for each entry instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from watersmeet.errors import SqlError, UnsupportedError, WindowError
+from watersmeet.model.types import sql_type
+from watersmeet.model.windows import Each
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import Derived, Input, Join, Project
+from watersmeet.sql.context import Context
+from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.scope import Scope, Text, field_index
+from watersmeet.sql.syntax import (
+    FromSyntax,
+    JoinSyntax,
+    Name,
+    SelectSyntax,
+    SourceSyntax,
+    Span,
+    UnnestSyntax,
+    sources_in,
+    span_of,
+)
+
+LISTS = "#list"
+
+
+@dataclass(frozen=True)
+class TakenApart:
+    """A FROM without UNNEST, its streams told what is taken apart of them; and under which names entries may be asked
+    for, by those of the streams that have them."""
+
+    tree: FromSyntax
+    names: dict[str, str]
+
+
+def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
+    if all(source.unnest is None for source in select.sources):
+        return TakenApart(select.tree, {})
+    found: list[SourceSyntax] = []
+    tree = _without(select.tree, text, found)
+    plain = {_name(source).lower(): source for source in sources_in(tree)}
+    apart: dict[str, UnnestSyntax] = {}
+    names: dict[str, str] = {}
+    for source in found:
+        assert source.unnest is not None
+        owner = _owner(source.unnest, list(plain), text)
+        if owner in apart:
+            raise _refused("one list of a stream is taken apart at a time", source.span, text)
+        apart[owner] = source.unnest if source.alias is None else _named(source.unnest, source.alias)
+        if source.alias is not None:
+            names[source.alias.text.lower()] = _name(plain[owner])
+    return TakenApart(_told(tree, apart), names)
+
+
+def _without(tree: FromSyntax, text: Text, found: list[SourceSyntax]) -> FromSyntax:
+    if isinstance(tree, SourceSyntax):
+        if tree.unnest is not None:
+            raise _refused("UNNEST takes apart the lists of a stream that stands before it", tree.span, text)
+        return tree
+    left = _without(tree.left, text, found)
+    if not isinstance(tree.right, SourceSyntax) or tree.right.unnest is None:
+        return replace(tree, left=left, right=_without(tree.right, text, found))
+    always = tree.condition is None or (isinstance(tree.condition, exp.Boolean) and tree.condition.this)
+    if tree.kind != "inner" or not always or tree.using:
+        raise _refused("UNNEST stands after a comma or CROSS JOIN", tree.right.span, text)
+    found.append(tree.right)
+    return left
+
+
+def _owner(unnest: UnnestSyntax, plain: list[str], text: Text) -> str:
+    columns = list(unnest.values.find_all(exp.Column))
+    named = {column.table.lower() for column in columns if column.table}
+    if not named and len(plain) == 1:
+        return plain[0]
+    if len(named) != 1 or not named <= set(plain):
+        raise _refused("it is not said of which stream the list is", unnest.span, text)
+    return named.pop()
+
+
+def _named(unnest: UnnestSyntax, alias: Name) -> UnnestSyntax:
+    return unnest if unnest.columns else replace(unnest, columns=(alias,))
+
+
+def _told(tree: FromSyntax, apart: dict[str, UnnestSyntax]) -> FromSyntax:
+    if isinstance(tree, JoinSyntax):
+        return replace(tree, left=_told(tree.left, apart), right=_told(tree.right, apart))
+    return replace(tree, unnest=apart.get(_name(tree).lower()))
+
+
+def _name(source: SourceSyntax) -> str:
+    if source.alias is not None:
+        return source.alias.text
+    return source.relation.text if isinstance(source.relation, Name) else "subquery"
+
+
+def _refused(why: str, span: Span, text: Text) -> SqlError:
+    hint = "write FROM a CROSS JOIN UNNEST(a.items) AS t (item)"
+    return text.error(why, span, hint=hint, kind=UnsupportedError)
+
+
+def bind_unnest(one: Input, unnest: UnnestSyntax, context: Context) -> Input:
+    """The stream with a row for each entry, and the window that it has."""
+    if one.time is None:
+        raise context.text.error(
+            f"{one.alias} is no stream, and only rows of streams are taken apart",
+            unnest.span,
+            hint="take its lists apart where the rows enter",
+            kind=WindowError,
+        )
+    bare = replace(one, window=None)
+    scope = Scope(context.text, (bare,), context.zone)
+    values = ExpressionBinder(scope, "UNNEST", event_time=False).bind(unnest.values)
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        raise context.text.error(
+            f"UNNEST takes a list, but this is {sql_type(values.type)}", span_of(unnest.values) or unnest.span
+        )
+    column = values.name if isinstance(values, Column) else LISTS
+    if not isinstance(values, Column):
+        listed = (*((field.name, Column(one.alias, field.name, field.type)) for field in bare.schema), (LISTS, values))
+        project = Project(Join((bare,), boundary=context.boundary), listed)
+        bare = Input(one.alias, Derived(one.alias, project, project.schema, one.time))
+    inside = replace(bare, window=Each(column, _columns(one, unnest, context)))
+    shown = [field for field in inside.schema if field.name != LISTS]
+    columns = tuple((field.name, Column(one.alias, field.name, field.type)) for field in shown)
+    project = Project(Join((inside,), boundary=context.boundary), columns)
+    return Input(one.alias, Derived(one.alias, project, project.schema, one.time), one.window)
+
+
+def _columns(one: Input, unnest: UnnestSyntax, context: Context) -> tuple[str, ...]:
+    usual = ("unnest", "ordinality") if unnest.numbered else ("unnest",)
+    given = tuple(column.text for column in unnest.columns)
+    if len(given) > len(usual):
+        raise context.text.error(
+            f"UNNEST has {len(usual)} column{'s' * (len(usual) > 1)}, and {len(given)} are named",
+            unnest.columns[len(usual)].span,
+            hint="WITH ORDINALITY before AS adds the number of the entry",
+        )
+    names = (*given, *usual[len(given) :])
+    for name in names:
+        if field_index(one.schema, name) is not None:
+            raise context.text.error(
+                f"{one.alias} has a column {name} already",
+                unnest.span,
+                hint="give the entries another name: AS t (item)",
+            )
+    return names

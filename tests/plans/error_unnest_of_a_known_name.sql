@@ -1,0 +1,1 @@
+SELECT x FROM a CROSS JOIN UNNEST(SPLIT(a.s, ' ')) AS t (x)

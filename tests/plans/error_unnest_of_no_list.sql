@@ -1,0 +1,1 @@
+SELECT y FROM a CROSS JOIN UNNEST(a.x) AS t (y)

@@ -1,0 +1,1 @@
+SELECT x FROM a LEFT JOIN UNNEST(SPLIT(a.s, ' ')) AS t (x) ON TRUE

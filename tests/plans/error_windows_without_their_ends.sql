@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS m FROM (SELECT k, COUNT(*) AS n FROM TUMBLE(a, 1 MINUTE) GROUP BY k, window_start, window_end ORDER BY n DESC LIMIT 1) [RANGE 1 HOUR] AS w
