@@ -51,6 +51,7 @@ from watersmeet.plan.nodes import (
     View,
     children,
     growing_join,
+    is_monotone,
     keeps_arrival,
     nodes_below,
     relations_below,
@@ -110,7 +111,7 @@ class Script:
         if growing is not None and keeps_arrival(growing.join):
             text = self.combinations(relation.plan, arrived=True)
             return f"SELECT * EXCLUDE ({PLACE}), row_number() OVER (ORDER BY {TIME}, {PLACE}) AS {ROW} FROM ({text})"
-        if growing is not None:
+        if is_monotone(relation.plan):
             text, selected = self.combinations(relation.plan), "*"
         else:
             text, selected = self.log(relation.plan), f"*, make_timestamp({TIME}) AS {quoted(relation.time)}"

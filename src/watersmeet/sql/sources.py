@@ -63,8 +63,9 @@ def bind_sources(
         if source.unnest is not None:
             one = bind_unnest(one, source.unnest, context)
         if source.function is not None:
-            # By event time OVER needs no end of the window to be certain.
-            final = ordered_by <= {(one.time or "").lower(), "event_time"}
+            # By event time OVER needs no end of the window to be certain; rows of a session come at its end.
+            by_time = ordered_by <= {(one.time or "").lower(), "event_time"}
+            final = by_time and not isinstance(source.function.window, Session)
             grouped = grouped_by >= set(WINDOW_COLUMNS) or (partitioned_by >= set(WINDOW_COLUMNS) and not final)
             one = bind_window_function(one, source, source.function, context, grouped=grouped)
         elif (one.time or "").lower() in grouped_by | partitioned_by:
