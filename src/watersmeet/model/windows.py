@@ -389,8 +389,17 @@ def check_retention(
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:
-            given = list(dict.fromkeys(b.written for b in original))
+            given = list(dict.fromkeys(b.written for b in original if b.written))
             given += [c.alternatives[0][0].written for c in choices]
+            if stream.startswith("#") or unreached[0].startswith("#"):
+                # What was joined before has no name that was written.
+                one, other = ("the join before" if name.startswith("#") else name for name in (stream, unreached[0]))
+                raise WindowError(
+                    f"rows of {one} could never be forgotten: nothing bounds how much later a row of {other} may be, "
+                    f"whoever of them has no partner",
+                    hint="add a bound to ON, between streams that are there in any case; or give the streams windows, "
+                    "as in a [RANGE 1 MINUTE]",
+                )
             raise WindowError(
                 f"rows of {stream} could never be forgotten: nothing bounds how much later than {stream} "
                 f"a row of {unreached[0]} may be (windows given: {', '.join(given) or 'none'})",

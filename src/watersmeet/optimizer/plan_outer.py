@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import moves_in_steps
+from watersmeet.model.windows import is_counted, moves_in_steps
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.read_inputs import columns_read
 from watersmeet.optimizer.stages import optimize
@@ -52,7 +52,8 @@ def has_sides(project: Project) -> bool:
 
 
 def _stands_alone(one: Input) -> bool:
-    if moves_in_steps(one.window):
+    # Rows that are counted, or wait for steps, need all others of their time, which a tree of operators sees to.
+    if moves_in_steps(one.window) or is_counted(one.window):
         return False
     if isinstance(one.relation, Derived):
         return isinstance(one.relation.plan, Project) and _only_grows(one.relation.plan)

@@ -112,7 +112,7 @@ class FromClause:
     def _value(self, query: QuerySyntax, span: Span) -> Expression:
         if span not in self._values:
             self._values[span] = self._joiner.value(query, span)
-        return self._values[span].column
+        return self._values[span].expression
 
     def _whole(self) -> tuple[Group, Conditions]:
         """The tree with the queries of conditions and values, and what WHERE asks of what comes of it."""

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Choice
-from watersmeet.plan.expressions import Column, Expression, Literal, conjuncts, replaced, streams_of
+from watersmeet.plan.expressions import Call, Column, Expression, Literal, conjuncts, replaced, streams_of
+from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.counting import has_aggregates, only_select
@@ -52,13 +53,20 @@ class Partners:
 
 @dataclass(frozen=True)
 class Value:
-    """A query in the place of a value: what is joined, the column, and what of FROM it depends on."""
+    """A query in the place of a value: what is joined, the column, and what of FROM it depends on. Where it has no row
+    the value is NULL, but what only counts is 0 then."""
 
     right: Group
     column: Column
     found: Conditions
     span: Span
     depends_on: tuple[Expression, ...] = ()
+    counts: bool = False
+
+    @property
+    def expression(self) -> Expression:
+        kind = self.column.type
+        return Call("coalesce", (self.column, Literal(0, kind)), kind) if self.counts else self.column
 
 
 Pair = tuple[exp.Expr, Expression]  # of a query in the place of a value, and of the streams around it
@@ -127,10 +135,12 @@ class SubqueryJoiner:
                 kind=UnsupportedError,
             )
         pairs, others = self._compared(query, select)
+        # A HAVING that does not hold leaves no row.
+        counts = select.having is None and _only_counts(select)
         if not pairs:
             right, column = self._as_source(query)
-            return Value(right, column, Conditions(), span)
-        return self._by_keys(query, select, pairs, others, span)
+            return Value(right, column, Conditions(), span, counts=counts)
+        return replace(self._by_keys(query, select, pairs, others, span), counts=counts)
 
     # ---- values that depend on the row ------------------------------------------------------------------------------
 
@@ -289,6 +299,13 @@ def _plain_select(query: QuerySyntax) -> SelectSyntax | None:
     if select is None or select.group_by or select.having is not None or select.stream_word is not None:
         return None
     return None if has_aggregates(select) else select
+
+
+def _only_counts(select: SelectSyntax) -> bool:
+    (item,) = select.items
+    call = item.expression if isinstance(item, SelectItem) else None
+    call = call.this if isinstance(call, exp.Filter) else call
+    return isinstance(call, exp.Anonymous) and aggregate_name(str(call.name)) == "count"
 
 
 def _is_one_row(select: SelectSyntax) -> bool:

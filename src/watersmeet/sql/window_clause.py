@@ -35,7 +35,7 @@ class WindowParser(ExpressionParser):
         """`[LANDMARK '2026-01-01' EVERY 1 DAY]`; the time is read where the times of the stream are known."""
         self._match_text_seq("TIMESTAMP")
         at = self._curr
-        if at.token_type != TokenType.STRING:
+        if at.token_type not in (TokenType.STRING, TokenType.PLACEHOLDER):
             self.fail(
                 f"expected a time after LANDMARK, found {self._found()}",
                 hint="write [LANDMARK '2026-01-01 00:00:00'], or with EVERY 1 DAY to begin anew so often",
