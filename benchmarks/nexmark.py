@@ -249,6 +249,30 @@ def as_figure(query: str, host: str, ran: Sequence[Ran], streams: Streams, **not
     return figure(f"{query}, {host}", "rows/s", [rows / one.seconds for one in ran], **notes)
 
 
+def table(name: str) -> str:
+    """What was measured, as a table of thousands of rows a second: the median, and in parentheses those of a core."""
+    told = json.loads((RESULTS / f"{name}.json").read_text())
+    cells: dict[str, dict[str, dict[str, Any]]] = {}
+    for one in told["figures"]:
+        query, _, host = one["name"].partition(", ")
+        if one["unit"] == "rows/s":
+            cells.setdefault(query, {})[host] = one
+    hosts = ["in-process", "Flink", "Flink, mini-batches", "Flink, 2", "Spark"]
+    lines = [f"| | {' | '.join(hosts)} | a core: in-process / Flink |", f"|{'---|' * (len(hosts) + 2)}"]
+    for query in sorted(cells, key=lambda one: int(one[1:])):
+        found = cells[query]
+        row = [_thousands(found[host]) if host in found else "" for host in hosts]
+        cores = [float(found[host]["notes"]["a_core"]) for host in ("in-process", "Flink") if host in found]
+        times = f"{cores[0] / cores[1]:.1f}" if len(cores) == 2 else ""
+        lines.append(f"| {query} | {' | '.join(row)} | {times} |")
+    return "\n".join(lines)
+
+
+def _thousands(one: dict[str, Any]) -> str:
+    a_core = f" ({float(one['notes']['a_core']) / 1000:,.0f})" if "a_core" in one["notes"] else ""
+    return f"{one['median'] / 1000:,.0f}{a_core}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -257,7 +281,11 @@ def main() -> None:
     parser.add_argument("--hosts", default="local,spark,flink")
     parser.add_argument("--flink", type=Path, help="a folder of jars")
     parser.add_argument("--into", default="nexmark", help="the name of the results")
+    parser.add_argument("--table", action="store_true", help="print what was measured before, and measure nothing")
     asked = parser.parse_args()
+    if asked.table:
+        print(table(asked.into))
+        return
     queries, hosts = asked.queries.split(","), asked.hosts.split(",")
     if asked.flink is None:
         hosts = [one for one in hosts if one != "flink"]
