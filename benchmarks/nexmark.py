@@ -1,6 +1,6 @@
 """The Nexmark queries, in-process and on Spark, and in Flink SQL where its jars are at hand, over the same files.
 
-    python -m benchmarks.nexmark [--rows 1000000] [--runs 3] [--queries q0,q5] [--hosts local,spark,flink]
+    python -m benchmarks.nexmark [--rows 1000000] [--runs 3] [--queries q0,q5] [--hosts 'in-process;Flink;Spark']
 
 Events are a millisecond apart, in one Parquet file a stream; a row in is an event of the streams that a query reads.
 All answers are made and thrown away. Each query runs once to warm up, then `--runs` times: the median, the lowest and
@@ -65,6 +65,13 @@ MINI_BATCHES = {
     "table.exec.mini-batch.size": "50000",
     "table.optimizer.distinct-agg.split.enabled": "true",
 }
+# Parallelism and settings.
+FLINK_WAYS: dict[str, tuple[int, dict[str, str]]] = {
+    "Flink": (1, {}),
+    "Flink, mini-batches": (1, MINI_BATCHES),
+    "Flink, 2": (2, {}),
+}
+HOSTS = ("in-process", *FLINK_WAYS, "Spark")
 
 
 @dataclass(frozen=True)
@@ -210,35 +217,26 @@ def flink(jars: Path, streams: Streams, queries: Sequence[str], parallelism: int
     return [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
 
 
-def job_seconds(told: Sequence[dict[str, Any]]) -> Ran:
-    """What it takes to submit and end a job over next to nothing."""
-    ran = [one for one in told if one["query"] == START and one.get("run")]
-    return Ran(*(statistics.median(one[what] for one in ran) for what in ("seconds", "processor")))
-
-
-def flink_figures(
-    jars: Path, streams: Streams, queries: Sequence[str], runs: int, counts: dict[str, str]
-) -> Iterator[Figure]:
-    numbers = {one["query"]: one for one in flink(jars, streams, queries, 1, 0, {})}
-    # The others say how it scales and what mini-batches bring; one run of them is enough for that.
-    ways = {"Flink": (1, runs, {}), "Flink, mini-batches": (1, 1, MINI_BATCHES), "Flink, 2": (2, 1, {})}
-    for name, (parallelism, runs, settings) in ways.items():
-        found: dict[str, list[Ran]] = {}
-        lines = flink(jars, streams, queries, parallelism, runs, settings)
-        start = job_seconds(lines)
-        for one in lines:
-            if "error" in one:
-                print(f"{one['query']}, {name}: {one['error']}", flush=True)
-            elif one["run"] and one["query"] != START:
-                spent = (max(one[what] - getattr(start, what), 0.01) for what in ("seconds", "processor"))
-                found.setdefault(one["query"], []).append(Ran(*spent))
-        yield figure(f"start of a job, {name}", "s", [start.seconds], processor=f"{start.processor:.2f}")
-        for query, ran in found.items():
-            told = numbers.get(query, {})
-            notes: dict[str, object] = {"answer": f"{told.get('rows', 0):,}", "changes": f"{told.get('changes', 0):,}"}
-            if query in counts and query != "q12" and notes["answer"] != counts[query]:
-                notes["differs"] = f"DuckDB has {counts[query]}"
-            yield as_figure(query, name, ran, streams, **notes)
+def flink_figures(name: str, jars: Path, streams: Streams, queries: Sequence[str], runs: int) -> Iterator[Figure]:
+    parallelism, settings = FLINK_WAYS[name]
+    lines = flink(jars, streams, queries, parallelism, runs, settings)
+    counted = {one["query"]: one for one in lines if "rows" in one}
+    found: dict[str, list[Ran]] = {}
+    for one in lines:
+        if "error" in one:
+            print(f"{one['query']}, {name}: {one['error']}", flush=True)
+        elif "seconds" in one:
+            found.setdefault(one["query"], []).append(Ran(one["seconds"], one["processor"]))
+    # To submit and end a job over next to nothing.
+    start = Ran(*(statistics.median(getattr(one, what) for one in found[START]) for what in ("seconds", "processor")))
+    yield figure(f"start of a job, {name}", "s", [start.seconds], processor=f"{start.processor:.2f}")
+    for query, ran in found.items():
+        if query != START:
+            told = counted[query]
+            spent = [
+                Ran(max(one.seconds - start.seconds, 0.01), max(one.processor - start.processor, 0.01)) for one in ran
+            ]
+            yield as_figure(query, name, spent, streams, answer=f"{told['rows']:,}", changes=f"{told['changes']:,}")
 
 
 def as_figure(query: str, host: str, ran: Sequence[Ran], streams: Streams, **notes: object) -> Figure:
@@ -249,51 +247,89 @@ def as_figure(query: str, host: str, ran: Sequence[Ran], streams: Streams, **not
     return figure(f"{query}, {host}", "rows/s", [rows / one.seconds for one in ran], **notes)
 
 
+def table(name: str) -> str:
+    """What was measured, as a table of thousands of rows a second: the median, and in parentheses those of a core."""
+    told = json.loads((RESULTS / f"{name}.json").read_text())
+    cells: dict[str, dict[str, dict[str, Any]]] = {}
+    for one in told["figures"]:
+        query, _, host = one["name"].partition(", ")
+        if one["unit"] == "rows/s":
+            cells.setdefault(query, {})[host] = one
+    hosts = [one for one in HOSTS if any(one in found for found in cells.values())]
+    lines = [f"| | {' | '.join(hosts)} | a core: in-process to Flink |", f"|{'---|' * (len(hosts) + 2)}"]
+    for query in sorted(cells, key=lambda one: int(one[1:])):
+        found = cells[query]
+        row = [_thousands(found[host]) if host in found else "" for host in hosts]
+        cores = [float(found[host]["notes"]["a_core"]) for host in ("in-process", "Flink") if host in found]
+        times = f"{cores[0] / cores[1]:.1f}" if len(cores) == 2 else ""
+        lines.append(f"| {query} | {' | '.join(row)} | {times} |")
+    return "\n".join(lines)
+
+
+def _thousands(one: dict[str, Any]) -> str:
+    a_core = f" ({float(one['notes']['a_core']) / 1000:,.0f})" if "a_core" in one["notes"] else ""
+    return f"{one['median'] / 1000:,.0f}{a_core}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--queries", default=",".join(PUBLISHED))
-    parser.add_argument("--hosts", default="local,spark,flink")
+    parser.add_argument("--hosts", default=";".join(HOSTS), help="several are parted by semicolons")
     parser.add_argument("--flink", type=Path, help="a folder of jars")
     parser.add_argument("--into", default="nexmark", help="the name of the results")
+    parser.add_argument("--table", action="store_true", help="print what was measured before, and measure nothing")
     asked = parser.parse_args()
-    queries, hosts = asked.queries.split(","), asked.hosts.split(",")
+    if asked.table:
+        print(table(asked.into))
+        return
+    queries, hosts = asked.queries.split(","), asked.hosts.split(";")
+    unknown = [one for one in hosts if one not in HOSTS]
+    if unknown:
+        raise SystemExit(f"there is no host {unknown[0]!r}; there are {'; '.join(HOSTS)}")
     if asked.flink is None:
-        hosts = [one for one in hosts if one != "flink"]
+        hosts = [one for one in hosts if one not in FLINK_WAYS]
     scratch = Path(tempfile.mkdtemp(prefix="nexmark-"))
-    figures: list[Figure] = []
-
-    def keep(one: Figure) -> None:
-        figures.append(one)
-        print(one.line(), flush=True)
-
-    load = Path("/proc/loadavg").read_text().split()[0] if Path("/proc/loadavg").exists() else "?"
     try:
         (scratch / "few").mkdir()
         few = write_streams(scratch / "few", min(CHECKED, asked.rows))
         streams = write_streams(scratch, asked.rows)
-        counts: dict[str, str] = {}
-        for query in queries if "local" in hosts else ():
-            check(query, few)
-            counts[query] = count(query, streams)
-            ran = [streams.timed(partial(run_locally, query)) for _ in range(asked.runs)]
-            keep(as_figure(query, "in-process", ran, streams, answer=counts[query]))
-        if "flink" in hosts:
-            for one in flink_figures(asked.flink, streams, queries, asked.runs, counts):
-                keep(one)
-        if "spark" in hosts:
-            on_spark = OnSpark(scratch / "spark")
-            for query in queries:
-                ran = [streams.timed(partial(on_spark.run, query)) for _ in range(asked.runs + 1)][1:]
-                # What the driver's Python needs of a processor says nothing of what Java and the workers need.
-                keep(as_figure(query, "Spark", [Ran(one.seconds, 0.0) for one in ran], streams))
-            on_spark.spark.stop()
-        keep(figure("load of the machine when it began", "", [float(load)], rows=f"{asked.rows:,}"))
+        for host in hosts:
+            keep(asked.into, host, list(measured(host, asked, queries, streams, few)))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    report(asked.into, figures)
-    print(RESULTS / f"{asked.into}.json")
+
+
+def measured(
+    host: str, asked: argparse.Namespace, queries: Sequence[str], streams: Streams, few: Streams
+) -> Iterator[Figure]:
+    load = Path("/proc/loadavg").read_text().split()[0] if Path("/proc/loadavg").exists() else "nan"
+    yield figure(f"load of the machine, {host}", "", [float(load)], events=f"{asked.rows:,}")
+    if host in FLINK_WAYS:
+        yield from flink_figures(host, asked.flink, streams, queries, asked.runs)
+    elif host == "Spark":
+        on_spark = OnSpark(streams.folder / "spark")
+        for query in queries:
+            ran = [streams.timed(partial(on_spark.run, query)) for _ in range(asked.runs + 1)][1:]
+            # What the driver's Python needs of a processor says nothing of what Java and the workers need.
+            yield as_figure(query, host, [Ran(one.seconds, 0.0) for one in ran], streams)
+        on_spark.spark.stop()
+    else:
+        for query in queries:
+            check(query, few)
+            rows = count(query, streams)
+            ran = [streams.timed(partial(run_locally, query)) for _ in range(asked.runs)]
+            yield as_figure(query, host, ran, streams, answer=rows)
+
+
+def keep(name: str, host: str, figures: Sequence[Figure]) -> None:
+    """Beside what was measured of other hosts before."""
+    path = RESULTS / f"{name}.json"
+    before = json.loads(path.read_text())["figures"] if path.exists() else []
+    new = {one.name for one in figures}
+    others = [Figure(**one) for one in before if one["name"] not in new]
+    report(name, [*others, *figures])
 
 
 if __name__ == "__main__":

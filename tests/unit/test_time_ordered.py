@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 import pytest
 
+import watersmeet as wm
 from watersmeet.errors import DataError, SetupError
 from watersmeet.io import spill
 from watersmeet.io import time_ordered_files as files
@@ -284,3 +285,40 @@ def test_memory_stays_bounded_however_many_rows_there_are(tmp_path: Path) -> Non
     assert read_rows == rows
     assert allocated < 16 << 20, "besides the 6 MB there are the pieces that are read and given out"
     assert resident < table.nbytes
+
+
+# ---- only what is looked at -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read", ["time", "arrival"])
+def test_only_the_columns_that_a_query_looks_at_are_read(
+    read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = pa.array([3, 1, 2], pa.timestamp("us"))
+    pa_parquet.write_table(
+        pa.table({"k": [1, 2, 3], "wide": ["x" * 100] * 3, "x": [4, 5, 6], "ts": at}), tmp_path / "a.parquet"
+    )
+    asked: set[str] = set()
+    iter_batches = pa_parquet.ParquetFile.iter_batches
+
+    def noted(self: pa_parquet.ParquetFile, *given: object, columns: list[str], **more: object) -> object:
+        asked.update(columns)
+        return iter_batches(self, *given, columns=columns, **more)
+
+    monkeypatch.setattr(pa_parquet.ParquetFile, "iter_batches", noted)
+    session = wm.Session()
+    # A hint may be of a column that is not read.
+    how = {"read": read, "lateness": "1 second", "distinct": {"wide": 1}}
+    session.stream("a", tmp_path / "a.parquet", time="ts", **how)
+    assert sorted(session.sql("SELECT k FROM a WHERE x > 4").to_arrow()["k"].to_pylist()) == [2, 3]
+    assert asked == {"k", "x", "ts"}
+    asked.clear()
+    assert session.sql("SELECT COUNT(*) AS n FROM a [UNBOUNDED]").final()["n"].to_pylist() == [3]
+    assert asked == {"ts"}
+    asked.clear()
+    joined = session.sql("SELECT one.k, other.x FROM a AS one, a AS other WHERE one.k = other.k WINDOW = 1 SECOND")
+    assert sorted(joined.to_arrow()["x"].to_pylist()) == [4, 5, 6]
+    assert asked == {"k", "x", "ts"}
+    session.stream("b", tmp_path / "a.parquet", time="arrival")
+    assert session.sql("SELECT COUNT(*) AS n FROM b [UNBOUNDED]").final()["n"].to_pylist() == [3]
+    assert session.sql("SELECT * FROM b").to_arrow().num_columns == 5

@@ -95,4 +95,4 @@ def timed_rows(stream: Stream, batch: pa.RecordBatch, before: int) -> Rows:
     if normalized is column:  # as it mostly is
         return Rows(batch, times)
     index = batch.schema.get_field_index(stream.time)
-    return Rows(batch.set_column(index, stream.schema.field(index), normalized), times)
+    return Rows(batch.set_column(index, stream.schema.field(stream.time), normalized), times)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 @dataclass(frozen=True)
 class FileSource:
     """Files of one format with the same columns, read in the order of their names. `reading`: how they hold the event
-    times that the schema has as timestamps."""
+    times that the schema has as timestamps. `columns`: the names of those that are read, if not all."""
 
     name: str
     paths: tuple[Path, ...]
@@ -36,6 +36,21 @@ class FileSource:
     rounding: str = "error"
     at_hand: bool = True
     reading: TimeReading | None = None
+    columns: frozenset[str] | None = None
+
+    def only(self, columns: Collection[str]) -> FileSource:
+        """The same files with some of their columns, where others need not be read: text is read as a whole."""
+        if not self.format.has_footer or set(self.schema.names) <= set(columns):
+            return self
+        # One at least, as rows without any cannot be counted.
+        wanted = frozenset(columns) & frozenset(self.schema.names)
+        return replace(self, columns=wanted or frozenset(self.schema.names[:1]))
+
+    def taken(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are read, of all that there are."""
+        if self.columns is None:
+            return schema
+        return pa.schema([field for field in schema if field.name in self.columns])
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
@@ -51,7 +66,7 @@ class FileSource:
             return
         self.check(found, path)
         stored = self._stored(found)
-        wanted = stored if self.rounding == "error" else with_nanoseconds(stored)
+        wanted = self.taken(stored if self.rounding == "error" else with_nanoseconds(stored))
         before = 0
         for batch in self.format.read(path, wanted, found, max_rows, only):
             yield self.conformed(batch, only, Place(before, str(path)))
@@ -66,7 +81,7 @@ class FileSource:
 
     def conformed(self, batch: pa.RecordBatch, only: str | None = None, place: Place | None = None) -> pa.RecordBatch:
         """Rows of a file, or only one of their columns, in the types of the source; at which place they stand."""
-        schema = pa.schema([self.schema.field(only)]) if only else self.schema
+        schema = pa.schema([self.schema.field(only)]) if only else self.taken(self.schema)
         try:
             if self.reading is not None:
                 batch = read_batch(batch, self.reading, place or Place(None))

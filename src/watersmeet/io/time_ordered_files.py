@@ -190,7 +190,7 @@ class _Reader:
             if section.group is None:
                 yield from self.source.read(section.path, max_rows, only)
                 return
-            names = [only] if only else self.source.schema.names
+            names = [only] if only else self.source.taken(self.source.schema).names
             file = self._parquet(section.path)
             before = sum(file.metadata.row_group(group).num_rows for group in range(section.group))
             for batch in file.iter_batches(batch_size=max_rows, row_groups=[section.group], columns=names):

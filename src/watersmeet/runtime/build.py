@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,13 +47,15 @@ MakePlanner = Callable[[WindowJoinNode], Planner | None]
 
 @dataclass
 class Built:
-    """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, and the joins
-    inside it, in the order in which its plan has them."""
+    """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, the joins
+    inside it, in the order in which its plan has them, and the columns of each stream that it looks at, if that is
+    known."""
 
     operator: Operator
     streams: dict[str, Stream]
     tables: list[tuple[Table, LoadTable]]
     joins: list[WindowJoin] = field(default_factory=list)
+    columns: Mapping[str, frozenset[str]] | None = None
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> Built:
@@ -76,7 +78,8 @@ def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
         from watersmeet.operators.deduplicate import Deduplicate
 
         operator = Deduplicate(operator, rules)
-    return Built(operator, plan.streams, builder.tables, builder.joins)
+    columns = {leaf.name: frozenset(leaf.columns) for leaf in plan.leaves}
+    return Built(operator, plan.streams, builder.tables, builder.joins, columns)
 
 
 def _planner(node: WindowJoinNode) -> Planner | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from queue import SimpleQueue
 from time import perf_counter
 
@@ -11,8 +12,9 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.feeds import Feed, Feeds
 from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
+from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, build_query
@@ -141,11 +143,27 @@ class LocalRun:
         self._endless = any(not stream.source.bounded for stream in streams.values() if stream.source is not None)
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
         opened = {
-            name: batches_of(stream, self.batch_rows, self._clock.clocks[name].skip) for name, stream in streams.items()
+            name: batches_of(self._read_of(stream), self.batch_rows, self._clock.clocks[name].skip)
+            for name, stream in streams.items()
         }
         events: Events = SimpleQueue()
         feeds = [self._feed(stream, opened[stream.name], events, len(streams)) for stream in streams.values()]
         return Feeds(feeds, events, self.wall)
+
+    def _read_of(self, stream: Stream) -> Stream:
+        """The stream as it is read: of files that can leave columns out, only those that the query looks at."""
+        columns = self._built.columns
+        if columns is None or not isinstance(stream.source, FileSource):
+            return stream
+        aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
+        looked_at = {stream.time}.union(*(columns[alias] for alias in aliases))
+        source = stream.source.only(looked_at)
+        if source.columns is None:
+            return stream
+        here = source.columns | {stream.time}
+        schema = pa.schema([one for one in stream.schema if one.name in here])
+        # What is known of the rows has guided the plan; it may be of columns that are not here.
+        return replace(stream, source=source, schema=schema, statistics=Statistics())
 
     def _feed(self, stream: Stream, batches: Iterator[pa.RecordBatch], events: Events, streams: int) -> Feed:
         clock = self._clock.clocks[stream.name]
