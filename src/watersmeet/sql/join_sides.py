@@ -30,6 +30,7 @@ from watersmeet.model.windows import (
     Stepped,
     SteppedRows,
     Unbounded,
+    is_counted,
     moves_in_steps,
 )
 from watersmeet.plan.asof_conditions import asof_conditions
@@ -160,6 +161,8 @@ class JoinBuilder:
     def _asof(self, outer: Outer, asked: Sequence[Expression]) -> Made:
         """Of the bounds between the sides one says up to when partners count, another perhaps how old they may be."""
         right = outer.right.only
+        if not self.changing:
+            self._check_each_row_counts(outer)
         if not isinstance(right, Leaf) or not isinstance(right.input.relation, Stream):
             raise self._refused_asof(outer, "looks for rows of a stream, which stands on its right side")
         if right.input.window is not None and not isinstance(right.input.window, Range | Unbounded):
@@ -299,6 +302,16 @@ class JoinBuilder:
                 kind=WindowError,
             )
         return list(key.values()), [*holding, *self._as_predicates(outer.within, outer.everything)]
+
+    def _check_each_row_counts(self, outer: Outer) -> None:
+        """Rows are given once, with their partner, whatever else comes: which are the last n is not asked then."""
+        for one in outer.left.visible:
+            if is_counted(one.window) or isinstance(one.window, Stepped):
+                raise self._refused_asof(
+                    outer,
+                    f"gives every row of {one.alias} once, and a window says which of them count at what time",
+                    hint=f"leave the window of {one.alias} out; or group the rows, which gives an answer that changes",
+                )
 
     def _refused_asof(self, outer: Outer, why: str, hint: str | None = None) -> Exception:
         usual = "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR]"
