@@ -174,6 +174,10 @@ class Catalog:
         self.functions: dict[str, Any] = {}
 
     def add(self, relation: Relation | NamedQuery, *, replace: bool = False) -> None:
+        if not isinstance(relation.name, str) or not relation.name.strip():
+            raise CatalogError(
+                f"{relation.name!r} is no name", hint="a stream or table is named by a text, such as 'a'"
+            )
         key = relation.name.lower()
         if key in self._relations and not replace:
             raise CatalogError(f"{relation.name!r} is declared twice", hint="give the second one another name")

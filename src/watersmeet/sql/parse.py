@@ -19,6 +19,8 @@ __all__ = ["parse_query", "parse_question", "parse_script", "single_question", "
 def parse_script(text: str, parameters: Parameters | None = None) -> list[Statement]:
     """The statements of a script, separated by semicolons; spans are offsets into `text`. `parameters` are the values
     of its `:name`, `$name` and `?`."""
+    if not isinstance(text, str):
+        raise ParseError(f"a query is a text, not {'None' if text is None else f'a {type(text).__name__}'}")
     tokens, constants = with_values(_tokens(text), text, parameters)
     parser = StatementParser(dialect=Watersmeet)
     parser.constants = constants
