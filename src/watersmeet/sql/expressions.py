@@ -276,7 +276,8 @@ class ExpressionBinder:
         if number is None or self.scope.value_of is None or (equal is not None and above is not None):
             raise self._misplaced_query(node)
         found = self.scope.value_of(number, span_of(node) or (0, 1))
-        return self.call("not", [self.call("is_null", [found], node)], node)
+        none = Literal(0, pa.int64())
+        return self.call("gt", [self.call("coalesce", [found, none], node), none], node)
 
     def _joined_texts(self, node: exp.DPipe) -> Expression:
         try:
