@@ -17,7 +17,7 @@ from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.runtime.build import build
 
-many = settings(max_examples=70 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 
 def answers(case: Case, options: str) -> bool:

@@ -24,7 +24,7 @@ from watersmeet.reference.join import answer
 from watersmeet.session import Query
 
 few = settings(max_examples=14 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=40 * EFFORT)
+many = settings(few, max_examples=25 * EFFORT)
 PIPELINES = ("auto", "ita", "tpa", "nta")
 
 Row = tuple[Any, ...]
@@ -141,7 +141,7 @@ def test_the_order_of_arrival_within_lateness_does_not_change_the_answer(case: C
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@settings(few, max_examples=30 * EFFORT)
+@settings(few, max_examples=20 * EFFORT)
 @given(case=cases(), rows_per_batch=st.sampled_from([1, 2, 3, None]))
 def test_the_engine_gives_what_the_reference_gives(pipeline: str, case: Case, rows_per_batch: int | None) -> None:
     given = by_engine(case, rows_per_batch, pipeline=pipeline)

@@ -99,7 +99,7 @@ def check(sql: str, table: pa.Table) -> None:
             check(sql, table.slice(row, 1))
 
 
-@settings(max_examples=300 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@settings(max_examples=180 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 @given(cases())
 def test_everyone_agrees_on_random_expressions(case: Case) -> None:
     check(case.sql, case.table)

@@ -41,7 +41,7 @@ def sessions_of(rows: list[Reading], *, by_key: bool) -> Counter[tuple[Any, ...]
     return found
 
 
-@settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 @given(readings, st.booleans(), st.lists(st.integers(0, 20), max_size=3))
 def test_at_every_instant_the_log_holds_the_sessions_of_the_rows_so_far(
     rows: list[Reading], by_key: bool, cuts: list[int]

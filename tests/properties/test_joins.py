@@ -32,8 +32,8 @@ from watersmeet.errors import WindowError
 from watersmeet.io.spill import SORT_MEMORY
 from watersmeet.session import Session
 
-few = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=120 * EFFORT)
+few = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = settings(few, max_examples=70 * EFFORT)
 
 
 def refuse_contradictions(case: Case) -> None:

@@ -12,8 +12,8 @@ from watersmeet.checking.recompute import DuckDB
 from watersmeet.errors import WindowError
 from watersmeet.plan.nodes import Plan
 
-few = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=50 * EFFORT)
+few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = settings(few, max_examples=30 * EFFORT)
 
 
 def planned(case: OuterCase) -> Plan:

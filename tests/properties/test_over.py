@@ -12,8 +12,8 @@ from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 
-few = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=60 * EFFORT)
+few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = settings(few, max_examples=35 * EFFORT)
 
 
 @many

@@ -20,7 +20,7 @@ from watersmeet.model.time_reading import TIMESTAMP, TimeReading, time_reading
 from watersmeet.reference.join import answer
 from watersmeet.reference.written_times import written_times
 
-some = settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 JOIN = "SELECT a.k, a.ts, b.ts AS other FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 COUNTS = "SELECT a.k, COUNT(*) AS n, MAX(a.ts) AS last FROM a [RANGE 3 SECONDS] GROUP BY a.k"

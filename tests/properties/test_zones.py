@@ -24,7 +24,7 @@ from watersmeet.errors import BindError, DataError
 from watersmeet.reference.join import answer
 
 pytestmark = pytest.mark.filterwarnings("ignore::watersmeet.errors.MidnightWarning")
-some = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 ZONES = (
     "UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe",
