@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from tests.effort import EFFORT, PATIENT
 from tests.oracles import duckdb_log
 from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
-from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
+from tests.runners import Source, answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 
 few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT)
@@ -89,3 +90,18 @@ def test_late_rows_never_enter_an_answer_that_changes(case: OverCase, rows_per_b
 def test_states_of_answers_that_change_are_handed_on(case: OverCase, batches: int) -> None:
     assume(any(len(source.table) for source in case.sources))
     goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)
+
+
+def test_rows_of_a_semi_join_are_in_the_order_of_their_first_partners() -> None:
+    stamps = {"s0": [3.5, 4.0], "s1": [4.5]}  # both meet their only partner at 4.5 s
+    tables = {
+        name: pa.table({"id": [*range(len(at))], "ts": pa.array([int(s * 1e6) for s in at], pa.timestamp("us"))})
+        for name, at in stamps.items()
+    }
+    sources = tuple(Source(name, table, "ts", "0 seconds") for name, table in tables.items())
+    sql = (
+        "SELECT id, COUNT(*) OVER (ORDER BY event_time()) AS n FROM s0 "
+        "SEMI JOIN s1 ON s1.ts BETWEEN s0.ts AND s0.ts + 1 SECONDS"
+    )
+    for rows_per_batch in (1, None):
+        assert by_local_engine(sql, sources, rows_per_batch) == by_reference(sql, sources) == bag([(0, 2), (1, 2)])

@@ -110,15 +110,17 @@ def over_rows(
     outputs: Sequence[tuple[str, Expression]],
     keep: Expression | None,
     keys: Sequence[Expression],
+    inputs: Sequence[Input],
     scope: Scope,
     *,
     final: bool,
 ) -> Over:
-    """final: functions go by event time, over rows that do not leave. over: expressions of FROM over the join."""
+    """final: functions go by event time, over rows that do not leave. over: expressions of FROM over the join. inputs:
+    everything that is read, also what has no name here: a row of a semi join is there at its first partner."""
     maker = OverMaker(keys)
     time: Expression | None = None
     if final:
-        time = _time_of(scope)
+        time = _time_of(inputs, scope)
         outputs = [(name, _by_one_time(e, time)) for name, e in outputs]
         keep = None if keep is None else _by_one_time(keep, time)
         maker.column(time)
@@ -135,8 +137,8 @@ def over_rows(
     return Over(project if alone else _as_stream(project, named.name, below), calls, columns, kept, named.name)
 
 
-def _time_of(scope: Scope) -> Expression:
-    timed = [one for one in scope.inputs if one.time is not None]
+def _time_of(inputs: Sequence[Input], scope: Scope) -> Expression:
+    timed = [one for one in inputs if one.time is not None]
     if len(timed) == 1 and timed[0].time is not None:
         return Column(timed[0].alias, timed[0].time, timed[0].schema.field(timed[0].time).type)
     return EventTime(event_time_type(scope.inputs, scope.zone))

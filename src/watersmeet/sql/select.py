@@ -212,7 +212,7 @@ def _over(
             kind=UnsupportedError,
         )
     columns = [(output.name, output.expression) for output in outputs]
-    node: Node = over_rows(below, over, columns, keep, keys, scope, final=final)
+    node: Node = over_rows(below, over, columns, keep, keys, source.inputs, scope, final=final)
     grouped = isinstance(below, GroupBy)
     if not grouped and _are_complete(source.inputs):
         if context.emits_changes:
