@@ -17,7 +17,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-nexmark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab soak golden clean
+.PHONY: demo test test-fast test-spark test-nexmark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab fuzz soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -69,6 +69,10 @@ bench: $(READY)
 lab: $(READY)
 	$(BIN)/watersmeet lab run all
 	$(BIN)/watersmeet lab report
+
+# Random cases that no run before has drawn, and many of them: add what fails to the tests by hand.
+fuzz: $(READY)
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak' tests/properties tests/scenarios
 
 # The long tests, and many times the usual number of random examples.
 soak: $(READY)
