@@ -254,9 +254,9 @@ def test_an_estimate_runs_nothing_and_comes_from_earlier_runs(toy: Toy, capsys: 
         "U-1, small, seed 1: never run before",
         "2 runs to measure, 1 need not: about 5 s, by earlier runs; 1 never run before",
     ]
-    # n is 9 instead of 1 and 2: three times the work, as far as settings tell
+    # its settings do not tell that there would be more rows
     assert call("lab", "run", "T-1", "--scale", "paper", "--estimate") == 0
-    assert "T-1, paper, seed 1: about 5 min 0 s, a guess from another scale" in capsys.readouterr().out
+    assert "T-1, paper, seed 1: about 1 min 40 s, a guess from another scale" in capsys.readouterr().out
     assert toy.runs == ["T-1", "T-2"]
 
 

@@ -127,6 +127,23 @@ def report(
 
 
 @app.command()
+def coverage(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID|PAPER]...", help="Show these in full.", show_default=False)
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write coverage.md.")] = False,
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where it goes.", file_okay=False)] = Path("docs"),
+) -> None:
+    """Show what of the papers is here: every algorithm, formula, experiment and open end, where and how to reach it."""
+    from watersmeet.lab.coverage.command import show_coverage, write_coverage
+
+    if write:
+        write_coverage(docs, typer.echo)
+    else:
+        show_coverage(names or [], typer.echo)
+
+
+@app.command()
 def workloads(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)] = None,
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from watersmeet.lab import registry
+from watersmeet.lab.circumstances import title
 from watersmeet.lab.estimate import Estimate, estimate, long, total
 from watersmeet.lab.experiment import SCALES
 from watersmeet.lab.jobs import Job
@@ -29,7 +30,7 @@ def list_experiments(names: Sequence[str], say: Say) -> None:
     widest = max(map(len, scales.values()))
     for one in chosen:
         start = f"{one.id:<{width}}  {scales[one.id]:<{widest}}  "
-        say(fitted(start + one.shows, len(start)))
+        say(fitted(start + title(one), len(start)))
 
 
 def run_experiments(
@@ -79,9 +80,13 @@ def _expected(work: Sequence[Job], choices: LabChoices) -> dict[Job, Estimate | 
 def _outlook(expected: Mapping[Job, Estimate | None]) -> str:
     new = [one for one in expected.values() if one is not None]
     if not new:
-        return f"nothing to measure: {len(expected)} runs are known"
+        return "nothing to measure: all of it is known"
     before = len(expected) - len(new)
-    return f"{len(new)} runs to measure" + (f", {before} need not" if before else "") + f": {total(new)}"
+    return (
+        f"{len(new)} {'run' if len(new) == 1 else 'runs'} to measure"
+        + (f", {before} need not" if before else "")
+        + f": {total(new)}"
+    )
 
 
 def _lines(outcome: ExperimentOutcome, *, apart: bool) -> list[str]:

@@ -12,6 +12,11 @@ from watersmeet.lab.jobs import Job
 from watersmeet.lab.store import Record
 
 LEAST_SECONDS = 0.1  # loading and storing
+# The names of settings that say how many rows there are, or how often something is done.
+AMOUNTS = {
+    "rows", "rate", "rates", "fast", "per_hour", "seconds", "hours", "days", "units", "ticks", "times", "repeats",
+    "runs", "draws", "seeds",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,19 +40,22 @@ def estimate(job: Job, known: Sequence[Record]) -> Estimate:
 
 
 def growth(before: Mapping[str, Any], now: Mapping[str, Any]) -> float:
-    """How much more work settings ask for: each number, or sum of several, as many times as it has grown.
+    """How much more work settings ask for: as many times as there are more rows, repetitions and points of a line.
 
-    >>> growth({"rates": [10, 20], "rows": 100, "repeats": 3}, {"rates": [30, 60], "rows": 200, "repeats": 3})
+    >>> growth({"rates": [10, 20], "skews": [0, 1], "keys": 9}, {"rates": [30, 60], "skews": [0, 1, 2, 3], "keys": 90})
     6.0
     """
-    grown = [(_size(before.get(name)), _size(value)) for name, value in now.items()]
-    return prod(new / old for old, new in grown if old and new)
+    sizes = [(_size(name, before.get(name)), _size(name, value)) for name, value in now.items()]
+    return prod(new / old for old, new in sizes if old and new)
 
 
-def _size(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 0.0
+def _size(name: str, value: Any) -> float:
+    """Of amounts their sum; of other lists how long they are; 0 for what says nothing, as a number of keys does."""
+    if isinstance(value, int | float):
+        return float(value) if name in AMOUNTS else 0.0
+    if isinstance(value, list | tuple):
+        return sum(_size(name, one) for one in value) if name in AMOUNTS else len(value)
+    return 0.0
 
 
 def total(estimates: Sequence[Estimate]) -> str:

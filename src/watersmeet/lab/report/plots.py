@@ -98,10 +98,9 @@ def _fill(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
     else:
         # From 0, so that a small difference does not look like a large one.
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        if _whole(y for line in panel.lines.values() for y in line):
-            axes.yaxis.get_major_locator().set_params(integer=True)
-    if not by_words and not panel.x_log and _whole(panel.x):
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        _ticks(axes.yaxis, [y for line in panel.lines.values() for y in line])
+    if not by_words and not panel.x_log:
+        _ticks(axes.xaxis, panel.x)
 
 
 def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
@@ -171,9 +170,11 @@ def _name_places(axes: Any, panel: Panel) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _whole(values: Iterable[float | str | None]) -> bool:
-    """Whether these are counts: nothing lies between two whole numbers, so no tick may."""
-    return all(value is None or (not isinstance(value, str) and value == int(value)) for value in values)
+def _ticks(axis: Any, values: Iterable[float | str | None]) -> None:
+    """Where these are counts nothing lies between two whole numbers, so no tick may."""
+    if all(value is None or (not isinstance(value, str) and value == int(value)) for value in values):
+        axis.get_major_locator().set_params(integer=True)
+        axis.set_major_formatter("{x:,.0f}")
 
 
 def _columns(names: Iterable[str]) -> int:
