@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from watersmeet.errors import SetupError
+from watersmeet.lab.errors_arguments import errors
 from watersmeet.lab.static_arguments import static
 
 app = typer.Typer(
@@ -187,3 +188,4 @@ def orders(
 
 
 app.command()(static)
+app.command()(errors)
