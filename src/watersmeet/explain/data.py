@@ -176,6 +176,8 @@ def _estimate(estimate: JoinEstimate) -> dict[str, Any]:
     return {
         "inputs": {alias: asdict(one) for alias, one in estimate.inputs.items()},
         "distinct": dict(estimate.distinct),
+        "unique": {key: {"values": values, "rows": rows} for key, (values, rows) in estimate.unique.items()},
+        "way": estimate.way,
         "routes": [
             {**asdict(route), "order": route.order, "comparisons": route.comparisons} for route in estimate.routes
         ],
