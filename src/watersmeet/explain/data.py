@@ -12,6 +12,7 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
 from watersmeet.physical.nodes import (
     AsofJoinNode,
+    AsTheyComeNode,
     ChangesSourceNode,
     ClassicJoinNode,
     ContinuousNode,
@@ -54,6 +55,7 @@ NAMES: dict[type[PhysicalNode], str] = {
     WindowJoinNode: "window_join",
     ClassicJoinNode: "classic_join",
     InTimeOrderNode: "in_time_order",
+    AsTheyComeNode: "as_they_come",
     AsofJoinNode: "asof_join",
     OuterJoinNode: "outer_join",
     ContinuousNode: "changing_answer",

@@ -409,6 +409,8 @@ def _method(method: Method) -> Lines:
         yield from _below([_entry("chain", [" -> ".join(method.chain)])])
     if method.kind.merges:
         yield from _below([_entry("windows", [method.windows])])
+    if method.turns == "round_robin":
+        yield from _below([_entry("reads", ["one row of each stream in turn; a stream without rows is passed over"])])
 
 
 def _expiry(method: Method) -> str:

@@ -34,6 +34,7 @@ class Method:
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     order_rule: OrderRule | None = None  # finds the orders, instead of the search for the cheapest
     windows: str = "closure"
+    turns: str = "time"  # in which order rows are taken that are at hand
     chain: tuple[str, ...] | None = None  # the order of a pipeline, one for all rows
     bucket_budget: int | None = None  # for all inputs together; the optimizer shares it out
     expires_at_best: bool = False  # the optimizer finds the interval between passes
@@ -84,6 +85,7 @@ class Method:
             orders={} if algorithm.chains or rule is not None else orders,
             order_rule=rule,
             windows=options.windows,
+            turns=options.turns,
             chain=_chain(options, orders) if algorithm.chains else None,
         )
         method._check(options)
@@ -105,6 +107,11 @@ class Method:
             raise options.wrong("order", why, f"name the inputs, as in order = 'b, a, c', or use one of auto, {loops}")
         if options.has("windows") and not kind.merges:
             raise options.wrong("windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'")
+        if options.has("turns") and not kind.any_order:
+            takers = ", ".join(names_of(lambda one: one.any_order))
+            raise options.wrong(
+                "turns", f"does not go with join = {self.algorithm!r}, which follows time", f"it goes with {takers}"
+            )
         if options.has("order") and kind.is_published and not (kind.loops or kind.chains):
             raise options.wrong("order", f"does not go with join = {self.algorithm!r}", "leave order out")
         if kind.tables and self.bucket_budget is not None:
@@ -148,6 +155,8 @@ def _algorithm(options: Options, given: Sequence[str]) -> JoinAlgorithm:
     """The engine's own join takes an order; the other options belong to the papers' loops."""
     if options.join == "auto" and options.has("windows"):
         return ALGORITHMS["merge"]
+    if options.join == "auto" and options.has("turns"):
+        return ALGORITHMS["w_join"]
     # Nothing names an algorithm, but an option is for the loops of the papers: hybrid takes any query.
     if options.join == "auto" and any(name != "order" for name in given):
         return ALGORITHMS["hybrid"]

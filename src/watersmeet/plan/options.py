@@ -204,6 +204,7 @@ OPTIONS: dict[str, Option] = {
         Option("expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto")),
         Option("order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES)),
         _choice("windows", "joining", "closure", "gca", "lca"),
+        _choice("turns", "joining", "time", "round_robin"),
         _choice("pipeline", "expiry", "auto", "ita", "tpa", "nta"),
         Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
         _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
@@ -239,6 +240,7 @@ class Options:
     expire_us: int | Literal["auto"] | None = None
     order: Mapping[str, tuple[str, ...]] | OrderRule | None = None
     windows: str = "closure"
+    turns: str = "time"
     pipeline: str = "auto"
     memory: Memory | None = None
     shed: str = "auto"
