@@ -349,6 +349,35 @@ def test_plain_joins_with_few_results_probe_and_others_send_negative_tuples():
     assert choose_pipeline(bind(grouped, few)).pipeline == "tpa"
 
 
+def test_results_are_found_again_only_where_that_is_much_cheaper():
+    """As measured (benchmarks/pipelines.py): large windows and several partners for each row."""
+    from watersmeet.optimizer.choose_pipeline import choose_pipeline
+
+    def chosen(window_s: int, keys: int, operator: str = "COUNT(*) AS n") -> str:
+        session = wm.Session()
+        for name in "ab":
+            session.stream(
+                name, schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", rate=1000.0, distinct={"k": keys}
+            )
+        sql = f"SELECT {operator} FROM a [RANGE {window_s} SECONDS], b [RANGE {window_s} SECONDS] WHERE a.k = b.k"
+        return choose_pipeline(session.sql(sql).plan).pipeline
+
+    assert chosen(window_s=100, keys=25_000) == "nta"
+    assert chosen(window_s=100, keys=100_000) == "tpa"  # one partner each
+    assert chosen(window_s=1, keys=250) == "tpa"  # a walk passes the rest of a batch
+    assert chosen(window_s=100, keys=25_000, operator="DISTINCT a.k") == "nta"
+
+
+def test_rows_of_one_stream_are_held_as_they_were_chosen():
+    from watersmeet.optimizer.choose_pipeline import choose_pipeline
+
+    for sql in (
+        "SELECT k FROM a [RANGE 5 SECONDS] EXCEPT SELECT k FROM b [RANGE 5 SECONDS]",
+        "SELECT a.k, COUNT(*) AS n FROM a [ROWS 5], b [RANGE 5 SECONDS] WHERE a.k = b.k GROUP BY a.k",
+    ):
+        assert choose_pipeline(bind(sql, catalog(a=1000, b=1000))).pipeline == "tpa"
+
+
 def test_a_scan_is_priced_by_its_rows_and_what_goes_on_by_its_lookups():
     text = (Path(__file__).parents[2] / "examples" / "checkout.sql").read_text()
     (job,) = read_script(text, open_sources=False)

@@ -144,8 +144,8 @@ def explain(
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
     if choice.costs:
-        told = [f"{name} {short(cost)}" for name, cost in choice.costs.items()]
-        lines.append(_entry("expired rows found by so many comparisons a second", told))
+        told = [f"{name} {short(cost)} µs, {short(choice.held[name])} rows" for name, cost in choice.costs.items()]
+        lines.append(_entry("to let results go, time a second and rows held", told))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
