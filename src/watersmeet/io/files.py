@@ -23,7 +23,8 @@ FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 @dataclass(frozen=True)
 class FileSource:
     """Files of one format with the same columns, read in the order of their names. `reading`: how they hold the event
-    times that the schema has as timestamps. `columns`: the names of those that are read, if not all."""
+    times that the schema has as timestamps. `columns`: the names of those that are read, if not all. `where`: the file,
+    folder or pattern that was given."""
 
     name: str
     paths: tuple[Path, ...]
@@ -37,6 +38,7 @@ class FileSource:
     at_hand: bool = True
     reading: TimeReading | None = None
     columns: frozenset[str] | None = None
+    where: str = ""
 
     def only(self, columns: Collection[str]) -> FileSource:
         """The same files with some of their columns, where others need not be read: text is read as a whole."""
@@ -153,7 +155,9 @@ def open_files(
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
-    source = FileSource(name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding)
+    source = FileSource(
+        name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding, where=path
+    )
     return _looked_over(source if reading is None else _with_times(source, reading))
 
 
@@ -262,14 +266,19 @@ def find_files(path: str, kind: str | None) -> list[Path]:
     else:
         raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
     # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
-    visible = sorted(p for p in found if not p.name.startswith((".", "_")))
-    wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
+    wanted = sorted(p for p in found if is_data(p, kind))
     if not wanted:
         raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
     kinds = sorted({_suffix_kind(p) or "" for p in wanted})
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
+
+
+def is_data(path: Path, kind: str | None) -> bool:
+    """Whether a file is data of a format, or of any."""
+    found = None if path.name.startswith((".", "_")) else _suffix_kind(path)
+    return found is not None and kind in (None, found)
 
 
 def subfolder_hint(path: str, kind: str | None) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -40,7 +41,17 @@ class FedQuery:
     """One execution of a plan whose streams are pushed. One call at a time; every call gives the answers it made
     certain."""
 
-    def __init__(self, plan: Plan, *, wall: WallClock | None = None, tell: Tell = warn) -> None:
+    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us")
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        wall: WallClock | None = None,
+        tell: Tell = warn,
+        sourced: Collection[str] = (),
+    ) -> None:
+        """sourced: the streams that have data of their own, whose rows somebody reads and pushes."""
         self.plan = plan
         self.metrics = Metrics()
         self.wall = wall or SystemClock()
@@ -50,7 +61,11 @@ class FedQuery:
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         built = build_query(plan)
         self.operator = built.operator
-        streams = {stream.name: stream for stream in built.streams.values()}
+        # Whoever reads them, here they come when they come.
+        streams = {
+            stream.name: replace(stream, source=None) if stream.name in sourced else stream
+            for stream in built.streams.values()
+        }
         _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
         self.clock = QueryClock(streams.values(), self.wall)
         self._incoming = {name: PushedRows(stream) for name, stream in streams.items()}
@@ -100,7 +115,7 @@ class FedQuery:
         clock, most = self.clock.clocks[name], self.operator.piece_rows or BATCH_ROWS
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
-        batches = self._incoming[name].batches(given)
+        batches = self.incoming(name, given)
         if clock.stream.arrival.skips_nulls:
             batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
         rows = [clock.timed(batch) for batch in batches if batch.num_rows]
@@ -110,6 +125,14 @@ class FedQuery:
         else:
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
+
+    def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
+        """What was given as rows of a stream, with its columns; their times are not looked at."""
+        return self._incoming[name].batches(given)
+
+    def schema_of(self, name: str) -> pa.Schema:
+        """The columns of rows that are pushed."""
+        return self.clock.clocks[name].stream.given_schema
 
     def push(self, name: str, rows: Rows) -> Answers:
         clock = self.clock.clocks[name]
