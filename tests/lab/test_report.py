@@ -12,8 +12,10 @@ from tests.unit.test_cli import call
 from watersmeet.lab import registry, store
 from watersmeet.lab.cards import CARDS
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
+from watersmeet.lab.papers.spread import spread_panel
 from watersmeet.lab.provenance import PACKAGE
-from watersmeet.lab.report import write_report
+from watersmeet.lab.report import plots, write_report
+from watersmeet.lab.report.page import _measured
 
 
 def experiment(name: str) -> Experiment:
@@ -114,3 +116,49 @@ def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_paper_has_a_card_whose_files_exist() -> None:
     assert {one.paper for one in registry.experiments().values()} <= set(CARDS)
     assert [file for card in CARDS.values() for file in card.files if not (PACKAGE / file).exists()] == []
+
+
+def drawn(panel: Panel) -> str:
+    return plots._draw(panel, {name: number for number, name in enumerate(panel.lines)})
+
+
+def test_bars_on_a_logarithmic_axis_become_points() -> None:
+    bars = Panel("t", "plan", "cost", ["one", "two"], {"A": [1.0, 100.0], "B": [2.0, None]}, bars=True)
+    points = replace(bars, y_log=True)
+    # Bars are patches, points are markers of a line.
+    assert "line2d_" in drawn(points)
+    assert drawn(bars).count('id="patch_') - drawn(points).count('id="patch_') == 6  # with two in the legend
+
+
+@pytest.mark.parametrize(("x", "whole"), [((1, 2, 3), True), ((1, 2.5, 3), False)])
+def test_between_counts_there_are_no_ticks(x: tuple[float, ...], whole: bool) -> None:
+    svg = drawn(Panel("t", "streams", "y", x, {"A": [0.1, 0.25, 0.33]}))
+    ticks = re.findall(r">([\d.]+)</text>", svg.split("matplotlib.axis_2")[0])
+    assert ticks
+    assert all(float(tick).is_integer() for tick in ticks) == whole
+
+
+def test_a_spread_is_drawn_and_stands_in_the_table() -> None:
+    panel = spread_panel("t", "rows", "seconds", [1, 2], {"A": [[3.0, 1.0, 2.0], [5.0]]}, more={"model": [2.0, None]})
+    table = _measured(panel)
+    assert table.rows == (("1", "2 (1 to 3)", "2"), ("2", "5 (5 to 5)", ""))
+    plain = replace(panel, low={}, high={})
+    assert drawn(panel).count("LineCollection") == drawn(plain).count("LineCollection") + 1
+
+
+def test_a_spread_must_hold_its_line() -> None:
+    with pytest.raises(ValueError, match="outside of 2 to 3"):
+        Panel("t", "x", "y", [1], {"A": [1]}, low={"A": [2]}, high={"A": [3]})
+    with pytest.raises(ValueError, match="must be of the same lines"):
+        Panel("t", "x", "y", [1], {"A": [1]}, low={"B": [2]}, high={"B": [3]})
+
+
+def test_a_panel_that_is_a_table_only_is_not_drawn(folder: Path) -> None:
+    (record, *_) = store.records(Path("results"))
+    panel = replace(record.result.panels[0], table_only=True)
+    store.save(Path("results"), replace(record, scale="paper", result=Result([panel], record.result.numbers)))
+    call("lab", "report")
+    assert list(Path("docs/reproduction").iterdir()) == []
+    text = Path("docs/reproduction.md").read_text()
+    assert "| x (rows) | A | B |" in text
+    assert "![" not in text

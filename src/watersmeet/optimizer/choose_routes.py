@@ -56,7 +56,7 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
         found = best_local_orders(graph, origins=origins)
         # The model of batches knows no static tables: it would give them new rows too.
         if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):
-            found = best_lazy_orders(graph, method.refresh_us / 1e6)
+            found = best_lazy_orders(graph, method.refresh_us / 1e6, drops_expired=True)
         return {origin: found[origin] for origin in origins}
     return {origin: _order(walk_of(description, origin)) for origin in origins}
 

@@ -111,7 +111,8 @@ def _looped(description: Description) -> tuple[RouteEstimate, ...]:
         interval = method.refresh_us / 1e6
         # A stream without rows must not divide by zero.
         together = max(graph.streams[graph.position(route.origin)].rate * interval, 1e-9)
-        routes.append(_loops_route(lazy_loops(graph, route.origin, interval), rate, route.visits, together))
+        loops = lazy_loops(graph, route.origin, interval, drops_expired=True)
+        routes.append(_loops_route(loops, rate, route.visits, together))
     return tuple(routes)
 
 

@@ -80,9 +80,12 @@ def _entry(entry: Entry, folder: str) -> Iterator[Block]:
     shown, *others = entry.runs
     yield TextBlock(f"**{shown.judgement.verdict.capitalize()}**, at the {_circumstances(shown)}.")
     for number, panel in enumerate(shown.record.result.panels):
-        name = plot_name(one.id, number)
-        yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel.title}")
+        if not panel.table_only:
+            name = plot_name(one.id, number)
+            yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel.title}")
         yield _measured(panel)
+        if panel.low:
+            yield TextBlock(_sentence(f"In brackets, and as bars in the plot: {panel.spread}"))
     if shown.record.result.numbers:
         yield _numbers([shown])
     yield Bullets(tuple(_check(check, held=check in shown.judgement.held) for check in one.checks))
@@ -117,8 +120,15 @@ def _measured(panel: Panel) -> TableBlock:
         if size <= MOST_ROWS
         else sorted({round(k * (size - 1) / (MOST_ROWS - 1)) for k in range(MOST_ROWS)})
     )
-    rows = tuple((_setting(panel.x[k]), *(_value(line[k]) for line in panel.lines.values())) for k in shown)
+    rows = tuple((_setting(panel.x[k]), *(_point(panel, name, k) for name in panel.lines)) for k in shown)
     return TableBlock((panel.x_label, *panel.lines), rows, numbers=True)
+
+
+def _point(panel: Panel, name: str, place: int) -> str:
+    value = _value(panel.lines[name][place])
+    if name not in panel.low or not value:
+        return value
+    return f"{value} ({_value(panel.low[name][place])} to {_value(panel.high[name][place])})"
 
 
 def _numbers(runs: Sequence[JudgedRun]) -> TableBlock:
