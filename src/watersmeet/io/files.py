@@ -148,10 +148,19 @@ def open_files(
     declared: pa.Schema | None,
     rounding: str = "error",
     reading: TimeReading | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> FileSource:
     """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said, `reading` how
-    the files hold event times."""
-    paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
+    the files hold event times. may_be_empty: where columns and format are said, files may still come."""
+    asked = ALIASES.get(kind, kind) if kind else None
+    if may_be_empty and declared is not None and asked is not None and is_empty(path, asked):
+        none_yet = FileSource(
+            name, (), format_named(asked, options), declared, f"no file of {path} yet", True, 0, rounding=rounding,
+            where=path,
+        )  # fmt: skip
+        return none_yet if reading is None else _with_times(none_yet, reading)
+    paths = find_files(path, asked)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
@@ -170,6 +179,8 @@ def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
         return source
     found = found.declared_in(source.schema if source.declared else None)
     made = replace(source, schema=found.shown(source.schema), reading=found)
+    if not made.paths:
+        return made
     with readable(made.paths[0], made.hint):
         first = next(iter(made.read(made.paths[0], FIRST_ROWS, only=found.column)), None)
     if first is not None:
@@ -273,6 +284,14 @@ def find_files(path: str, kind: str | None) -> list[Path]:
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
+
+
+def is_empty(path: str, kind: str) -> bool:
+    """Whether a folder or a pattern is there and no file of a format in it yet."""
+    target = Path(path).expanduser()
+    if target.is_dir():
+        return not any(one.is_file() and is_data(one, kind) for one in target.iterdir())
+    return glob.has_magic(path) and not glob.glob(str(target), recursive=True)
 
 
 def is_data(path: Path, kind: str | None) -> bool:

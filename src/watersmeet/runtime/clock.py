@@ -214,6 +214,10 @@ class QueryClock:
         self.clocks[name].end()
         self._move()
 
+    def answered(self, until_us: int) -> None:
+        """All was answered up to this instant, so what comes up to it is late."""
+        self._rise_to(until_us + 1)
+
     @property
     def running(self) -> list[StreamClock]:
         return [clock for clock in self.clocks.values() if not clock.ended]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
-from watersmeet.operators.contract import Rows
+from watersmeet.operators.contract import End, Rows
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import LoadTable, build_query
 from watersmeet.runtime.clock import QueryClock
@@ -198,6 +198,13 @@ class FedQuery:
         self.close()
         return found
 
+    def flush(self) -> Answers:
+        """Everything that waits is answered, and more may come; what is not newer than that is late then."""
+        found, end = drained(self.operator.finish(self.last_event_us))
+        self.clock.answered(end.answered_us)
+        self._watermark_us = self.clock.watermark_us
+        return self._kept([*found])
+
     def close(self) -> None:
         """What was archived counts."""
         self._archiving.close()
@@ -216,6 +223,13 @@ class FedQuery:
     def report(self) -> Metrics:
         bring_up_to_date(self.metrics, self.clock, self.operator)
         return self.metrics
+
+    def report_waiting(self) -> Metrics:
+        """The same, with the rows that wait for time to go on."""
+        told = {name: rows for name, rows in self.operator.waiting_rows().items() if rows.rows}
+        self.metrics.waiting_by_stream = {name: one.rows for name, one in told.items()}
+        self.metrics.waiting_until_us = max((one.newest_us for one in told.values()), default=None)
+        return self.report()
 
     def _after(self, found: Answers) -> Answers:
         """Tell the operators how far time has come, if it has."""
@@ -245,6 +259,16 @@ class FedQuery:
     def _told(self, what: Warning) -> None:
         LOGGER.info("%s", what)
         self._tell(what)
+
+
+def drained(answers: Generator[pa.RecordBatch, None, End]) -> tuple[list[pa.RecordBatch], End]:
+    """All that a last answer gives, and what it returns."""
+    found: list[pa.RecordBatch] = []
+    while True:
+        try:
+            found.append(next(answers))
+        except StopIteration as stop:
+            return found, stop.value
 
 
 def _check_pushable(with_data: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
     written down themselves."""
 
-    kind: Literal["read", "pushed", "end", "promise"]
+    kind: Literal["read", "pushed", "end", "promise", "flush"]
     stream: str
     rows: pa.RecordBatch | None = None
     range: Range = None
@@ -49,8 +49,8 @@ class BatchRecord:
                     assert step.rows is not None
                     bodies.append(step.rows.serialize())
                     told.append(["pushed", step.stream, bodies[-1].size])
-                case "end":
-                    told.append(["end", step.stream])
+                case "end" | "flush":
+                    told.append([step.kind, step.stream])
                 case "promise":
                     told.append(["promise", step.stream, step.until_us])
         head = json.dumps([self.now_s, self.today_us, told], separators=(",", ":")).encode()
@@ -71,8 +71,8 @@ class BatchRecord:
                     body = pa.py_buffer(data)[at : at + more[0]]
                     steps.append(Step("pushed", stream, pa.ipc.read_record_batch(body, schemas[stream])))
                     at += more[0]
-                case "end":
-                    steps.append(Step("end", stream))
+                case "end" | "flush":
+                    steps.append(Step(kind, stream))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
         return cls(number, now_s, today_us, steps)

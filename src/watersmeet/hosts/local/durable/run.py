@@ -36,7 +36,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 
-MakeSink = Callable[[str, bool], NumberedSink]
+MakeSink = Callable[[str], NumberedSink]
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
 
@@ -69,7 +69,7 @@ class DurableRun:
         *,
         tell: Tell = warn,
     ) -> None:
-        """make_sink: is given the name of the run, which is new for a new checkpoint, and whether it is new."""
+        """make_sink: is given the name of the run, which is new for a new checkpoint."""
         self.plan = plan
         self.settings = settings or Settings()
         self.on_answers: OnAnswers | None = None
@@ -84,11 +84,13 @@ class DurableRun:
         try:
             self._journal = Journal(self._folder.path, sync=self.settings.sync)
             self._snapshots = Snapshots(self._folder.path)
-            self._sink = make_sink(self._folder.identity.run, self._folder.is_new)
+            self._sink = make_sink(self._folder.identity.run)
         except BaseException:
             self._folder.close()
             raise
+        self.folder = self._folder.path
         self.repeated_batches = 0
+        self.first_number = 0  # of the first batch of this life
         self.snapshot_number = -1
         self.snapshot_pause_s = 0.0  # the longest
         self._saving: Future[None] | None = None
@@ -129,6 +131,14 @@ class DurableRun:
     def stop(self) -> None:
         self.request_stop()
         self.wait()
+
+    def abandon(self) -> None:
+        """Let go of a run that was not started."""
+        self._close(commit=False)
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
 
     @property
     def is_open(self) -> bool:
@@ -178,10 +188,26 @@ class DurableRun:
         with self._lock:
             return self.fed.report().as_dict()
 
+    def latest(self) -> Metrics:
+        """The numbers of this run, brought up to date."""
+        with self._lock:
+            return self.fed.report()
+
+    def with_waiting(self) -> Metrics:
+        """The same with the rows that wait for time to go on."""
+        with self._lock:
+            return self.fed.report_waiting()
+
     def answer(self) -> pa.Table | None:
         """What a changing answer is now."""
         with self._lock:
             return self.fed.answer()
+
+    def taken(self, stream: str) -> int:
+        """How many rows of a stream have come so far, in all lives: whoever pushes goes on behind them."""
+        clock = self.fed.clock.clocks[self.fed.named(stream)]
+        with self._lock:
+            return clock.rows_in + clock.skipped_rows
 
     @property
     def number(self) -> int:
@@ -205,6 +231,7 @@ class DurableRun:
         for number, data in self._journal.records(self._number):
             self._repeat(BatchRecord.from_bytes(number, data, schemas))
         self.wall.restarted()
+        self.first_number = self._number + 1
 
     def _repeat(self, record: BatchRecord) -> None:
         self.wall.put(record.now_s, record.today_us)
@@ -312,6 +339,8 @@ class DurableRun:
             for step, rows in steps:
                 if rows is not None:
                     found += self.fed.push(step.stream, rows) if len(rows) else []
+                elif step.kind == "flush":
+                    found += self.fed.flush()
                 elif step.kind == "end":
                     found += self.fed.end([step.stream]) if not self.fed.clock.clocks[step.stream].ended else []
                 else:
@@ -360,7 +389,9 @@ class DurableRun:
 
     def _flush(self) -> None:
         """Answer all that waits; what comes later up to there is late."""
-        raise NotImplementedError
+        self._batch([Arrived(Step("flush", ""), 0)])
+        if not self.fed.operator.goes_on:
+            self._folder.close_for_good()
 
     def _fail(self, error: BaseException) -> None:
         self._error = self._error or error
