@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -21,7 +21,8 @@ from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
-from watersmeet.operators.contract import End, Rows
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.going_on import answered_all
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import LoadTable, build_query
 from watersmeet.runtime.clock import QueryClock
@@ -200,10 +201,15 @@ class FedQuery:
 
     def flush(self) -> Answers:
         """Everything that waits is answered, and more may come; what is not newer than that is late then."""
-        found, end = drained(self.operator.finish(self.last_event_us))
+        found, end, self.operator = answered_all(self.operator, self._all_aliases, self.last_event_us, self._anew)
         self.clock.answered(end.answered_us)
         self._watermark_us = self.clock.watermark_us
         return self._kept([*found])
+
+    def _anew(self) -> Operator:
+        built = build_query(self.plan)
+        self._load(built.tables)
+        return built.operator
 
     def close(self) -> None:
         """What was archived counts."""
@@ -259,16 +265,6 @@ class FedQuery:
     def _told(self, what: Warning) -> None:
         LOGGER.info("%s", what)
         self._tell(what)
-
-
-def drained(answers: Generator[pa.RecordBatch, None, End]) -> tuple[list[pa.RecordBatch], End]:
-    """All that a last answer gives, and what it returns."""
-    found: list[pa.RecordBatch] = []
-    while True:
-        try:
-            found.append(next(answers))
-        except StopIteration as stop:
-            return found, stop.value
 
 
 def _check_pushable(with_data: Iterable[str]) -> None:

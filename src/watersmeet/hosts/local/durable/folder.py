@@ -28,7 +28,6 @@ class Identity:
     query: str
     layout: int = LAYOUT
     version: str = VERSION
-    closed: bool = False
 
 
 class CheckpointFolder:
@@ -88,17 +87,7 @@ class CheckpointFolder:
                 f"the checkpoint {self.path} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new --checkpoint, or go back to the query that wrote this one",
             )
-        if held.closed:
-            raise RunError(
-                f"the query of the checkpoint {self.path} was ended by --flush, and rows without a partner were given "
-                "that later rows could match",
-                hint="start anew with a new --checkpoint",
-            )
         return False, held
-
-    def close_for_good(self) -> None:
-        """No later run may go on from here."""
-        replace_file(self.path / _IDENTITY, json.dumps({**self.identity.__dict__, "closed": True}).encode())
 
     def close(self) -> None:
         if self._lock is not None:

@@ -390,8 +390,6 @@ class DurableRun:
     def _flush(self) -> None:
         """Answer all that waits; what comes later up to there is late."""
         self._batch([Arrived(Step("flush", ""), 0)])
-        if not self.fed.operator.goes_on:
-            self._folder.close_for_good()
 
     def _fail(self, error: BaseException) -> None:
         self._error = self._error or error
