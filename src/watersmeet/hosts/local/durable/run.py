@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -304,6 +304,7 @@ class DurableRun:
                 if one.logged is None:
                     raise
                 one.logged.set_exception(error)  # only what was pushed can be refused
+        steps = _together(steps)
         number = self._number + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
@@ -410,6 +411,29 @@ class DurableRun:
             self.fed.report()
             self.fed.close()
             self._folder.close()
+
+
+def _together(steps: list[tuple[Step, Rows | None]]) -> list[tuple[Step, Rows | None]]:
+    """What was pushed into one stream by many calls, as one step: a stream does not make another late by coming first.
+    Nothing moves past what is said of a stream's time."""
+    found: list[list[tuple[Step, Rows | None]]] = []
+    places: dict[str, int] = {}
+    for step, rows in steps:
+        if step.kind == "pushed" and step.stream in places:
+            found[places[step.stream]].append((step, rows))
+            continue
+        if step.kind == "pushed":
+            places[step.stream] = len(found)
+        else:
+            places.clear()
+        found.append([(step, rows)])
+    return [_as_one(some) if len(some) > 1 else some[0] for some in found]
+
+
+def _as_one(steps: Sequence[tuple[Step, Rows | None]]) -> tuple[Step, Rows | None]:
+    given = [step.rows for step, _ in steps if step.rows is not None]
+    timed = [rows for _, rows in steps if rows is not None]
+    return replace(steps[0][0], rows=pa.concat_batches(given)), Rows.together(timed)
 
 
 def _tell_all(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:
