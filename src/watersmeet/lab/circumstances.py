@@ -14,15 +14,14 @@ from watersmeet.lab.experiment import Experiment
 
 @dataclass(frozen=True)
 class Circumstances:
-    """`data` begins with one of the words of KINDS."""
-
     data: str = ""
     reconstructed: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 
 
-# Rows are drawn from a seed; rows that others have collected; rows that the paper itself prints.
-KINDS = ("generated", "real", "printed")
+# The word that `data` begins with, and what it stands for; all other data are a few rows that are written out.
+KINDS = {"generated": "streams that are generated here, from a seed", "real": "real data"}
+WRITTEN = "a few rows that are written out, by the paper or here"
 
 NO_SETTINGS = ("data", "queries")
 # Settings that say how something is measured here, whatever the paper did.
@@ -171,6 +170,14 @@ def circumstances(experiment: Experiment) -> Circumstances:
         experiment.reconstructed or ours.reconstructed,
         experiment.note or ours.note,
     )
+
+
+def kind_of(data: str) -> str:
+    """
+    >>> kind_of("real: a diary"), kind_of("the rows of Table 2") == WRITTEN
+    ('real data', True)
+    """
+    return next((words for kind, words in KINDS.items() if data.startswith(kind)), WRITTEN)
 
 
 def title(experiment: Experiment) -> str:
