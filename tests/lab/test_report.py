@@ -112,7 +112,7 @@ def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.Monk
     assert re.search(r"^\| \[D-W2\]\(#D-W2\) \|.*\| reproduced \(seed 1\) \|$", text, re.MULTILINE)
     assert re.search(r"^\| \[D-E3\]\(#D-E3\) \|.*\| reproduced with a difference \(seed 1\) \|$", text, re.MULTILINE)
     header = next(line for line in text.splitlines() if line.startswith("| memory size (rows) |"))
-    assert {"EXACT", "OPT", "PROB", "LIFE", "RAND", "PROB, the engine's join"} <= set(header.split(" | "))
+    assert {"EXACT", "OPT", "PROB", "LIFE", "RAND", "PROB, model"} <= set(header.split(" | "))
     assert {path.name for path in Path("docs/reproduction").iterdir()} == {"D-W2-1.svg", "D-E3-1.svg"}
 
 

@@ -27,7 +27,6 @@ from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.output import PREFIX, TOLD
 from watersmeet.hosts.spark.packets import to_packet
-from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.papers.joins.contract import Work
 
 TIMED = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c
@@ -67,6 +66,20 @@ def test_micro_batches_add_up_to_the_answer(query: str, options: str) -> None:
     assert Simulation(sql, sources, 2, between_batches=another_node).run(ended) == expected
     for lost in LOSSES.values():
         assert Simulation(sql, sources, 2, range(5, 400, 31), after_crash=lost).run(ended) == expected
+
+
+@pytest.mark.parametrize("join", ["w_join", "nlw", "hw', turns = 'round_robin"])
+def test_what_needs_no_order_is_answered_in_its_batch_though_a_stream_is_silent(join: str) -> None:
+    sources, pieces, _ = six_batches()
+    pieces = {**pieces, "c": pieces["c"][:1]}  # nothing comes of c after the first batch
+    sql = TIMED.format(f"join = '{join}'")
+    expected = expected_of(sql, sources, pieces)
+    assert expected
+    run = Simulation(sql, sources, 2, between_batches=another_node)
+    assert not run.job.waits
+    assert run.run(pieces) == expected
+    for lost in LOSSES.values():
+        assert Simulation(sql, sources, 2, range(5, 400, 31), after_crash=lost).run(pieces) == expected
 
 
 def test_the_work_of_all_buckets_is_told() -> None:
@@ -116,6 +129,5 @@ def test_random_queries_under_random_algorithms_survive_random_crashes(case, dat
         hot._at_hand.clear()
         run = Simulation(sql, case.sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
         # Where nothing waits for the watermark, sentinels would meet each other.
-        waits = isinstance(run.job.make_operator(), InTimeOrder)
-        answer = run.run(with_sentinels(case.sources, pieces) if waits else pieces)
+        answer = run.run(with_sentinels(case.sources, pieces) if run.job.waits else pieces)
     assert answer == expected_of(sql, case.sources, pieces)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from watersmeet.errors import SetupError
+from watersmeet.lab.errors_arguments import errors
 from watersmeet.lab.static_arguments import static
 
 app = typer.Typer(
@@ -179,11 +180,23 @@ def orders(
         typer.Argument(metavar="NAME:λ,T,v[,b]...", help="Rate, window, values, buckets.", show_default=False),
     ],
     limit: Annotated[int | None, typer.Option(min=1, help="Show so many of the cheapest, and the dearest.")] = None,
+    equal: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B...", help="Streams that are equal on an attribute of their own; else all on one."),
+    ] = None,
+    predicate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B:SHARE,COST", help="Another condition: who passes, and what a test costs."),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(min=0.0, help="Join new rows together, once in so many units of time.")
+    ] = None,
 ) -> None:
-    """Rank all orders of a join by GO03's cost model, and show what its heuristics would choose."""
+    """Rank all orders of a join by GO03's cost model, and show what its rules would choose."""
     from watersmeet.lab.orders import rank_orders
 
-    typer.echo(rank_orders(streams, limit))
+    typer.echo(rank_orders(streams, limit, equal=equal or (), predicates=predicate or (), interval=interval))
 
 
 app.command()(static)
+app.command()(errors)

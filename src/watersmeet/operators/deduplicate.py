@@ -135,6 +135,9 @@ class Deduplicate(Operator):
         yield from self.inner.advance(watermarks)
         self._note(watermarks)
 
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        yield from self.inner.settle()
+
     def _note(self, watermarks: Mapping[str, int]) -> None:
         for firsts in self.firsts.values():
             firsts.until_us = max(firsts.until_us, min(watermarks.values()))

@@ -64,6 +64,12 @@ class Waiting:
             self.last_us = max(self.last_us, int(rows.times[-1]))
         return rows
 
+    def first(self, count: int) -> Rows:
+        """The first so many rows to have come, whatever their times; there must be as many, and one at least."""
+        everything = Rows.together(self._parts)
+        self.replace(everything.slice(count, len(everything)))
+        return everything.slice(0, count)
+
     def _released(self, until_us: int) -> Rows | None:
         if not any(bool((rows.times < until_us).any()) for rows in self._parts):
             return None

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from watersmeet.model.windows import RowsWindow
 from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.nodes import ClassicJoinNode, InTimeOrderNode, PlainNode, SelectNode, WindowJoinNode
+from watersmeet.physical.nodes import (
+    AsTheyComeNode,
+    ClassicJoinNode,
+    InTimeOrderNode,
+    PlainNode,
+    SelectNode,
+    WindowJoinNode,
+)
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.plan.shedding import Shedding
@@ -21,6 +28,8 @@ def plan_join(project: Project, method: Method | None = None, shedding: Shedding
         node = ClassicJoinNode(strategy, project.columns)
     else:
         node = WindowJoinNode(strategy, project.columns, shedding)
-    # ROWS windows count rows in time order, and the papers' algorithms take them so.
+    # ROWS windows count rows in time order, and most of the papers' algorithms take them so.
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
+    if isinstance(node, ClassicJoinNode) and strategy.method.kind.any_order and not counts_rows:
+        return AsTheyComeNode(node)
     return InTimeOrderNode(node) if counts_rows or isinstance(node, ClassicJoinNode) else node

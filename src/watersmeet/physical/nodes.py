@@ -136,6 +136,22 @@ class InTimeOrderNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class AsTheyComeNode(PhysicalNode):
+    """What needs no order is given what the watermark has passed in time order, and the rest when nothing more is at
+    hand; or always the rows of its streams in turn."""
+
+    inner: ClassicJoinNode
+
+    @property
+    def in_turns(self) -> bool:
+        return self.inner.strategy.method.turns == "round_robin"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(one.alias for one in self.inner.strategy.join.streams)
+
+
+@dataclass(frozen=True)
 class OuterJoinNode(PhysicalNode):
     """A join of two sides of which rows are given, or asked for, without a partner. `joining` finds who matches, with
     hidden columns beside those asked for; `sides` are the inputs that are joins themselves, `streams` what each reads,
@@ -208,7 +224,8 @@ def _only_looks_back(node: AnswerNode) -> bool:
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
-PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | InTimeOrderNode | OuterJoinNode | AsofJoinNode
+OrderedNode = InTimeOrderNode | AsTheyComeNode
+PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | OrderedNode | OuterJoinNode | AsofJoinNode
 RowsNode = PlainNode | ContinuousNode
 
 
@@ -255,7 +272,7 @@ class JoinSourceNode(_Windowed, PhysicalNode):
         """What the inner join calls its streams, in the order of the leaves."""
         if isinstance(self.inner, OuterJoinNode | AsofJoinNode):
             return self.inner.aliases
-        inner = self.inner.inner if isinstance(self.inner, InTimeOrderNode) else self.inner
+        inner = self.inner.inner if isinstance(self.inner, OrderedNode) else self.inner
         return tuple(one.alias for one in inner.strategy.join.streams)
 
 

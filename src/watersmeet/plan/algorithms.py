@@ -26,6 +26,7 @@ class JoinAlgorithm:
     `needs_keys`: every input must be found by an equality. `chains`: two-way joins in one order for all rows.
     `keeps_places`: in an order, new rows stay in their place rather than to come first.
     `merges`: sweeps over windows that may be made equal in several ways.
+    `any_order`: finds everything in whatever order rows come, so that nobody has to wait for a silent stream.
     """
 
     name: str
@@ -39,6 +40,7 @@ class JoinAlgorithm:
     chains: bool = False
     keeps_places: bool = False
     merges: bool = False
+    any_order: bool = False
     invalidation: str = DEFAULT_INVALIDATION
 
     @property
@@ -75,6 +77,7 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
             "one window after the other, the period shrinking with each row",
             _H02,
             "when all other streams have gone past them",
+            any_order=True,
         ),
         JoinAlgorithm(
             "nlw",
@@ -83,6 +86,7 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
             "when they are met in a scan",
             chains=True,
             keeps_places=True,
+            any_order=True,
         ),
         JoinAlgorithm(
             "hw",
@@ -92,12 +96,14 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
             tables=True,
             chains=True,
             keeps_places=True,
+            any_order=True,
         ),
         JoinAlgorithm(
             "ripple",
             "nested loops over all that is held, cleaned now and then",
             _H02,
             "every 10,000 arrivals",
+            any_order=True,
         ),
         JoinAlgorithm(
             "xjoin",
@@ -107,6 +113,7 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
             tables=True,
             chains=True,
             keeps_places=True,
+            any_order=True,
         ),
         JoinAlgorithm(
             "naive",
@@ -121,6 +128,8 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
 }
 # The operator that any algorithm of the papers runs in.
 CLASSIC_JOIN = "watersmeet.papers.joins.classic_join:ClassicJoin"
+# What gives it the rows of its streams in turn.
+STREAM_MANAGER = "watersmeet.papers.joins.stream_manager:StreamManager"
 
 
 def load(where: str | None) -> Any:

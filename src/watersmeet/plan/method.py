@@ -9,6 +9,7 @@ from typing import TypeVar
 from watersmeet.model.time import format_interval
 from watersmeet.plan.algorithms import ALGORITHMS, JoinAlgorithm, names_of
 from watersmeet.plan.options import Options, names_for
+from watersmeet.plan.order_rules import OrderRule
 
 T = TypeVar("T")
 
@@ -31,7 +32,9 @@ class Method:
     at_every_push: bool = False
     expire_us: int | None = None
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    order_rule: OrderRule | None = None  # finds the orders, instead of the search for the cheapest
     windows: str = "closure"
+    turns: str = "time"  # in which order rows are taken that are at hand
     chain: tuple[str, ...] | None = None  # the order of a pipeline, one for all rows
     bucket_budget: int | None = None  # for all inputs together; the optimizer shares it out
     expires_at_best: bool = False  # the optimizer finds the interval between passes
@@ -69,6 +72,7 @@ class Method:
                 f"leave {given[0]} out",
             )
         algorithm = _algorithm(options, given)
+        rule = options.order if isinstance(options.order, OrderRule) else None
         orders = _orders(options, streams, tables, stays=algorithm.keeps_places)
         method = cls(
             algorithm.name,
@@ -78,8 +82,10 @@ class Method:
             expire_us=None if options.expire_us == "auto" else options.expire_us,
             expires_at_best=options.expire_us == "auto",
             bucket_budget=_budget(options, inputs),
-            orders={} if algorithm.chains else orders,
+            orders={} if algorithm.chains or rule is not None else orders,
+            order_rule=rule,
             windows=options.windows,
+            turns=options.turns,
             chain=_chain(options, orders) if algorithm.chains else None,
         )
         method._check(options)
@@ -95,8 +101,17 @@ class Method:
     def _check(self, options: Options) -> None:
         """Refuse what contradicts itself."""
         kind = self.kind
+        if self.order_rule is not None and kind.is_published and not kind.loops:
+            loops = ", ".join(names_of(lambda one: one.loops))
+            why = f"is a rule for loops, and join = {self.algorithm!r} is none"
+            raise options.wrong("order", why, f"name the inputs, as in order = 'b, a, c', or use one of auto, {loops}")
         if options.has("windows") and not kind.merges:
             raise options.wrong("windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'")
+        if options.has("turns") and not kind.any_order:
+            takers = ", ".join(names_of(lambda one: one.any_order))
+            raise options.wrong(
+                "turns", f"does not go with join = {self.algorithm!r}, which follows time", f"it goes with {takers}"
+            )
         if options.has("order") and kind.is_published and not (kind.loops or kind.chains):
             raise options.wrong("order", f"does not go with join = {self.algorithm!r}", "leave order out")
         if kind.tables and self.bucket_budget is not None:
@@ -140,6 +155,8 @@ def _algorithm(options: Options, given: Sequence[str]) -> JoinAlgorithm:
     """The engine's own join takes an order; the other options belong to the papers' loops."""
     if options.join == "auto" and options.has("windows"):
         return ALGORITHMS["merge"]
+    if options.join == "auto" and options.has("turns"):
+        return ALGORITHMS["w_join"]
     # Nothing names an algorithm, but an option is for the loops of the papers: hybrid takes any query.
     if options.join == "auto" and any(name != "order" for name in given):
         return ALGORITHMS["hybrid"]
@@ -179,7 +196,7 @@ def _orders(
 ) -> dict[str, tuple[str, ...]]:
     """For each stream the whole order of its route. In a global order the new row moves to the front, unless it
     `stays` in its place as in the naive join."""
-    if options.order is None:
+    if options.order is None or isinstance(options.order, OrderRule):
         # The naive join needs an order even if none is said: that of FROM.
         return dict.fromkeys(streams, (*streams, *tables)) if stays else {}
     found: dict[str, tuple[str, ...]] = {}

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.as_they_come import AsTheyCome, Unordered
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
@@ -21,6 +22,7 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.physical.nodes import (
     AsofJoinNode,
+    AsTheyComeNode,
     ClassicJoinNode,
     ContinuousNode,
     InTimeOrderNode,
@@ -31,7 +33,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.plan.algorithms import CLASSIC_JOIN, load
+from watersmeet.plan.algorithms import CLASSIC_JOIN, STREAM_MANAGER, load
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Input, Join, Plan
@@ -108,6 +110,9 @@ class Builder:
                 return self.window_join(node)
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
+            case AsTheyComeNode():
+                manager: type[AsTheyCome] = load(STREAM_MANAGER) if node.in_turns else AsTheyCome
+                return manager(self._classic(node.inner), list(node.aliases))
             case OuterJoinNode():
                 return self.outer_join(node)
             case AsofJoinNode():
@@ -165,11 +170,14 @@ class Builder:
                 assert isinstance(only.window, RowsWindow)
                 return CountedSelect(only.alias, only.window, node.strategy.join.predicates, node.columns)
             case ClassicJoinNode():
-                classic: Counting = load(CLASSIC_JOIN)(node.strategy, node.columns)
-                self.tables += _tables(node.strategy.join, classic)
-                return classic
+                return self._classic(node)
             case WindowJoinNode():
                 return self.window_join(node)
+
+    def _classic(self, node: ClassicJoinNode) -> Unordered:
+        classic: Unordered = load(CLASSIC_JOIN)(node.strategy, node.columns)
+        self.tables += _tables(node.strategy.join, classic)
+        return classic
 
     def window_join(self, node: WindowJoinNode) -> WindowJoin:
         joining = _window_join(node, self._planner(node))

@@ -199,6 +199,8 @@ class FedQuery:
         if self.clock.watermark_us != self._watermark_us:
             self._watermark_us = self.clock.watermark_us
             found += self.operator.advance(self._watermarks())
+        # What comes next is not known here, so nothing waits for it.
+        found += self.operator.settle()
         return self._kept(found)
 
     def _kept(self, found: Answers) -> Answers:

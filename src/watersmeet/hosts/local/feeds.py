@@ -55,6 +55,8 @@ class Feeds:
         self.all = list(feeds)
         self._events = events
         self._wall = wall
+        # Whether the stream furthest behind had nothing, and another was given instead.
+        self.passed_over = False
 
     @property
     def running(self) -> list[Feed]:
@@ -66,6 +68,7 @@ class Feeds:
         while True:
             for feed in behind:
                 if feed.is_ready:
+                    self.passed_over = feed is not behind[0]
                     return feed
                 patience_s = feed.inlet.empty_since_s + PATIENCE_S - monotonic()
                 if patience_s > 0 and any(other.is_ready for other in behind):

@@ -79,7 +79,10 @@ class LocalRun:
                 feed = self._feeds.next()
                 if feed is not None:
                     yield from self._step(feed)
+                    if self._feeds.passed_over:
+                        yield from self.operator.settle()
                 else:
+                    yield from self.operator.settle()
                     self._report()
                     self._feeds.wait(self._patience_s())
                 if self._clock.watches_silence:
@@ -90,6 +93,7 @@ class LocalRun:
                     self.on_step()
                 if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
                     self._report()
+            yield from self.operator.settle()
             self._report()
             self._tell_of_late_rows(at_end=True)
         finally:

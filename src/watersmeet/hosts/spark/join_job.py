@@ -72,7 +72,8 @@ class JoinJob(SparkJob):
     @property
     def waits(self) -> bool:
         """Rows wait where they are counted, and for algorithms that take them in time order."""
-        return self.counts_rows or self.plan.method.is_classic
+        method = self.plan.method
+        return self.counts_rows or (method.is_classic and not method.kind.any_order)
 
     @property
     def event_time(self) -> str | None:

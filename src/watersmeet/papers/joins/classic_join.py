@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.as_they_come import Unordered
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Counters, End, Rows
 from watersmeet.operators.join.admission import Admission
@@ -20,8 +21,7 @@ from watersmeet.operators.join.reach import cutoff_us
 from watersmeet.operators.join.unmoved import Unmoved
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
-from watersmeet.operators.time_order import Counting
-from watersmeet.papers.joins.contract import Algorithm, ArrivedRows, Int64s, Lazy
+from watersmeet.papers.joins.contract import Algorithm, ArrivedRows, Int64s, Lazy, TakesAnyOrder
 from watersmeet.papers.joins.probe import Probe
 from watersmeet.papers.joins.shelf import Shelf, shelf_codes
 from watersmeet.physical.strategy import JoinStrategy
@@ -29,8 +29,9 @@ from watersmeet.plan.algorithms import load
 from watersmeet.plan.expressions import Expression
 
 
-class ClassicJoin(Counting):
-    """Runs a join by a given algorithm. Rows must come in time order and complete (see time_order.InTimeOrder).
+class ClassicJoin(Unordered):
+    """Runs a join by a given algorithm. Rows must come in time order and complete (see time_order.InTimeOrder), unless
+    `expect` was called, for an algorithm that takes them in any order (see as_they_come.AsTheyCome).
 
     With `probe_every`, how long arrivals take and what is held is sampled every so many of them. `generation` counts
     the calls of the algorithm, whose buffers move as it goes on.
@@ -65,6 +66,8 @@ class ClassicJoin(Counting):
         self.counters = Counters()
         # one that lets rows wait, which must be told of time
         self._lazy = self.algorithm if isinstance(self.algorithm, Lazy) and self.algorithm.lag_us else None
+        # one that was told in which order rows come: in none
+        self._unordered: TakesAnyOrder | None = None
         self._now_us = BEGINNING_US
         self._finished = False
 
@@ -93,6 +96,11 @@ class ClassicJoin(Counting):
         rows = Rows(data, np.full(data.num_rows, BEGINNING_US, np.int64))
         self.algorithm.take_back(self._put({alias: rows}, {}), self.shelf.table())
 
+    def expect(self, from_us: int) -> None:
+        assert isinstance(self.algorithm, TakesAnyOrder)
+        self._unordered = self.algorithm
+        self._unordered.expect(from_us)
+
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         raise AssertionError("rows of all streams are pushed together, in time order")
 
@@ -114,7 +122,7 @@ class ClassicJoin(Counting):
             self.algorithm.take_back(arrivals, table)
         else:
             yield from self._arrive(arrivals, table)
-        self._now_us = int(arrivals.times[-1])
+        self._now_us = max(self._now_us, int(arrivals.times.max()))
         self._forget(table)
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
@@ -126,7 +134,9 @@ class ClassicJoin(Counting):
         if until_us >= FOREVER_US and not self._finished:
             self._finished = True
             yield from self._results(self.algorithm.finish(self.shelf.table()))
-        if self._lazy is not None or self._finished:
+        elif self._unordered is not None:
+            self._unordered.pass_by(until_us, self.shelf.table())
+        if self._lazy is not None or self._unordered is not None or self._finished:
             self._forget(self.shelf.table())
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
@@ -156,6 +166,10 @@ class ClassicJoin(Counting):
             nothing = np.empty(0, np.int64)
             return ArrivedRows(nothing, nothing, nothing)
         together = np.concatenate(times)
+        if self.strategy.method.turns == "round_robin":
+            # One row of each stream in turn, in the order of FROM; a stream that has none left is passed over.
+            order = np.argsort(np.concatenate([np.arange(one.size) for one in times]), kind="stable")
+            return ArrivedRows(np.concatenate(places)[order], np.concatenate(serials)[order], together[order])
         # Of equal times the place in FROM decides, then arrival; without one order tied pairs come twice (AMB-06).
         order = np.argsort(together, kind="stable")
         return ArrivedRows(np.concatenate(places)[order], np.concatenate(serials)[order], together[order])
@@ -183,9 +197,10 @@ class ClassicJoin(Counting):
     def _results(self, pieces: Iterator[Int64s]) -> Iterator[pa.RecordBatch]:
         unmoved = Unmoved([self, *self.shelf.stores.values()])
         while True:
-            started = perf_counter()
+            # Of this thread, so that what else the machine does is not counted as work of an algorithm.
+            started = thread_time()
             serials = next(pieces, None)
-            self.counters.kernel_seconds += perf_counter() - started
+            self.counters.kernel_seconds += thread_time() - started
             if serials is None:
                 return
             yield from self._gathered(self.shelf.positions(serials))

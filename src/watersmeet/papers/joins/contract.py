@@ -107,6 +107,23 @@ class Lazy(Algorithm, Protocol):
 
 
 @runtime_checkable
+class TakesAnyOrder(Algorithm, Protocol):
+    """An algorithm that finds everything in whatever order rows come, of one input or of several.
+
+    What it may forget follows from the rows to come. As long as it is told nothing, the rows of each input are in order
+    of time, so that the newest one tells; from `expect` on only what it is told does.
+    """
+
+    def expect(self, from_us: int) -> None:
+        """From here on no row before this time comes; others in any order."""
+        ...
+
+    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+        """All rows before this time have arrived: let go of those that none to come can reach."""
+        ...
+
+
+@runtime_checkable
 class Observable(Algorithm, Protocol):
     """An algorithm that can say what it holds of each input."""
 

@@ -12,6 +12,7 @@ from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.periods import Windows
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
+from watersmeet.papers.joins.pipelines import Turns
 from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
 from watersmeet.physical.strategy import JoinStrategy
@@ -38,6 +39,7 @@ def make(strategy: JoinStrategy) -> Algorithm:
         windows=cast(Windows, method.windows),
         order=None if method.chain is None else [place[alias] for alias in method.chain],
         buckets=next(iter(method.buckets.values()), None),
+        turns="alternate" if method.turns == "round_robin" else "arrival",
     )
 
 
@@ -48,12 +50,18 @@ def make_h02(
     windows: Windows = "closure",
     order: Sequence[int] | None = None,
     buckets: int | None = None,
+    turns: Turns = "arrival",
 ) -> Algorithm:
-    """A fresh algorithm; `windows` is for merging, `order` for pipelines, `buckets` for hash tables.
+    """A fresh algorithm; `windows` is for merging, `order` and `turns` for pipelines, `buckets` for hash tables.
 
     Raises UnsupportedError if the algorithm cannot answer the join, and says why.
     """
     refusal = CLASSES[name].refusal(description)
+    if refusal is None and turns == "alternate" and description.counted:
+        raise UnsupportedError(
+            "turns = 'round_robin' cannot answer this query: ROWS windows count rows in time order",
+            hint="leave turns out, or give the streams windows of time",
+        )
     if refusal is not None:
         raise UnsupportedError(
             f"join = {name!r} cannot answer this query: {refusal}", hint="join = 'w_join' answers every join"
@@ -62,12 +70,12 @@ def make_h02(
         case "w_join":
             return WJoin(description)
         case "nlw":
-            return PipelineJoin(description, order=order)
+            return PipelineJoin(description, order=order, turns=turns)
         case "hw":
-            return HashPipelineJoin(description, order=order, buckets=buckets)
+            return HashPipelineJoin(description, order=order, turns=turns, buckets=buckets)
         case "merge":
             return MergeJoin(description, windows=windows)
         case "ripple":
             return RippleJoin(description)
         case "xjoin":
-            return XJoin(description, order=order, buckets=buckets)
+            return XJoin(description, order=order, turns=turns, buckets=buckets)

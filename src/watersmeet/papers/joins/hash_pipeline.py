@@ -76,6 +76,9 @@ class HashPipeline(Pipeline):
         outcome, count = kernel.hash_pipeline(*columns, arrivals, *tables, self.counts, out)
         return int(outcome), int(count)
 
+    def _let_go(self, silent: Int64s, plan: int) -> None:
+        """Buckets that no probe visits are swept, those of silent inputs among them."""
+
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None:
         kernel.held(plan, writable_address(self._tables), self.plan.inputs, now_us, totals)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from watersmeet.operators.kernels.memory import address, writable_address
@@ -20,14 +22,34 @@ class Horizon:
         # Only its limits and the places of times and deaths are used: nothing is searched here.
         self._plan = NestedPlan(description, timed=True, refined=False)
         self._buffers = empty_buffers(description)
+        self._reach_us = description.reach_us
 
     def follow(self, arrivals: ArrivedRows, shelf: Int64s) -> None:
         plan = self._plan.aim(shelf)
-        removal.follow(*addresses(arrivals), len(arrivals), writable_address(self._buffers))
+        proven = self._plan.table[nested.PROVEN]
+        removal.follow(*addresses(arrivals), len(arrivals), proven, writable_address(self._buffers))
         removal.remove(plan, writable_address(self._buffers), np.zeros(COUNTS, np.int64), False)
+
+    def expect(self, from_us: int) -> None:
+        self._plan.table[nested.PROVEN] = from_us
+
+    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+        if lift_silent(self._buffers[nested.LAST :], until_us, self._reach_us).size:
+            removal.remove(self._plan.aim(shelf), writable_address(self._buffers), np.zeros(COUNTS, np.int64), False)
 
     def oldest(self, place: int) -> int:
         return int(self._buffers[nested.TAIL + place])
+
+
+def lift_silent(last: Int64s, until_us: int, reach_us: Sequence[int]) -> Int64s:
+    """Bring the inputs up to a time before which none has a row to come; which of them that moved.
+
+    Only those behind it by more than any window: what the others hold back is not worth a look before their next row.
+    """
+    last = last[: len(reach_us)]
+    silent = np.flatnonzero(until_us - last > max(reach_us))
+    last[silent] = until_us
+    return silent
 
 
 def addresses(arrivals: ArrivedRows) -> tuple[int, int, int]:

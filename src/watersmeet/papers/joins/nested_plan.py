@@ -28,6 +28,7 @@ class NestedPlan:
         self.inputs = description.inputs
         self.table = np.zeros(kernel.PLAN_SIZE, np.int64)
         self.table[kernel.INPUTS] = self.inputs
+        self.table[kernel.PROVEN] = kernel.NEVER
         self.table[kernel.TIMED] = timed
         self.table[kernel.COUNTED] = bool(description.counted)
         self.table[kernel.ALTERNATIVES] = len(description.alternatives) if refined else 0

@@ -52,6 +52,11 @@ class NestedPipeline(Pipeline):
         outcome, count = pipeline_join.pipeline_join(*columns, arrivals, *tables, self.counts, out)
         return int(outcome), int(count)
 
+    def _let_go(self, silent: Int64s, plan: int) -> None:
+        tables = (plan, writable_address(self._nodes), writable_address(self.state))
+        for k in filter(None, silent.tolist()):
+            pipeline_join.let_go(*tables, k, self.counts)
+
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None:
         pipeline_join.held(plan, writable_address(self._nodes), self.plan.inputs, now_us, totals)
 

@@ -10,7 +10,7 @@ from watersmeet.operators.kernels.memory import address
 from watersmeet.papers.joins.contract import DEATHS, TIMES, Int64s
 from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.kernels import pipeline as kernel
-from watersmeet.papers.joins.kernels.nested import MAX_INPUTS
+from watersmeet.papers.joins.kernels.nested import MAX_INPUTS, NEVER
 from watersmeet.papers.joins.nested_plan import OPERATORS, PredicateTable, tests_of
 from watersmeet.papers.joins.periods import bounds_table, limits_table
 
@@ -22,9 +22,11 @@ class PipelinePlan:
     def __init__(self, description: JoinDescription, places: Sequence[int], alternative: int) -> None:
         self.inputs = description.inputs
         self.places = np.array(places, np.int64)
+        self.reach_us = description.reach_us
         self.positions = np.argsort(self.places)  # the inverse: where in the pipeline a place is
         self.table = np.zeros(kernel.PLAN_SIZE, np.int64)
         self.table[kernel.INPUTS] = self.inputs
+        self.table[kernel.PROVEN] = NEVER
         self.table[kernel.COUNTED] = bool(description.counted)
         self.table[kernel.EARLIER_ALTERNATIVES] = alternative
         self._put(kernel.POSITIONS, self.positions)

@@ -10,7 +10,7 @@ import numpy as np
 
 from watersmeet.papers.joins.contract import COUNTS, ArrivedRows, Int64s, Work
 from watersmeet.papers.joins.description import JoinDescription
-from watersmeet.papers.joins.horizon import Horizon, addresses
+from watersmeet.papers.joins.horizon import Horizon, addresses, lift_silent
 from watersmeet.papers.joins.kernels import pipeline as kernel
 from watersmeet.papers.joins.kernels.nested import NEVER, UNREAD
 from watersmeet.papers.joins.kernels.turns import alternate
@@ -45,6 +45,13 @@ class Pipeline(ABC):
             if outcome == kernel.MUST_GROW:
                 self._grow(int(self.state[kernel.GROWING]))
 
+    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+        """No row before this time will come, of any input."""
+        silent = lift_silent(self.state[kernel.LAST :], until_us, self.plan.reach_us)
+        if silent.size:
+            self._aim()
+            self._let_go(silent, self.plan.aim(shelf))
+
     def held(self, now_us: int, shelf: Int64s) -> Int64s:
         """How many rows of each input are held, and behind them partial combinations: live ones and stale ones."""
         totals = np.zeros((2, self.plan.inputs + 1), np.int64)
@@ -77,6 +84,10 @@ class Pipeline(ABC):
     def _grow(self, buffer: int) -> None: ...
 
     @abstractmethod
+    def _let_go(self, silent: Int64s, plan: int) -> None:
+        """Delete what has no use any more at the positions of which no row came: no scan meets it there."""
+
+    @abstractmethod
     def _count_held(self, plan: int, now_us: int, totals: Int64s) -> None: ...
 
     @abstractmethod
@@ -84,7 +95,7 @@ class Pipeline(ABC):
 
 
 class Pipelines:
-    """An algorithm made of pipelines. Rows of different inputs may come in any order, each input's in order of time.
+    """An algorithm made of pipelines. Rows may come in any order (see contract.TakesAnyOrder).
 
     `turns='alternate'` reads the arrivals of a call as the paper's GetNext does, taking both sides of each node in
     turn, instead of in the order they came; then ROWS windows cannot be used.
@@ -118,6 +129,17 @@ class Pipelines:
 
     def finish(self, shelf: Int64s) -> Iterator[Int64s]:
         yield from ()
+
+    def expect(self, from_us: int) -> None:
+        self._horizon.expect(from_us)
+        for pipeline in self.pipelines:
+            pipeline.plan.table[kernel.PROVEN] = from_us
+
+    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+        for pipeline in self.pipelines:
+            pipeline.pass_by(until_us, shelf)
+        self._horizon.pass_by(until_us, shelf)
+        self._oldest_held = np.min([pipeline.oldest_held() for pipeline in self.pipelines], axis=0)
 
     def oldest_needed(self, place: int) -> int:
         return min(self._horizon.oldest(place), int(self._oldest_held[place]))

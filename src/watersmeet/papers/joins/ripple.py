@@ -8,6 +8,7 @@ from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.kernels import pipeline
 from watersmeet.papers.joins.output import OUTPUT_ROWS
+from watersmeet.papers.joins.pipelines import Turns
 from watersmeet.papers.joins.w_join import WJoin
 
 PURGE_EVERY = 10_000  # H02 section 4.3, Figures 7 and 8
@@ -31,10 +32,13 @@ class XJoin(HashPipelineJoin):
         description: JoinDescription,
         *,
         order: Sequence[int] | None = None,
+        turns: Turns = "arrival",
         buckets: int | None = None,
         purge_every: int = PURGE_EVERY,
         output_rows: int = OUTPUT_ROWS,
     ) -> None:
-        super().__init__(description, order=order, buckets=buckets, sweep_every=purge_every, output_rows=output_rows)
+        super().__init__(
+            description, order=order, turns=turns, buckets=buckets, sweep_every=purge_every, output_rows=output_rows
+        )
         for one in self.pipelines:
             one.plan.table[pipeline.LAZY] = one.plan.table[pipeline.PURGE_ALL] = 1

@@ -1,6 +1,6 @@
 """H02's W-join scheme: a new row is joined with the buffers of the inputs that follow it, under a shrinking period.
 
-Rows of different inputs may come in any order, as long as each input's own rows are in order of time.
+Rows may come in any order (see contract.TakesAnyOrder).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from watersmeet.operators.kernels.memory import writable_address
 from watersmeet.papers.joins.contract import COUNTS, ArrivedRows, Int64s, Work
 from watersmeet.papers.joins.description import JoinDescription
-from watersmeet.papers.joins.horizon import addresses, empty_buffers
+from watersmeet.papers.joins.horizon import addresses, empty_buffers, lift_silent
 from watersmeet.papers.joins.kernels import nested, removal
 from watersmeet.papers.joins.kernels import w_join as kernel
 from watersmeet.papers.joins.nested_plan import NestedPlan
@@ -66,6 +66,15 @@ class WJoin:
 
     def finish(self, shelf: Int64s) -> Iterator[Int64s]:
         yield from ()
+
+    def expect(self, from_us: int) -> None:
+        self._plan.table[nested.PROVEN] = from_us
+
+    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+        silent = lift_silent(self._buffers[nested.LAST :], until_us, self.description.reach_us)
+        # A ripple join looks now and then only.
+        if silent.size and self._plan.table[nested.PURGE_EVERY] == 1:
+            removal.remove(self._plan.aim(shelf), writable_address(self._buffers), self.counts, False)
 
     def oldest_needed(self, place: int) -> int:
         return int(self._buffers[nested.TAIL + place])

@@ -54,6 +54,7 @@ from watersmeet.papers.joins.kernels.pipeline import (
     MUST_GROW,
     POSITIONS,
     PREVIOUS,
+    PROVEN,
     PURGE_ALL,
     PURGE_EVERY,
     SINCE_PURGE,
@@ -244,7 +245,7 @@ def keep_left(tables, state, k, key, counts):
 @kernel
 def take_in(plan, tables, state, k, serial, t, counts):
     """A new row: kept in the right table of its node, and the level at which it starts. False if there is no room."""
-    store64(state, LAST + k, max(load64(state, LAST + k), t))
+    store64(state, LAST + k, max(load64(state, LAST + k), min(t, load64(plan, PROVEN))))
     bind(state, k, serial, t)
     store64(state, BASE, k)
     if k == 0:

@@ -18,6 +18,7 @@ MAX_INPUTS = 8  # the fixed places in the tables below leave room for so many
 # plan: scalars, then one entry per input, then one per ordered pair or per (origin, depth)
 INPUTS, TIMED, COUNTED, ALTERNATIVES, TESTS, BOUNDS, UNSIGNED, PURGE_EVERY = range(8)
 CLOCKED, DROP_HEADS, HEADS_ONLY, PATIENCE = range(8, 12)
+PROVEN = 12  # before which time no row will come of any input; NEVER where each input's own rows tell it
 TIMES, DEATHS, REACH = 16, 24, 32
 VISITS = 40  # VISITS + 8 * origin + depth: the input visited there; depth 0 is the origin
 LIMITS = 104  # LIMITS + 8 * u + v: how much later than a row of u a row of v may be
@@ -33,7 +34,8 @@ EQUAL, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(6)
 EARLIER, LATER, AT_MOST_US = range(3)
 BOUND_FIELDS = 3
 
-# buffers: rows TAIL to JOINED can be found, rows JOINED to ARRIVED wait; LAST is the time of the newest
+# buffers: rows TAIL to JOINED can be found, rows JOINED to ARRIVED wait; LAST is the time of the newest, or PROVEN if
+# that is before: no row to come of the input is older
 TAIL, JOINED, ARRIVED, LAST = 0, 8, 16, 24
 BUFFERS_SIZE = 32
 # Less the largest limit, 2**62, this is just within int64: an unread input is behind everything, without a test for it.

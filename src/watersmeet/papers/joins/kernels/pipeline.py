@@ -13,6 +13,7 @@ from watersmeet.papers.joins.kernels.nested import MAX_INPUTS, NEVER, SERIAL, TI
 # plan: scalars, then one entry per position, then one per ordered pair of them
 INPUTS, COUNTED, EARLIER_ALTERNATIVES, TESTS, BOUNDS, UNSIGNED, QUIETLY = range(7)
 PURGE_EVERY, PURGE_ALL, LAZY = range(7, 10)
+PROVEN = 10  # as in nested.py
 # Eight entries each (MAX_INPUTS), and two per node for SPANS and KEYS.
 TIMES, DEATHS, POSITIONS, PLACES, SPANS, KEYS = 16, 24, 32, 40, 48, 64  # SPANS + 2 * node, KEYS + 2 * node
 LIMITS = 80
@@ -90,7 +91,7 @@ def any_dead(plan, k, members, last):
 def is_out_left(plan, state, k, low, high, members):
     """Whether everything to come from the right of node k lies beyond the reach of an m-tuple (by its TSmin)."""
     last = load64(state, LAST + k)
-    # One input on the right decides: its rows come in order, so the period is over for good.
+    # One input on the right decides: no row before LAST comes of it, so the period is over for good.
     if last > high:
         return True
     if load64(plan, UNSIGNED) and last != UNREAD and last < low:

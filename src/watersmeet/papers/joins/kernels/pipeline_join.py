@@ -51,6 +51,7 @@ from watersmeet.papers.joins.kernels.pipeline import (
     LOW,
     MUST_GROW,
     POSITIONS,
+    PROVEN,
     READ,
     SPANS,
     TESTS,
@@ -99,6 +100,32 @@ def drop_old_rights(plan, nodes, state, k, counts):
         kept += 1
     counts[INVALIDATED] += kept - tail
     set_node(nodes, k, RIGHT_TAIL, kept)
+
+
+@kernel
+def drop_old_lefts(plan, nodes, state, k, counts):
+    """M-tuples that the right of node k has passed by, where no row comes from there whose scan would meet them."""
+    base, width = node_field(nodes, k, LEFT), MEMBERS + k
+    stop, kept = node_field(nodes, k, LEFT_COUNT), 0
+    for at in range(stop):
+        entry = base + 8 * width * at
+        low, high = load64(entry, PERIOD_LOW), load64(entry, PERIOD_HIGH)
+        if is_out_left(plan, state, k, low, high, entry + 8 * MEMBERS):
+            continue
+        if kept < at:
+            for field in range(width):
+                store64(base + 8 * width * kept, field, load64(entry, field))
+        kept += 1
+    counts[INVALIDATION_COMPARISONS] += stop
+    counts[INVALIDATED] += stop - kept
+    set_node(nodes, k, LEFT_COUNT, kept)
+
+
+@kernel
+def let_go(plan, nodes, state, k, counts):
+    """What nothing to come can match at a node whose right input is silent."""
+    drop_old_lefts(plan, nodes, state, k, counts)
+    drop_old_rights(plan, nodes, state, k, counts)
 
 
 @kernel
@@ -175,8 +202,8 @@ def next_left(plan, nodes, state, k, counts):
     serial, t = load64(state, SERIAL + k), load64(state, TIME + k)
     base, width = node_field(nodes, k, LEFT), MEMBERS + k
     read, write, stop = load64(state, READ), load64(state, WRITE), node_field(nodes, k, LEFT_COUNT)
-    # The new row is the last of its input, so its own time stands for LAST.
-    simple = load64(plan, COUNTED) == 0 and load64(plan, UNSIGNED) == 0
+    # Where no older row comes of its input, the time of the new one stands for LAST.
+    simple = load64(plan, COUNTED) == 0 and load64(plan, UNSIGNED) == 0 and t <= load64(plan, PROVEN)
     keyed, own_codes, bound_codes, bound = first_key(tests, first, past)
     key = load64(own_codes, serial) if keyed else np.int64(0)
     # Entries that stay are moved down over those that go, as the scan passes; READ and WRITE outlive an interruption.
@@ -211,9 +238,9 @@ def next_left(plan, nodes, state, k, counts):
 
 
 @kernel
-def take_in(nodes, state, k, serial, t, counts):
+def take_in(plan, nodes, state, k, serial, t, counts):
     """A new row: bound at its position, kept on the right of its node, and the level at which it starts."""
-    store64(state, LAST + k, max(load64(state, LAST + k), t))
+    store64(state, LAST + k, max(load64(state, LAST + k), min(t, load64(plan, PROVEN))))
     bind(state, k, serial, t)
     store64(state, BASE, k)
     if k == 0:
@@ -273,7 +300,7 @@ def pipeline_join(streams, serials, times, arrivals, plan, nodes, state, counts,
     while at < arrivals:
         if load64(state, LEVEL) == 0:
             k = load64(plan, POSITIONS + load64(streams, at))
-            take_in(nodes, state, k, load64(serials, at), load64(times, at), counts)
+            take_in(plan, nodes, state, k, load64(serials, at), load64(times, at), counts)
         outcome, count = climb(plan, nodes, state, counts, out, count)
         if outcome != DONE:
             break

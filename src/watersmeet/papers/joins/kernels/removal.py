@@ -72,7 +72,7 @@ def remove(plan, buffers, counts, unsigned):
 
 @kernel
 def take_in(buffers, i, serial, t):
-    """Note a row that has arrived; an empty buffer may start at any serial."""
+    """Note a row that has arrived; an empty buffer may start at any serial. `t`: what it proves of rows to come."""
     if load64(buffers, TAIL + i) == load64(buffers, ARRIVED + i):
         store64(buffers, TAIL + i, serial)
         store64(buffers, JOINED + i, serial)
@@ -91,9 +91,9 @@ def held(plan, buffers, past, reach, now, totals):
 
 
 @kernel
-def follow(streams, serials, times, arrivals, buffers):
+def follow(streams, serials, times, arrivals, proven, buffers):
     """Note arrivals without doing anything with them."""
     for at in range(arrivals):
         i, serial = load64(streams, at), load64(serials, at)
-        take_in(buffers, i, serial, load64(times, at))
+        take_in(buffers, i, serial, min(load64(times, at), proven))
         store64(buffers, JOINED + i, serial + 1)

@@ -9,6 +9,7 @@ from watersmeet.papers.joins.kernels.nested import (
     AT_ARRIVAL,
     DEPTH,
     JOINED,
+    PROVEN,
     PURGE_EVERY,
     SINCE_PURGE,
     UNSIGNED,
@@ -39,7 +40,7 @@ def w_join(streams, serials, times, arrivals, plan, buffers, state, counts, out)
     while at < arrivals:
         if load64(state, DEPTH) == 0:
             i, serial, t = load64(streams, at), load64(serials, at), load64(times, at)
-            take_in(buffers, i, serial, t)
+            take_in(buffers, i, serial, min(t, load64(plan, PROVEN)))
             store64(buffers, JOINED + i, serial + 1)
             counts[INSERTED] += 1
             begin(plan, buffers, state, i, serial, t)
@@ -60,6 +61,6 @@ def take_back(streams, serials, times, arrivals, plan, buffers, state, counts):
     """Buffer rows that were joined before."""
     for at in range(arrivals):
         i, serial = load64(streams, at), load64(serials, at)
-        take_in(buffers, i, serial, load64(times, at))
+        take_in(buffers, i, serial, min(load64(times, at), load64(plan, PROVEN)))
         store64(buffers, JOINED + i, serial + 1)
         clean(plan, buffers, state, counts)
