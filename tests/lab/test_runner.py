@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from watersmeet.errors import DataError, SetupError
 from watersmeet.lab import provenance, registry, runner, store
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.jobs import Job, is_current
+from watersmeet.lab.progress import Bars
 from watersmeet.lab.provenance import commit, fingerprint, machine
 from watersmeet.lab.reach import reachable
 
@@ -258,6 +260,30 @@ def test_an_estimate_runs_nothing_and_comes_from_earlier_runs(toy: Toy, capsys: 
     assert call("lab", "run", "T-1", "--scale", "paper", "--estimate") == 0
     assert "T-1, paper, seed 1: about 1 min 40 s, a guess from another scale" in capsys.readouterr().out
     assert toy.runs == ["T-1", "T-2"]
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_bars_tell_what_runs_and_the_time_left(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = (Job(one) for one in registry.experiments().values())
+    monkeypatch.setenv("COLUMNS", "200")
+    out = Terminal()
+    with Bars(out, {first: 90.0, second: 30.0, third: None}) as bars:
+        tell = bars.begin(first)
+        tell(1, 2)
+        bars._progress.refresh()
+        bars.end()
+        bars.begin(second)
+        bars._progress.refresh()
+    shown = out.getvalue()
+    words = " ".join(shown.split())
+    assert "about 1 min 15 s and 1 never run before left" in words
+    assert "about 30 s and 1 never run before left" in words
+    assert "small, seed 1" in words
+    assert "1/3" in words
 
 
 def test_a_module_reaches_what_functions_import_and_tables_name() -> None:
