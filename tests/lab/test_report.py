@@ -204,6 +204,7 @@ def test_the_page_says_on_top_what_is_generated_and_how_ambiguous_places_are_rea
     known["R-1"] = replace(
         known["R-1"], data="real: a diary", reconstructed={"n": "as many as fit (AMB-30)", "query": "made up"}
     )
+    known["R-2"] = replace(known["R-2"], data="generated: dice")
     call("lab", "report")
     top, _, rest = Path("docs/reproduction.md").read_text().partition('<a id="summary">')
     assert "1 run over streams that are generated here, from a seed, 1 run over real data" in " ".join(top.split())
