@@ -29,26 +29,26 @@ class Relay:
     prepare: Callable[[Operator], None] = lambda operator: None
 
     def fresh(self, *, tables: bool = True) -> Operator:
-        built = self._built()
+        built = self.built()
         for table, load in built.tables if tables else ():
-            for batch in self._source(table.name).table.combine_chunks().to_batches():
+            for batch in self.source(table.name).table.combine_chunks().to_batches():
                 load(batch)
         self.prepare(built.operator)
         return built.operator
 
     def batches(self, count: int) -> Iterator[Batch]:
         """All rows in time order, cut at `count` instants; time ends with the last."""
-        rows = {alias: whole(self._source(stream.name)) for alias, stream in self._built().streams.items()}
+        rows = {alias: whole(self.source(stream.name)) for alias, stream in self.built().streams.items()}
         times = np.unique(np.concatenate([one.times for one in rows.values()]))
         start = BEGINNING_US
         for end in [*(int(part[0]) for part in np.array_split(times, count)[1:] if part.size), FOREVER_US]:
             yield {alias: between(one, start, end) for alias, one in rows.items()}, dict.fromkeys(rows, end)
             start = end
 
-    def _built(self) -> Built:
+    def built(self) -> Built:
         return build_query(self.plan, quantum=self.quantum)
 
-    def _source(self, name: str) -> Source:
+    def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)
 
 

@@ -86,6 +86,18 @@ def run(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
     << 16,
+    gather: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how long a batch waits for more rows."),
+    ] = None,
+    commit_every: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how often answers go into the sink."),
+    ] = None,
+    save_every: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how often the state is saved."),
+    ] = None,
     flush: Annotated[
         bool,
         typer.Option(
@@ -107,7 +119,10 @@ def run(
         _fail("--json does not go with --quiet: the one tells more than the other\nhint: leave one out", BAD_INPUT)
     text = _text_of(file)
     try:
-        if engine is Engine.local:
+        if engine is Engine.local and checkpoint is not None:
+            _run_lasting(text, checkpoint, batch_rows, (gather, commit_every, save_every), available_now, flush, final)
+        elif engine is Engine.local:
+            _check_without_checkpoint(context)
             _run_in_process(text, batch_rows, final)
         else:
             settings = _settings(conf or [])
@@ -150,6 +165,57 @@ def _run_in_process(text: str, batch_rows: int, final: bool) -> None:
         _run_one(job, one, interrupts, final)
         if interrupts.requested:
             raise typer.Exit(INTERRUPTED)
+
+
+def _check_without_checkpoint(context: typer.Context) -> None:
+    """Refuse what only a run that goes on has a use for."""
+    for name in ("flush", "gather", "commit_every", "save_every"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            _fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
+
+
+def _run_lasting(
+    text: str,
+    checkpoint: str,
+    batch_rows: int,
+    intervals: tuple[str | None, str | None, str | None],
+    available_now: bool,
+    flush: bool,
+    final: bool,
+) -> None:
+    if final:
+        _fail("--final does not go with --checkpoint: a run that goes on has no end\nhint: leave one out", BAD_INPUT)
+    if flush and not available_now:
+        _fail("--flush answers what waits once all input is read: it needs --available-now", BAD_INPUT)
+    with phase("reading the script"):
+        from watersmeet.cli.run_lasting import run_lasting
+        from watersmeet.hosts.local.durable.outflow import Commits
+        from watersmeet.hosts.local.durable.run import Settings
+
+        gather, commit_every, save_every = map(_seconds, ("--gather", "--commit-every", "--save-every"), intervals)
+        commits = Commits() if commit_every is None else Commits(every_s=commit_every)
+        settings = Settings(
+            batch_rows=batch_rows,
+            gather_s=gather or 0.0,
+            snapshot_s=10.0 if save_every is None else save_every,
+            commits=commits,
+            available_now=available_now,
+            flush=flush,
+        )
+    if run_lasting(text, checkpoint, settings):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _seconds(option: str, written: str | None) -> float | None:
+    from watersmeet.model.time import parse_interval
+
+    if written is None:
+        return None
+    try:
+        return parse_interval(written) / 1_000_000
+    except ValueError as error:
+        _fail(f"{option}: {error}", BAD_INPUT)
 
 
 def _run_on_spark(

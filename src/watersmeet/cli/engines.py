@@ -6,17 +6,18 @@ from collections.abc import Collection, Iterator
 
 # Why an option of one engine says nothing to the other.
 IN_PROCESS = {
-    "checkpoint": "in-process a run keeps no checkpoint, it reads its whole input",
     "trigger": "in-process rows are answered as they are read, not in batches that are started",
     "buckets": "in-process the state is not cut into parts",
     "master": "in-process there is no Spark",
     "remote": "in-process there is no Spark",
     "conf": "in-process there is no Spark",
-    "flush": "in-process there is no checkpoint in which anything waits",
 }
 ON_SPARK = {
     "final": "on Spark apply the changes to a table, see docs/spark.md",
     "batch_rows": "on Spark the source says how much a batch takes, such as maxFilesPerTrigger = '1' in WITH (…)",
+    "gather": "on Spark --trigger says how often a batch starts",
+    "commit_every": "on Spark every batch is committed",
+    "save_every": "on Spark the state is saved with every batch",
 }
 NOT_TOGETHER = {
     ("master", "remote"): "a run has a Spark of its own or that of a Connect server",

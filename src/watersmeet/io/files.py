@@ -23,7 +23,8 @@ FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 @dataclass(frozen=True)
 class FileSource:
     """Files of one format with the same columns, read in the order of their names. `reading`: how they hold the event
-    times that the schema has as timestamps. `columns`: the names of those that are read, if not all."""
+    times that the schema has as timestamps. `columns`: the names of those that are read, if not all. `where`: the file,
+    folder or pattern that was given."""
 
     name: str
     paths: tuple[Path, ...]
@@ -37,6 +38,7 @@ class FileSource:
     at_hand: bool = True
     reading: TimeReading | None = None
     columns: frozenset[str] | None = None
+    where: str = ""
 
     def only(self, columns: Collection[str]) -> FileSource:
         """The same files with some of their columns, where others need not be read: text is read as a whole."""
@@ -146,14 +148,25 @@ def open_files(
     declared: pa.Schema | None,
     rounding: str = "error",
     reading: TimeReading | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> FileSource:
     """The source behind a path: a file, a folder or a glob pattern. `kind` is the format if it was said, `reading` how
-    the files hold event times."""
-    paths = find_files(path, ALIASES.get(kind, kind) if kind else None)
+    the files hold event times. may_be_empty: where columns and format are said, files may still come."""
+    asked = ALIASES.get(kind, kind) if kind else None
+    if may_be_empty and declared is not None and asked is not None and is_empty(path, asked):
+        none_yet = FileSource(
+            name, (), format_named(asked, options), declared, f"no file of {path} yet", True, 0, rounding=rounding,
+            where=path,
+        )  # fmt: skip
+        return none_yet if reading is None else _with_times(none_yet, reading)
+    paths = find_files(path, asked)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
-    source = FileSource(name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding)
+    source = FileSource(
+        name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding, where=path
+    )
     return _looked_over(source if reading is None else _with_times(source, reading))
 
 
@@ -166,6 +179,8 @@ def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
         return source
     found = found.declared_in(source.schema if source.declared else None)
     made = replace(source, schema=found.shown(source.schema), reading=found)
+    if not made.paths:
+        return made
     with readable(made.paths[0], made.hint):
         first = next(iter(made.read(made.paths[0], FIRST_ROWS, only=found.column)), None)
     if first is not None:
@@ -262,14 +277,27 @@ def find_files(path: str, kind: str | None) -> list[Path]:
     else:
         raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
     # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
-    visible = sorted(p for p in found if not p.name.startswith((".", "_")))
-    wanted = [p for p in visible if _suffix_kind(p) == kind] if kind else [p for p in visible if _suffix_kind(p)]
+    wanted = sorted(p for p in found if is_data(p, kind))
     if not wanted:
         raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
     kinds = sorted({_suffix_kind(p) or "" for p in wanted})
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
+
+
+def is_empty(path: str, kind: str) -> bool:
+    """Whether a folder or a pattern is there and no file of a format in it yet."""
+    target = Path(path).expanduser()
+    if target.is_dir():
+        return not any(one.is_file() and is_data(one, kind) for one in target.iterdir())
+    return glob.has_magic(path) and not glob.glob(str(target), recursive=True)
+
+
+def is_data(path: Path, kind: str | None) -> bool:
+    """Whether a file is data of a format, or of any."""
+    found = None if path.name.startswith((".", "_")) else _suffix_kind(path)
+    return found is not None and kind in (None, found)
 
 
 def subfolder_hint(path: str, kind: str | None) -> str | None:

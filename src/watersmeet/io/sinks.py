@@ -60,11 +60,11 @@ def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) 
     given = {key.lower(): value for key, value in options.items()}
     kind, path = kind_and_path(name, given)
     if path is None:
-        return ConsoleSink(schema, sys.stdout, limit=_limit(name, given))
+        return ConsoleSink(schema, sys.stdout, limit=limit_of(name, given))
     columns = partition_columns(name, given.get("partition_by"), schema)
     if columns:
-        return _open_partitioned(path, kind, _mode(name, given), schema, given, columns)
-    return _open(path, kind, _mode(name, given), schema, given)
+        return _open_partitioned(path, kind, mode_of(name, given), schema, given, columns)
+    return _open(path, kind, mode_of(name, given), schema, given)
 
 
 def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | None]:
@@ -92,14 +92,14 @@ def _kind_of(name: str, path: str | None) -> str:
     return kind
 
 
-def _mode(name: str, options: Mapping[str, str]) -> str:
+def mode_of(name: str, options: Mapping[str, str]) -> str:
     mode = options.get("mode", "error").lower()
     if mode not in MODES:
         raise SinkError(f"sink {name!r} has mode = {mode!r}; it may be 'error', 'overwrite' or 'append'")
     return mode
 
 
-def _limit(name: str, options: Mapping[str, str]) -> int | None:
+def limit_of(name: str, options: Mapping[str, str]) -> int | None:
     written = options.get("limit")
     if written is None:
         return None

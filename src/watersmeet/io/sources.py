@@ -327,8 +327,11 @@ def _of_provided(table: pa.Table, name: str, kind: str, declared: pa.Schema | No
     return TableSource(table.select(declared.names), declared)
 
 
-def source_from_options(name: str, options: Mapping[str, str], declared: pa.Schema | None) -> Source:
-    """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone."""
+def source_from_options(
+    name: str, options: Mapping[str, str], declared: pa.Schema | None, *, may_be_empty: bool = False
+) -> Source:
+    """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone. may_be_empty: its
+    files may still come."""
     given = {key.lower(): value for key, value in options.items()}
     kind = given.get("source", "").lower() or None
     path = given.get("path")
@@ -341,7 +344,7 @@ def source_from_options(name: str, options: Mapping[str, str], declared: pa.Sche
     if not path:
         raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
     rounding, reading = given.get("rounding", "error").lower(), reading_from(given)
-    return open_files(name, path, kind, given, declared, rounding, reading)
+    return open_files(name, path, kind, given, declared, rounding, reading, may_be_empty=may_be_empty)
 
 
 def reading_from(options: Mapping[str, str]) -> TimeReading | None:

@@ -7,7 +7,7 @@ tables) every operator can be asked for, and the others have none.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -186,6 +186,11 @@ class Operator(ABC):
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         """Take back rows that were pushed before, and time that had come this far, without answering again. `ends`:
         every `finish` in between, in order."""
+
+    def pass_end(self, end: End, aliases: Iterable[str]) -> None:
+        """Take time to where all input had come to an end, as it was answered by another operator of the same plan."""
+        for _ in self.advance(dict.fromkeys(aliases, end.answered_us + 1)):
+            pass
 
     @abstractmethod
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:

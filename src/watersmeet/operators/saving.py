@@ -110,7 +110,7 @@ class Saved:
                 "this is not a state that watersmeet has saved", hint="its first bytes are not those of one"
             )
         head = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
-        _check_format(head["format"], head["version"])
+        check_format(head["format"], head["version"])
         first = _aligned(_HEAD.size + size)
         schemas = [pa.ipc.read_schema(pa.py_buffer(b64decode(one))) for one in head["schemas"]]
         values = {name: _read(value, data, first, schemas) for name, value in head["values"].items()}
@@ -119,7 +119,7 @@ class Saved:
         return cls(values, head["format"], head["version"])
 
 
-def _check_format(given: int, version: str) -> None:
+def check_format(given: int, version: str) -> None:
     if given > FORMAT or any(older not in UPGRADES for older in range(given, FORMAT)):
         raise DataError(
             f"this state has format {given} and was written by watersmeet {version}; watersmeet {VERSION} reads "

@@ -26,6 +26,11 @@ class StreamClock:
     future do not move it. A row is late if it is below the watermark that the rows before it set, which does not depend
     on how rows are cut into batches; where there are other streams, theirs count too (see QueryClock)."""
 
+    STATE = (
+        "newest_us", "promised_us", "oldest_us", "last_us", "rows_in", "late", "future_rows", "skipped_rows", "ended",
+        "idle", "active_at_s",
+    )  # fmt: skip
+
     def __init__(self, stream: Stream, wall: WallClock | None = None) -> None:
         self.stream = stream
         self.wall = wall or SystemClock()
@@ -170,6 +175,8 @@ class QueryClock:
     If all streams are silent, event time goes on with the clock on the wall.
     """
 
+    STATE = ("clocks", "watermark_us", "moved_at_s", "_silent_since")
+
     def __init__(self, streams: Iterable[Stream], wall: WallClock | None = None) -> None:
         self.wall = wall or SystemClock()
         self.clocks = {stream.name: StreamClock(stream, self.wall) for stream in streams}
@@ -206,6 +213,10 @@ class QueryClock:
     def end(self, name: str) -> None:
         self.clocks[name].end()
         self._move()
+
+    def answered(self, until_us: int) -> None:
+        """All was answered up to this instant, so what comes up to it is late."""
+        self._rise_to(until_us + 1)
 
     @property
     def running(self) -> list[StreamClock]:

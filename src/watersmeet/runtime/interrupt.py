@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks a run to stop after the batch in hand, the second ends it at once."""
+"""Ctrl-C and SIGTERM: the first asks a run to stop after the batch in hand, the second ends it at once."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Interrupts:
             request_stop()
             self._tell(f"stopping after the {self._unit} in hand; press Ctrl-C again to abort")
 
-        before = signal.signal(signal.SIGINT, handle)
+        before = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for one, handler in before.items():
+                signal.signal(one, handler)

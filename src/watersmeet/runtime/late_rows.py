@@ -18,6 +18,8 @@ Tell = Callable[[Warning], None]
 class LateRows:
     """The late rows of one stream."""
 
+    STATE = ("count", "behind_us", "newest_us", "after_silence_us", "promised_us", "far_ahead")
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.count = 0

@@ -16,6 +16,8 @@ class PresentAnswer:
     """Keeps the rows of the answer, and the changes since those were last added up, so memory stays near the size of
     the answer."""
 
+    STATE = ("held",)
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._rows = plan.schema.empty_table()
@@ -33,6 +35,18 @@ class PresentAnswer:
         self._add_up(FOREVER_US)
         self._changes = changes
         self._add_up(last_us)
+
+    @property
+    def held(self) -> pa.RecordBatch:
+        """The rows as one batch."""
+        self._add_up(FOREVER_US)
+        parts = self._rows.combine_chunks().to_batches()
+        return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=self._rows.schema)
+
+    @held.setter
+    def held(self, rows: pa.RecordBatch) -> None:
+        self._rows = pa.Table.from_batches([rows])
+        self._changes, self._changed_rows = [], 0
 
     def table(self) -> pa.Table:
         self._add_up(FOREVER_US)

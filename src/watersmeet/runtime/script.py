@@ -50,6 +50,13 @@ def open_in_process(statement: CreateStream | CreateTable) -> Opened:
     return source.schema, source, source.known_rows
 
 
+def open_to_go_on(statement: CreateStream | CreateTable) -> Opened:
+    """The same for a run that goes on: the first file of a stream may come later."""
+    may_be_empty = isinstance(statement, CreateStream)
+    source = source_from_options(statement.name, statement.options, statement.schema, may_be_empty=may_be_empty)
+    return source.schema, source, source.known_rows
+
+
 def read_script(
     text: str,
     catalog: Catalog | None = None,
@@ -82,7 +89,7 @@ def read_script(
                 declare_view(statement, known, text, timezone)
             case CreateSink():
                 _check_new(statement, jobs, text)
-                check_sink_options(statement, text, on_spark=opener is not open_in_process)
+                check_sink_options(statement, text, on_spark=opener not in (open_in_process, open_to_go_on))
                 jobs.append(Job(statement.name, bind_query(statement.query, known, text, timezone), statement.options))
             case QuerySyntax():
                 number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -20,7 +21,8 @@ from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
-from watersmeet.operators.contract import Rows
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.going_on import answered_all
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import LoadTable, build_query
 from watersmeet.runtime.clock import QueryClock
@@ -40,7 +42,17 @@ class FedQuery:
     """One execution of a plan whose streams are pushed. One call at a time; every call gives the answers it made
     certain."""
 
-    def __init__(self, plan: Plan, *, wall: WallClock | None = None, tell: Tell = warn) -> None:
+    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us")
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        wall: WallClock | None = None,
+        tell: Tell = warn,
+        sourced: Collection[str] = (),
+    ) -> None:
+        """sourced: the streams that have data of their own, whose rows somebody reads and pushes."""
         self.plan = plan
         self.metrics = Metrics()
         self.wall = wall or SystemClock()
@@ -50,7 +62,11 @@ class FedQuery:
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         built = build_query(plan)
         self.operator = built.operator
-        streams = {stream.name: stream for stream in built.streams.values()}
+        # Whoever reads them, here they come when they come.
+        streams = {
+            stream.name: replace(stream, source=None) if stream.name in sourced else stream
+            for stream in built.streams.values()
+        }
         _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
         self.clock = QueryClock(streams.values(), self.wall)
         self._incoming = {name: PushedRows(stream) for name, stream in streams.items()}
@@ -100,7 +116,7 @@ class FedQuery:
         clock, most = self.clock.clocks[name], self.operator.piece_rows or BATCH_ROWS
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
-        batches = self._incoming[name].batches(given)
+        batches = self.incoming(name, given)
         if clock.stream.arrival.skips_nulls:
             batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
         rows = [clock.timed(batch) for batch in batches if batch.num_rows]
@@ -110,6 +126,14 @@ class FedQuery:
         else:
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
+
+    def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
+        """What was given as rows of a stream, with its columns; their times are not looked at."""
+        return self._incoming[name].batches(given)
+
+    def schema_of(self, name: str) -> pa.Schema:
+        """The columns of rows that are pushed."""
+        return self.clock.clocks[name].stream.given_schema
 
     def push(self, name: str, rows: Rows) -> Answers:
         clock = self.clock.clocks[name]
@@ -175,6 +199,18 @@ class FedQuery:
         self.close()
         return found
 
+    def flush(self) -> Answers:
+        """Everything that waits is answered, and more may come; what is not newer than that is late then."""
+        found, end, self.operator = answered_all(self.operator, self._all_aliases, self.last_event_us, self._anew)
+        self.clock.answered(end.answered_us)
+        self._watermark_us = self.clock.watermark_us
+        return self._kept([*found])
+
+    def _anew(self) -> Operator:
+        built = build_query(self.plan)
+        self._load(built.tables)
+        return built.operator
+
     def close(self) -> None:
         """What was archived counts."""
         self._archiving.close()
@@ -193,6 +229,13 @@ class FedQuery:
     def report(self) -> Metrics:
         bring_up_to_date(self.metrics, self.clock, self.operator)
         return self.metrics
+
+    def report_waiting(self) -> Metrics:
+        """The same, with the rows that wait for time to go on."""
+        told = {name: rows for name, rows in self.operator.waiting_rows().items() if rows.rows}
+        self.metrics.waiting_by_stream = {name: one.rows for name, one in told.items()}
+        self.metrics.waiting_until_us = max((one.newest_us for one in told.values()), default=None)
+        return self.report()
 
     def _after(self, found: Answers) -> Answers:
         """Tell the operators how far time has come, if it has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar, Protocol
@@ -173,6 +173,13 @@ class Continuous(Operator):
             join.counters.switches.clear()
         self.counters = Counters()
         self._delays = Delays()
+
+    def pass_end(self, end: End, aliases: Iterable[str]) -> None:
+        for alias, leaf in self.leaves.items():
+            leaf.waiting.ends.append((end.newest_us.get(alias, BEGINNING_US), end.answered_us))
+        super().pass_end(end, aliases)
+        for ahead in self._looking_ahead():
+            ahead.end()
 
     def worth_keeping(self, alias: str, rows: Rows, complete_until: int) -> Bools:
         leaf = self.leaves[alias]

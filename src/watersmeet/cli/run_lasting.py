@@ -1,0 +1,72 @@
+"""`watersmeet run --engine local --checkpoint DIR`: queries in this process that go on where they were."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from watersmeet.cli.voice import voice
+from watersmeet.explain.explaining import explained
+from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.host import LocalHost
+from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.progress import brief, describe, waiting
+from watersmeet.runtime.script import CONSOLE, Job, open_to_go_on, read_script
+
+
+def run_lasting(text: str, checkpoint: str, settings: Settings) -> bool:
+    """Run a script until it is stopped, or its input is read; whether it was stopped."""
+    told = read_script(text, explain=True, opener=open_to_go_on)
+    for job in told:
+        if job.told is not None:
+            print(explained(job.plan, job.told, LocalHost()), flush=True)
+    jobs = [job for job in told if job.told is None]
+    if not jobs:
+        return False
+    interrupts = Interrupts(voice().tell)
+    lasting = LastingJobs(jobs, Path(checkpoint), settings, tell=lambda what: voice().warn(str(what)))
+    with interrupts.stopping(lasting.request_stop):
+        _run(jobs, lasting, interrupts, settings)
+    return interrupts.requested
+
+
+def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings: Settings) -> None:
+    # Rows printed on the terminal and a line that changes in place would overwrite each other.
+    live = not (any(job.sink == CONSOLE for job in jobs) and sys.stdout.isatty())
+    started = time.monotonic()
+    with voice().progress(", ".join(job.name for job in jobs), live=live) as progress:
+        lasting.start()
+        for name, run in lasting.runs.items():
+            _tell_of_restart(name, run)
+
+        def look() -> None:
+            seconds = time.monotonic() - started
+            lines = {name: brief(run.latest(), seconds) for name, run in lasting.runs.items()}
+            if len(jobs) > 1:
+                progress.show("\n".join(f"{name}, {line}" for name, line in lines.items()))
+            else:
+                progress.update(next(iter(lasting.runs.values())).fed.metrics)
+
+        lasting.wait(look)
+    seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
+    for name, run in lasting.runs.items():
+        voice().ended(name, how, run.fed.metrics, seconds, _summary(name, how, run, seconds, settings))
+
+
+def _tell_of_restart(name: str, run: DurableRun) -> None:
+    if run.first_number > 0:
+        again = f", {run.repeated_batches:,} of them repeated" if run.repeated_batches else ""
+        voice().remark(f"{name} goes on after {run.first_number:,} batches{again}")
+
+
+def _summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings) -> str:
+    metrics: Metrics = run.fed.metrics
+    where = f" after batch {run.number:,}; the next start goes on from {run.folder}" if how == "stopped" else ""
+    told = f"{name} {how}{where}: {describe(metrics, seconds)}"
+    waits = "" if settings.flush else waiting(run.with_waiting())
+    if waits:
+        told += f"\n  {waits}" + ("; --flush answers them" if settings.available_now else "")
+    return told

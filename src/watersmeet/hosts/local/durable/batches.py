@@ -1,0 +1,78 @@
+"""What a batch brings, as steps, and as a record of the journal."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from watersmeet.io.connectors.contract import Range
+
+_SIZE = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
+    written down themselves."""
+
+    kind: Literal["read", "pushed", "end", "promise", "flush"]
+    stream: str
+    rows: pa.RecordBatch | None = None
+    range: Range = None
+    until_us: int = 0
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """The steps of a batch in their order, and what the clock on the wall showed. At the end of every batch time is
+    looked at."""
+
+    number: int
+    now_s: float
+    today_us: int
+    steps: Sequence[Step]
+
+    def parts(self) -> list[Any]:
+        """Its bytes, without copies of rows."""
+        bodies: list[pa.Buffer] = []
+        told: list[list[Any]] = []
+        for step in self.steps:
+            match step.kind:
+                case "read":
+                    told.append(["read", step.stream, step.range])
+                case "pushed":
+                    assert step.rows is not None
+                    bodies.append(step.rows.serialize())
+                    told.append(["pushed", step.stream, bodies[-1].size])
+                case "end" | "flush":
+                    told.append([step.kind, step.stream])
+                case "promise":
+                    told.append(["promise", step.stream, step.until_us])
+        head = json.dumps([self.now_s, self.today_us, told], separators=(",", ":")).encode()
+        return [_SIZE.pack(len(head)), head, *bodies]
+
+    @classmethod
+    def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
+        """schemas: of the streams that are pushed."""
+        (size,) = _SIZE.unpack_from(data)
+        now_s, today_us, told = json.loads(data[_SIZE.size : _SIZE.size + size])
+        at = _SIZE.size + size
+        steps: list[Step] = []
+        for kind, stream, *more in told:
+            match kind:
+                case "read":
+                    steps.append(Step("read", stream, range=more[0]))
+                case "pushed":
+                    body = pa.py_buffer(data)[at : at + more[0]]
+                    steps.append(Step("pushed", stream, pa.ipc.read_record_batch(body, schemas[stream])))
+                    at += more[0]
+                case "end" | "flush":
+                    steps.append(Step(kind, stream))
+                case "promise":
+                    steps.append(Step("promise", stream, until_us=more[0]))
+        return cls(number, now_s, today_us, steps)

@@ -1,0 +1,101 @@
+"""The folder in which a query keeps what it needs to go on: whose it is, and that nobody else is using it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.files import replace_file, written
+from watersmeet.plan.identity import identity_of, sum_of
+from watersmeet.plan.nodes import Plan
+from watersmeet.version import VERSION
+
+LAYOUT = 1  # to be raised when what lies here can no longer be read by the code that reads it now
+_IDENTITY = "query.json"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose folder it is. `run` is new for every checkpoint: sinks tell by it who has written to them."""
+
+    run: str
+    query: str
+    layout: int = LAYOUT
+    version: str = VERSION
+
+
+class CheckpointFolder:
+    """Held by one process at a time."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        self.path = path
+        self._lock: Any = None
+        if (path / "metadata").exists() or (path / "offsets").exists():
+            raise RunError(
+                f"{path} is the checkpoint of a query on Spark, which no run in-process can go on from",
+                hint="give another --checkpoint, or go on with --engine spark",
+            )
+        with written(path):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._hold()
+        try:
+            self.is_new, self.identity = self._identity(sum_of(identity_of(plan)))
+        except BaseException:
+            self.close()
+            raise
+
+    def _hold(self) -> None:
+        lock = self.path / "lock"
+        with written(lock):
+            self._lock = lock.open("a")
+        if sys.platform == "win32":  # where a file that is open cannot be removed, but nothing is locked
+            return
+        import fcntl
+
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise RunError(
+                f"another run is using the checkpoint {self.path}", hint="stop it first, or give another --checkpoint"
+            ) from None
+
+    def _identity(self, query: str) -> tuple[bool, Identity]:
+        path = self.path / _IDENTITY
+        if not path.exists():
+            made = Identity(uuid4().hex[:12], query)
+            replace_file(path, json.dumps(made.__dict__).encode())
+            return True, made
+        try:
+            held = Identity(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise RunError(f"{path} cannot be read: {error}", hint="give another --checkpoint") from None
+        if held.layout != LAYOUT:
+            raise RunError(
+                f"the checkpoint {self.path} has layout {held.layout}, which watersmeet {held.version} wrote; "
+                f"watersmeet {VERSION} reads layout {LAYOUT}",
+                hint=f"go on with watersmeet {held.version}, or start anew with a new --checkpoint",
+            )
+        if held.query != query:
+            raise RunError(
+                f"the checkpoint {self.path} belongs to another query, or to the same one with other columns",
+                hint="start the changed query with a new --checkpoint, or go back to the query that wrote this one",
+            )
+        return False, held
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,107 @@
+"""The queries of a script as runs that go on, side by side, each with a checkpoint of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.readers import reader_of
+from watersmeet.model.catalog import Stream
+from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.script import Job
+
+
+class LastingJobs:
+    """Makes a run of every job, and starts and stops them together."""
+
+    def __init__(
+        self, jobs: Sequence[Job], checkpoint: Path, settings: Settings, *, tell: Tell = warn, pushed: bool = False
+    ) -> None:
+        """pushed: streams without a source are pushed; if not, they are refused."""
+        self.runs: dict[str, DurableRun] = {}
+        try:
+            for job, folder in zip(jobs, _folders(checkpoint, jobs), strict=True):
+                self.runs[job.name] = _made(job, folder, settings, tell, pushed)
+        except BaseException:
+            for run in self.runs.values():
+                run.abandon()
+            raise
+
+    def start(self) -> None:
+        started: list[DurableRun] = []
+        try:
+            for run in self.runs.values():
+                run.start()
+                started.append(run)
+        except BaseException:
+            for run in self.runs.values():
+                run.stop() if run in started else run.abandon()
+            raise
+
+    def request_stop(self) -> None:
+        for run in self.runs.values():
+            run.request_stop()
+
+    def wait(self, look: Callable[[], None] = lambda: None, every_s: float = 0.2) -> None:
+        """Until all have ended; if one fails, the others are stopped and that is raised. `look` is called meanwhile."""
+        waiting = list(self.runs.values())
+        failure: BaseException | None = None
+        while waiting:
+            try:
+                if waiting[0].wait(every_s):
+                    waiting.pop(0)
+            except Exception as error:
+                failure = failure or error
+                waiting.pop(0)
+            if any(run.failed for run in waiting):
+                self.request_stop()
+            look()
+        if failure is not None:
+            raise failure
+
+    def stop(self) -> None:
+        self.request_stop()
+        self.wait()
+
+
+def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) -> DurableRun:
+    _check(job.plan)
+    streams = {one.name: one for one in relations_below(job.plan.root) if isinstance(one, Stream)}
+    readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
+
+    def sink(run: str) -> NumberedSink:
+        return numbered_sink(job.name, job.sink, job.plan.output_schema, run)
+
+    return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)
+
+
+def _check(plan: Plan) -> None:
+    if plan.options.archive is not None:
+        raise UnsupportedError(
+            "archive and --checkpoint do not go together in-process: what was shed before a crash would be archived "
+            "twice",
+            hint="leave one of them out, or run on Spark",
+        )
+
+
+def _folders(checkpoint: Path, jobs: Sequence[Job]) -> list[Path]:
+    """The given folder, or one below it for each of several jobs."""
+    checkpoint = checkpoint.expanduser().absolute()
+    if len(jobs) == 1:
+        below = sorted(one.parent.name for one in checkpoint.glob("*/query.json"))
+        if below:
+            raise RunError(
+                f"{checkpoint} holds the checkpoints of several queries ({', '.join(below)}), and this is one",
+                hint="give the folder of that query, or another one",
+            )
+        return [checkpoint]
+    if (checkpoint / "query.json").exists():
+        raise RunError(
+            f"{checkpoint} is the checkpoint of one query, and these are {len(jobs)}", hint="give another --checkpoint"
+        )
+    return [checkpoint / job.name.replace(" ", "_") for job in jobs]

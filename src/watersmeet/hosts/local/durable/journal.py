@@ -1,0 +1,151 @@
+"""What every batch brought, in the order of batches, written down before it is answered.
+
+A journal is a folder of files, each named after the first batch in it. A record is its head (a magic word, a sum, the
+number of the batch, how long it is) and its bytes. Only the end of the last file can be torn, by a crash in the middle
+of a write: that record was never acknowledged, and is cut off. Anything else that is damaged is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.files import sync_folder, written
+
+_HEAD = struct.Struct("<4sIqQ")
+_MAGIC = b"wmj1"
+_PREFIX, _SUFFIX = "journal-", ".log"
+
+
+class Journal:
+    def __init__(self, folder: Path, *, sync: bool = True) -> None:
+        """sync: a record counts as written when it is on the disk, not only in the system's memory."""
+        self._folder = folder
+        self._sync = sync
+        self._file: int | None = None
+        self._path = folder  # of the open file
+
+    # ---- after a restart --------------------------------------------------------------------------------------------
+
+    def records(self, after: int) -> Iterator[tuple[int, bytes]]:
+        """Every record behind a batch, in order. A torn end is cut off."""
+        paths = self._paths()
+        expected = None
+        for place, path in enumerate(paths):
+            if place + 1 < len(paths) and _first_of(paths[place + 1]) <= after + 1:
+                continue
+            for number, payload in self._read(path, is_last=place + 1 == len(paths)):
+                if expected is not None and number != expected:
+                    raise self._damaged(path, f"batch {number:,} follows batch {expected - 1:,}")
+                expected = number + 1
+                if number > after:
+                    yield number, payload
+
+    def _read(self, path: Path, *, is_last: bool) -> Iterator[tuple[int, bytes]]:
+        size, at = path.stat().st_size, 0
+        with path.open("rb") as file:
+            while at < size:
+                head = file.read(_HEAD.size)
+                payload, whole = b"", len(head) == _HEAD.size
+                if whole:
+                    magic, total, number, length = _HEAD.unpack(head)
+                    whole = magic == _MAGIC and at + _HEAD.size + length <= size
+                if whole:
+                    payload = file.read(length)
+                    whole = crc32(payload, crc32(head[8:])) == total
+                if not whole:
+                    if not is_last or _has_more(file, at):
+                        raise self._damaged(path, f"what stands at byte {at:,} is no record")
+                    os.truncate(path, at)
+                    return
+                yield number, payload
+                at += _HEAD.size + length
+
+    def _damaged(self, path: Path, how: str) -> RunError:
+        return RunError(
+            f"{path} is damaged: {how}", hint="restore the checkpoint from a copy, or start anew with a new one"
+        )
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, number: int, parts: Sequence[Any]) -> None:
+        """Write a record, whole, onto the disk."""
+        if self._file is None:
+            self._open(number)
+        assert self._file is not None
+        length = sum(memoryview(part).nbytes for part in parts)
+        rest = struct.pack("<qQ", number, length)
+        total = crc32(rest)
+        for part in parts:
+            total = crc32(part, total)
+        head = struct.pack("<4sI", _MAGIC, total) + rest
+        with written(self._path):
+            _write_all(self._file, [head, *parts])
+            if self._sync:
+                os.fdatasync(self._file)
+
+    def _open(self, number: int) -> None:
+        self._path = self._folder / f"{_PREFIX}{number:015d}{_SUFFIX}"
+        with written(self._path):
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            if self._sync:
+                sync_folder(self._folder)
+
+    def roll(self) -> None:
+        """The next record begins another file."""
+        self.close()
+
+    def forget(self, until: int) -> None:
+        """Remove files that hold nothing behind a batch."""
+        paths = self._paths()
+        for path, following in pairwise(paths):
+            if _first_of(following) <= until + 1:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(path.stat().st_size for path in self._paths())
+
+    def _paths(self) -> list[Path]:
+        return sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"))
+
+
+def _first_of(path: Path) -> int:
+    return int(path.name[len(_PREFIX) : -len(_SUFFIX)])
+
+
+def _has_more(file: Any, at: int) -> bool:
+    """Whether a whole record stands behind a place that has none: then the end is not torn, the middle is damaged."""
+    file.seek(at + 1)
+    rest = file.read()
+    found = rest.find(_MAGIC)
+    while found >= 0:
+        head = rest[found : found + _HEAD.size]
+        if len(head) == _HEAD.size:
+            _, total, _, length = _HEAD.unpack(head)
+            payload = rest[found + _HEAD.size : found + _HEAD.size + length]
+            if len(payload) == length and crc32(payload, crc32(head[8:])) == total:
+                return True
+        found = rest.find(_MAGIC, found + 1)
+    return False
+
+
+def _write_all(file: int, parts: Sequence[Any]) -> None:
+    waiting = [memoryview(part).cast("B") for part in parts if memoryview(part).nbytes]
+    while waiting:
+        taken = os.writev(file, waiting[:1000])
+        while waiting and taken >= waiting[0].nbytes:
+            taken -= waiting.pop(0).nbytes
+        if taken:
+            waiting[0] = waiting[0][taken:]

@@ -1,0 +1,125 @@
+"""Answers on their way into a sink, in a thread of their own: a sink that commits must not hold up the rows.
+
+Answers of many batches are committed together, under the number of the last. Only so many rows wait; then whoever
+brings more waits for the sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Condition, Thread
+from time import monotonic
+
+import pyarrow as pa
+
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.operators.answers import Answer, as_batches
+
+
+@dataclass(frozen=True)
+class Commits:
+    """When answers are committed: so long after the first of them came, or when there are so many rows."""
+
+    every_s: float = 1.0
+    rows: int = 1 << 18
+    most_waiting: int = 1 << 20
+
+
+class Outflow:
+    def __init__(self, sink: NumberedSink, commits: Commits, on_error: Callable[[BaseException], None]) -> None:
+        self._sink = sink
+        self._commits = commits
+        self._on_error = on_error
+        self._changed = Condition()
+        self._waiting: list[Answer] = []
+        self._rows = 0
+        self._since_s = 0.0  # when the first of them came
+        self._last = -1  # the last batch whose answers came here
+        self.committed = -1  # up to this batch all answers are in the sink
+        self._hurry = False
+        self._closed = False
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name="watersmeet commits", daemon=True)
+        self._thread.start()
+
+    def put(self, number: int, answers: Sequence[Answer]) -> None:
+        """Take the answers of a batch; waits while too many rows wait for the sink."""
+        rows = sum(one.num_rows for one in answers)
+        with self._changed:
+            while self._rows and self._rows + rows > self._commits.most_waiting and self._error is None:
+                self._changed.wait()
+            self._check()
+            if rows and not self._waiting:
+                self._since_s = monotonic()
+            self._waiting += [one for one in answers if one.num_rows]
+            self._rows += rows
+            self._last = number
+            if self._rows >= self._commits.rows or (rows and len(self._waiting) == len(answers)):
+                self._changed.notify_all()
+
+    def flush(self, number: int) -> None:
+        """Return when all answers up to a batch are in the sink."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+            while self.committed < number and self._error is None:
+                self._changed.wait()
+            self._check()
+
+    def close(self, *, commit: bool) -> None:
+        """End the thread; what waits is committed, or left for a later run."""
+        with self._changed:
+            self._closed = True
+            self._hurry = commit
+            self._changed.notify_all()
+        self._thread.join()
+        self._sink.close()
+        if commit:
+            self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while self._next():
+                pass
+        except BaseException as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+            self._on_error(error)
+
+    def _next(self) -> bool:
+        with self._changed:
+            while not self._is_due():
+                if self._closed:
+                    return False
+                self._changed.wait(self._patience_s())
+            answers, number = self._waiting, self._last
+            self._waiting = []
+            self._hurry = False
+        if answers:
+            self._sink.commit(number, _as_one(as_batches(answers)))
+        with self._changed:
+            self._rows = sum(one.num_rows for one in self._waiting)
+            self.committed = number
+            self._changed.notify_all()
+        return True
+
+    def _is_due(self) -> bool:
+        if self._hurry:
+            return self.committed < self._last
+        if self._closed or not self._waiting:
+            return False
+        return self._rows >= self._commits.rows or monotonic() >= self._since_s + self._commits.every_s
+
+    def _patience_s(self) -> float | None:
+        return max(self._since_s + self._commits.every_s - monotonic(), 0.0) if self._waiting else None
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Many small batches as one, which files hold better."""
+    return batches if len(batches) <= 1 else [pa.concat_batches(batches)]

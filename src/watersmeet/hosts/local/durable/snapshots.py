@@ -1,0 +1,247 @@
+"""The state of a query as of a batch, on disk. Of a large state mostly little has changed, and only that is written.
+
+Arrays are cut into blocks, which are known by the sum of their bytes and stored once, in files of blocks; a snapshot is
+a small file that names the blocks of every array. It appears under its name when all its blocks are on the disk. Files
+of which less than half is in use are given up: what is in use of them is written once more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.files import replace_file, sync_folder, written
+from watersmeet.operators.saving import FORMAT as STATE_FORMAT
+from watersmeet.operators.saving import Saved, check_format
+from watersmeet.version import VERSION
+
+BLOCK = 1 << 18
+KEPT = 2  # so many snapshots are kept: the last one, and the one before in case the disk has lost it
+_PREFIX, _SUFFIX, _BLOCKS = "snapshot-", ".json", "blocks-"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the bytes of a block lie."""
+
+    file: str
+    at: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state after a batch, and what the host notes beside it."""
+
+    number: int
+    state: Saved
+    notes: Mapping[str, Any]
+
+
+@dataclass
+class _Manifest:
+    number: int
+    places: dict[str, Place] = field(default_factory=dict)
+
+
+class Snapshots:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, Place] = {}  # the blocks of the snapshots that are kept, by their sums
+        self._kept: list[_Manifest] = []
+        self.written_bytes = 0
+
+    # ---- after a restart --------------------------------------------------------------------------------------------
+
+    def latest(self) -> Snapshot | None:
+        """The last one that is whole; None if there is none."""
+        damage: RunError | None = None
+        for path in sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True):
+            try:
+                snapshot = self._load(path)
+            except RunError as error:
+                damage = damage or error
+                continue
+            return snapshot
+        if damage is not None:
+            raise damage
+        return None
+
+    def _load(self, path: Path) -> Snapshot:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            places = {name: Place(*place) for name, place in told["blocks"].items()}
+            check_format(told["format"], told["version"])
+            reader = _BlockReader(self._folder, places)
+            values = {name: _read(value, reader) for name, value in told["values"].items()}
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise RunError(
+                f"{path} cannot be read: {error}",
+                hint="restore the checkpoint from a copy, or start anew with a new one",
+            ) from error
+        self._kept = [_Manifest(told["number"], places)]
+        self._known = dict(places)
+        return Snapshot(told["number"], Saved(values, told["format"], told["version"]), told["notes"])
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def write(self, snapshot: Snapshot) -> Path:
+        """Write what is new of a state, and a draft of what names it all; `publish` makes it count."""
+        blocks = _BlockWriter(self._folder / f"{_BLOCKS}{snapshot.number:015d}", self._usable())
+        values = {name: _told(value, blocks) for name, value in snapshot.state.values.items()}
+        blocks.close()
+        self.written_bytes = blocks.written
+        told = {
+            "number": snapshot.number,
+            "format": STATE_FORMAT,
+            "version": VERSION,
+            "notes": snapshot.notes,
+            "values": values,
+            "blocks": {name: [place.file, place.at, place.size] for name, place in blocks.used.items()},
+        }
+        draft = self._folder / f".{_PREFIX}{snapshot.number:015d}{_SUFFIX}"
+        replace_file(draft, json.dumps(told, separators=(",", ":")).encode())
+        self._kept.append(_Manifest(snapshot.number, blocks.used))
+        return draft
+
+    def publish(self, draft: Path) -> None:
+        """From now on a restart begins here; what no kept snapshot uses is removed."""
+        with written(draft):
+            draft.replace(self._folder / draft.name[1:])
+            sync_folder(self._folder)
+        self._kept = self._kept[-KEPT:]
+        self._known = {name: place for one in self._kept for name, place in one.places.items()}
+        numbers = {one.number for one in self._kept}
+        for path in self._folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+            if int(path.name[len(_PREFIX) : -len(_SUFFIX)]) not in numbers:
+                path.unlink(missing_ok=True)
+        used = {place.file for place in self._known.values()}
+        for path in self._folder.glob(f"{_BLOCKS}*"):
+            if path.name not in used:
+                path.unlink(missing_ok=True)
+
+    def drop_drafts(self) -> None:
+        """Remove what a crash has left of a snapshot that never counted."""
+        for path in self._folder.glob(f".{_PREFIX}*"):
+            path.unlink(missing_ok=True)
+
+    def _usable(self) -> dict[str, Place]:
+        """The blocks that may be used again where they are: not those in files that are mostly waste."""
+        latest = self._kept[-1].places if self._kept else {}
+        live: dict[str, int] = {}
+        for place in latest.values():
+            live[place.file] = live.get(place.file, 0) + place.size
+        full = {name for name, size in live.items() if 2 * size >= _size_of(self._folder / name)}
+        return {name: place for name, place in latest.items() if place.file in full}
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+class _BlockWriter:
+    def __init__(self, path: Path, known: Mapping[str, Place]) -> None:
+        self._path = path
+        self._known = known
+        self._file: Any = None
+        self.written = 0
+        self.used: dict[str, Place] = {}
+
+    def blocks_of(self, data: memoryview) -> list[str]:
+        return [self._block(data[at : at + BLOCK]) for at in range(0, data.nbytes, BLOCK)]
+
+    def _block(self, data: memoryview) -> str:
+        name = _sum_of(data)
+        if name not in self.used:
+            self.used[name] = self._known.get(name) or self._write(data)
+        return name
+
+    def _write(self, data: memoryview) -> Place:
+        with written(self._path):
+            if self._file is None:
+                self._file = self._path.open("wb")
+            self._file.write(data)
+        place = Place(self._path.name, self.written, data.nbytes)
+        self.written += data.nbytes
+        return place
+
+    def close(self) -> None:
+        if self._file is None:
+            return
+        with written(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+class _BlockReader:
+    def __init__(self, folder: Path, places: Mapping[str, Place]) -> None:
+        self._folder = folder
+        self._places = places
+
+    def read(self, names: list[str]) -> bytearray:
+        data = bytearray()
+        for name in names:
+            data += self._block(name)
+        return data
+
+    def _block(self, name: str) -> bytes:
+        place = self._places[name]
+        with (self._folder / place.file).open("rb") as file:
+            file.seek(place.at)
+            data = file.read(place.size)
+        if _sum_of(memoryview(data)) != name:
+            raise ValueError(f"the bytes at {place.at:,} of {place.file} are not those that were written")
+        return data
+
+
+def _sum_of(data: memoryview) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _told(value: Any, blocks: _BlockWriter) -> Any:
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value)
+        data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+        return {"array": array.dtype.str, "shape": array.shape, "of": blocks.blocks_of(data)}
+    if isinstance(value, pa.Array | pa.RecordBatch):
+        batch = value if isinstance(value, pa.RecordBatch) else pa.RecordBatch.from_arrays([value], [""])
+        kind = "batch" if isinstance(value, pa.RecordBatch) else "column"
+        return {"arrow": kind, "of": blocks.blocks_of(memoryview(_stream_of(batch)))}
+    return value
+
+
+def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _read(value: Any, blocks: _BlockReader) -> Any:
+    if not isinstance(value, dict) or "of" not in value:
+        return value
+    data = blocks.read(value["of"])
+    if "array" in value:
+        kind = np.dtype(value["array"])
+        return (np.frombuffer(data, kind) if data else np.empty(0, kind)).reshape(value["shape"])
+    batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+    return batch if value["arrow"] == "batch" else batch.column(0)
+
+
+def copied(state: Saved) -> Saved:
+    """The state as it is now: what Arrow holds never changes, arrays are copied."""
+    values = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.values.items()}
+    return Saved(values, state.format, state.version)

@@ -1,0 +1,171 @@
+"""Files of a folder as a stream that goes on: those that are there by the time they were changed, then new ones.
+
+A file counts once it has its name, so whoever writes it does so under a hidden name and renames it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.errors import SourceError
+from watersmeet.io.connectors.contract import Piece, Position, Range
+from watersmeet.io.files import FileSource, is_data, readable
+
+READ_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A file as it was when it was found."""
+
+    path: str
+    changed_ns: int
+    size: int
+
+
+class _Cursor:
+    """Reads one file from the front."""
+
+    def __init__(self, source: FileSource, path: str) -> None:
+        self.path = path
+        self.row = 0
+        self._source = source
+        self._batches: Iterator[pa.RecordBatch] = source.read(Path(path), READ_ROWS)
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, most_rows: int) -> pa.RecordBatch | None:
+        """The next rows, None at the end of the file."""
+        with readable(Path(self.path), self._source.hint):
+            while self._rest is None or self._rest.num_rows == 0:
+                self._rest = next(self._batches, None)
+                if self._rest is None:
+                    return None
+        taken, self._rest = self._rest.slice(0, most_rows), self._rest.slice(most_rows)
+        self.row += taken.num_rows
+        return taken
+
+    def skip_to(self, row: int) -> None:
+        while self.row < row:
+            if self.take(row - self.row) is None:
+                raise SourceError(
+                    f"{self.path} has {self.row:,} rows, but {row:,} of it were read before",
+                    hint="files that a checkpoint has read must stay as they are; put them back, or start anew",
+                )
+
+    def close(self) -> None:
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+
+class FolderReader:
+    def __init__(self, source: FileSource, where: str) -> None:
+        """source: how files are read, and those that are there now. where: the file, folder or pattern to look in."""
+        self._source = source
+        self._where = where
+        self._seen: dict[str, Seen] = {}
+        self._ahead: list[Seen] = []
+        self._begun: list[str] = []  # the files that were read, or are being read, in order
+        self._places: dict[str, int] = {}  # of each of them in that order
+        self._cursor: _Cursor | None = None
+
+    def poll(self, most_rows: int) -> Piece | None:
+        while True:
+            if self._cursor is None and not self._open_next():
+                return None
+            assert self._cursor is not None
+            start = self._cursor.row
+            rows = self._cursor.take(most_rows)
+            if rows is not None:
+                return Piece(rows, [self._cursor.path, start, self._cursor.row])
+            self._close_cursor()
+
+    def again(self, range: Range) -> pa.RecordBatch:
+        path, start, end = range
+        self._note(path)
+        cursor = self._cursor
+        if cursor is None or cursor.path != path or cursor.row > start:
+            self._close_cursor()
+            cursor = self._cursor = _Cursor(self._source, path)
+        cursor.skip_to(start)
+        parts: list[pa.RecordBatch] = []
+        while cursor.row < end:
+            rows = cursor.take(end - cursor.row)
+            if rows is None:
+                cursor.skip_to(end)  # which says what is wrong
+                break
+            parts.append(rows)
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    def position_after(self, range: Range) -> Position:
+        # Files that were found and not begun are found again.
+        path, _, end = range
+        return {"done": self._begun[: self._places[path]], "inside": [path, end]}
+
+    def resume(self, position: Position) -> None:
+        self._close_cursor()
+        path, row = position["inside"]
+        for one in (*position["done"], path):
+            self._note(one)
+        self._cursor = _Cursor(self._source, path)
+        self._cursor.skip_to(row)
+
+    def close(self) -> None:
+        self._close_cursor()
+
+    def _open_next(self) -> bool:
+        if not self._ahead:
+            self._look_around()
+        if not self._ahead:
+            return False
+        path = self._ahead.pop(0).path
+        self._begin(path)
+        self._cursor = _Cursor(self._source, path)
+        return True
+
+    def _begin(self, path: str) -> None:
+        self._places[path] = len(self._begun)
+        self._begun.append(path)
+
+    def _look_around(self) -> None:
+        found = [one for one in _files_at(self._where, self._source.format.kind) if one.path not in self._seen]
+        found.sort(key=lambda one: (one.changed_ns, one.path))
+        self._seen.update((one.path, one) for one in found)
+        self._ahead += found
+
+    def _note(self, path: str) -> None:
+        """A file that was found in another life."""
+        if path not in self._places:
+            self._seen[path] = Seen(path, 0, 0)
+            self._begin(path)
+        self._ahead = [one for one in self._ahead if one.path != path]
+
+    def _close_cursor(self) -> None:
+        if self._cursor is not None:
+            self._cursor.close()
+            self._cursor = None
+
+
+def _files_at(where: str, kind: str) -> list[Seen]:
+    target = Path(where).expanduser()
+    if target.is_dir():
+        with os.scandir(target) as entries:
+            paths = [entry.path for entry in entries if entry.is_file()]
+    elif glob.has_magic(where):
+        paths = [path for path in glob.glob(str(target), recursive=True) if os.path.isfile(path)]
+    else:
+        paths = [str(target)] if target.is_file() else []
+    found = []
+    for path in paths:
+        if path == str(target) or is_data(Path(path), kind):
+            with suppress(FileNotFoundError):  # it was renamed or removed since
+                status = os.stat(path)
+                found.append(Seen(path, status.st_mtime_ns, status.st_size))
+    return found

@@ -1,0 +1,103 @@
+"""Answers as files of a folder, each under the numbers of its batches: a number is there once, whatever happens.
+
+A file is written under a hidden name and renamed, so it is there whole or not at all; its name says by which run it was
+written, and up to which batch. After a crash the names tell what the sink has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.errors import SinkError
+from watersmeet.io.sinks import SUFFIXES
+from watersmeet.io.writers import WRITERS, writable
+
+_NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
+
+
+class FolderSink:
+    def __init__(
+        self, name: str, path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], run: str
+    ) -> None:
+        """run: the name of the run. Files of others are left alone, and refused unless `mode` says so."""
+        self._path, self._kind, self._schema, self._options, self._run = path, kind, schema, options, run
+        if path.is_file():
+            raise SinkError(
+                f"{path} is a file, but a run that goes on writes a folder of files",
+                hint=f"give the sink {name!r} another path, such as '{path.with_suffix('')}'",
+            )
+        with writable(path):
+            path.mkdir(parents=True, exist_ok=True)
+            self._clear_drafts()
+        self.last_number = self._last()
+        strangers = [one for one in self._visible() if self._number_of(one) is None]
+        if strangers and self.last_number < 0 and mode != "append":
+            self._refuse_or_clear(strangers, mode)
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        if number <= self.last_number:
+            return
+        target = self._path / f"part-{self._run}-{number:015d}{SUFFIXES[self._kind]}"
+        draft = target.with_name(f".{target.name}.tmp")
+        with writable(target):
+            writer = WRITERS[self._kind](draft, self._schema, self._options, None)
+            try:
+                for batch in rows:
+                    writer.write(batch)
+                writer.close()
+            except BaseException:
+                writer.discard()
+                draft.unlink(missing_ok=True)
+                raise
+            _sync(draft)
+            draft.replace(target)
+            _sync(self._path)
+        self.last_number = number
+
+    def close(self) -> None:
+        pass
+
+    def _last(self) -> int:
+        return max((number for one in self._visible() if (number := self._number_of(one)) is not None), default=-1)
+
+    def _number_of(self, path: Path) -> int | None:
+        """The last batch in a file; None if it is of another run, or no file of a run."""
+        found = _NAME.fullmatch(path.name)
+        return int(found["number"]) if found is not None and found["run"] == self._run else None
+
+    def _visible(self) -> list[Path]:
+        return [one for one in self._path.iterdir() if not one.name.startswith((".", "_"))]
+
+    def _clear_drafts(self) -> None:
+        for one in self._path.glob(f".part-{self._run}-*.tmp"):
+            one.unlink(missing_ok=True)
+
+    def _refuse_or_clear(self, strangers: Sequence[Path], mode: str) -> None:
+        if mode != "overwrite":
+            raise SinkError(
+                f"{self._path} already holds {strangers[0].name}, which another run has written",
+                hint="say mode = 'append' to add to it, mode = 'overwrite' to replace it, choose another path, or go "
+                "on with the checkpoint it was written with",
+            )
+        odd = [one for one in strangers if not (one.is_file() and _NAME.fullmatch(one.name))]
+        if odd:
+            raise SinkError(
+                f"{odd[0]} was not written by a run that goes on, so mode = 'overwrite' does not remove it",
+                hint="empty the folder by hand, or choose another path",
+            )
+        with writable(self._path):
+            for one in strangers:
+                one.unlink()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,59 @@
+"""The sinks that take numbered batches, by the options of CREATE SINK."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from watersmeet.errors import SinkError, UnsupportedError
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.console import ConsoleSink
+from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
+
+
+class NumberedConsole:
+    """Prints what comes. A screen cannot be asked what is on it: after a crash the last rows may come once more."""
+
+    last_number = -1
+
+    def __init__(self, schema: pa.Schema, limit: int | None) -> None:
+        self._console = ConsoleSink(schema, sys.stdout, limit=limit)
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        for batch in rows:
+            self._console.write(batch)
+        self._console.flush()
+
+    def close(self) -> None:
+        self._console.close()
+
+
+class NoSink:
+    """Answers are only for those who listen."""
+
+    last_number = -1
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def numbered_sink(name: str, options: Mapping[str, str], schema: pa.Schema, run: str) -> NumberedSink:
+    """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on."""
+    given = {key.lower(): value for key, value in options.items()}
+    kind, path = kind_and_path(name, given)
+    if path is None:
+        return NumberedConsole(schema, limit_of(name, given))
+    if "partition_by" in given:
+        raise UnsupportedError(
+            f"sink {name!r} says partition_by, and a run in-process with a checkpoint commits files of one folder",
+            hint="leave partition_by out, or run on Spark",
+        )
+    if not schema.names:
+        raise SinkError(f"sink {name!r} would have no columns")
+    return FolderSink(name, path, kind, mode_of(name, given), schema, given, run)

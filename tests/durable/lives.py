@@ -1,0 +1,201 @@
+"""Lives of a durable run, each in a process of its own that may be killed at a chosen moment.
+
+The processes are forked from one that has imported all and started no thread, so that a life costs little.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MINUTE_US = 60_000_000
+# Where a life may end: a method, and whether before it, after it, or half way through what it writes.
+POINTS = (
+    "Journal.append before",
+    "Journal.append torn",
+    "Journal.append after",
+    "DurableRun._apply after",
+    "FolderSink.commit before",
+    "FolderSink.commit after",
+    "Snapshots.write before",
+    "Snapshots.write after",
+    "Snapshots.publish after",
+    "Journal.forget after",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query over streams that are read from folders or pushed, in a folder of its own."""
+
+    sql: str
+    folder: Path
+    read: tuple[str, ...] = ()
+    pushed: tuple[str, ...] = ()
+    batch_rows: int = 64
+    snapshot_s: float = 0.02
+    commit_s: float = 0.01
+
+
+def rows_of(name: str, count: int, seed: int = 0) -> pa.Table:
+    """Rows of a minute, a little out of order."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    times = np.sort(rng.integers(0, MINUTE_US, count)) + rng.integers(0, 400_000, count)
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "k": rng.integers(0, 20, count),
+            "v": np.round(rng.random(count), 3),
+            "s": pa.array([f"w{n}" for n in rng.integers(0, 5, count)]),
+            "ts": pa.array(times, pa.timestamp("us")),
+        }
+    )
+
+
+def write_files(case: Case, count: int, files: int = 4) -> None:
+    for name in case.read:
+        folder = case.folder / name
+        folder.mkdir(parents=True)
+        rows = rows_of(name, count)
+        for number in range(files):
+            path = folder / f"{number}.parquet"
+            pq.write_table(rows.slice(number * count // files, count // files), path)
+            os.utime(path, (number + 1, number + 1))
+
+
+def made_run(case: Case) -> Any:
+    import watersmeet as wm
+    from watersmeet.hosts.local.durable.outflow import Commits
+    from watersmeet.hosts.local.durable.run import DurableRun, Settings
+    from watersmeet.io.connectors.numbered_sinks import numbered_sink
+    from watersmeet.io.connectors.readers import reader_of
+    from watersmeet.plan.nodes import relations_below
+
+    session = wm.Session()
+    for name in case.read:
+        session.stream(name, str(case.folder / name), time="ts", lateness="1 second")
+    for name in case.pushed:
+        schema = {"id": "BIGINT", "k": "BIGINT", "v": "DOUBLE", "s": "VARCHAR", "ts": "TIMESTAMP"}
+        session.stream(name, schema=schema, time="ts", lateness="1 second")
+    plan = session.sql(case.sql).plan
+    streams = {one.name: one for one in relations_below(plan.root)}
+    sink = {"sink": "parquet", "path": str(case.folder / "out")}
+    settings = Settings(
+        batch_rows=case.batch_rows,
+        snapshot_s=case.snapshot_s,
+        commits=Commits(every_s=case.commit_s),
+        available_now=not case.pushed,
+        sync=False,  # a process that dies loses nothing that the system has
+    )
+    return DurableRun(
+        plan,
+        case.folder / "checkpoint",
+        lambda run: numbered_sink("out", sink, plan.output_schema, run),
+        {name: reader_of(streams[name]) for name in case.read},
+        settings,
+        tell=lambda what: None,
+    )
+
+
+def live(case: Case, count: int, ends_at: str | None, after: int) -> None:
+    """One life: to the end of all rows, or until a point was passed so often."""
+    if ends_at is not None:
+        die_at(ends_at, after)
+    run = made_run(case)
+    run.start()
+    if case.pushed:
+        push_rest(case, run, count)
+        run.stop()
+    else:
+        run.wait()
+
+
+def push_rest(case: Case, run: Any, count: int) -> None:
+    """Push what the run does not have yet, the streams in turn, and note what was acknowledged."""
+    rows = {name: rows_of(name, count) for name in case.pushed}
+    taken = {name: run.taken(name) for name in case.pushed}
+    noted = case.folder / "acknowledged"
+    for name, so_far in acknowledged(case).items():
+        assert taken[name] >= so_far, f"{so_far} rows of {name} were acknowledged, and {taken[name]} are there"
+    while any(at < count for at in taken.values()):
+        for name, at in taken.items():
+            part = rows[name].slice(at, 7)
+            if len(part):
+                run.push(name, part)
+                taken[name] = at + len(part)
+                with noted.open("a") as file:
+                    file.write(f"{name} {taken[name]}\n")
+
+
+def acknowledged(case: Case) -> dict[str, int]:
+    noted = case.folder / "acknowledged"
+    lines = noted.read_text().splitlines() if noted.exists() else []
+    return {name: int(at) for name, at in (line.split() for line in lines)}
+
+
+def die_at(point: str, after: int) -> None:
+    from watersmeet.hosts.local.durable.journal import Journal
+    from watersmeet.hosts.local.durable.run import DurableRun
+    from watersmeet.hosts.local.durable.snapshots import Snapshots
+    from watersmeet.io.connectors.folder_sink import FolderSink
+
+    where, when = point.split()
+    owner, name = where.split(".")
+    kind: Any = {one.__name__: one for one in (Journal, DurableRun, Snapshots, FolderSink)}[owner]
+    method: Callable[..., Any] = getattr(kind, name)
+    left = [after]
+
+    def dying(self: Any, *arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] >= 0 or when == "after":
+            given = method(self, *arguments, **named)
+            if left[0] >= 0:
+                return given
+        if when == "torn":
+            number, parts = arguments
+            data = b"".join(bytes(memoryview(part)) for part in parts)
+            method(self, number, [data])
+            os.truncate(self._path, self._path.stat().st_size - max(len(data) // 2, 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(kind, name, dying)
+
+
+def lived(case: Case, count: int, ends_at: str | None = None, after: int = 0, timeout_s: float = 120) -> bool:
+    """Whether a life in a process of its own came to its end; False if it was killed as asked."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.durable.preloaded"])
+    process = context.Process(target=live, args=(case, count, ends_at, after))
+    process.start()
+    process.join(timeout_s)
+    if process.exitcode is None:
+        process.kill()
+        raise AssertionError(f"a life did not end within {timeout_s:g} s")
+    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
+    return process.exitcode == 0
+
+
+def killed_again_and_again(case: Case, count: int, seed: int, kills: int) -> int:
+    """Lives that end at random points, then one to the end; how many were killed."""
+    rng = random.Random(seed)
+    died = 0
+    for _ in range(kills):
+        if not lived(case, count, rng.choice(POINTS), rng.randrange(8)):
+            died += 1
+    assert lived(case, count)
+    return died
+
+
+def answer(case: Case) -> pa.Table:
+    found = pq.read_table(case.folder / "out")
+    return found.sort_by([(name, "ascending") for name in found.schema.names])

@@ -1,0 +1,67 @@
+"""After a kill at any point the answer is as if nothing had happened: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.durable.lives import POINTS, Case, acknowledged, answer, killed_again_and_again, lived, write_files
+from tests.effort import EFFORT
+
+COUNT = 400
+QUERIES = {
+    "join": "SELECT a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS",
+    "left": "SELECT a.id AS x, b.id AS y FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + 1 SECONDS",
+    "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 5 SECONDS] GROUP BY k",
+}
+
+
+def case_of(folder: Path, query: str, *, pushed: bool) -> Case:
+    names = ("a",) if query == "groups" else ("a", "b")
+    return Case(QUERIES[query], folder, () if pushed else names, names if pushed else ())
+
+
+def begun(case: Case) -> Case:
+    case.folder.mkdir(parents=True)
+    write_files(case, COUNT)
+    return case
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_point_of_a_batch_changes_nothing(point: str, tmp_path: Path) -> None:
+    whole, killed = (begun(case_of(tmp_path / name, "join", pushed=False)) for name in ("whole", "killed"))
+    assert lived(whole, COUNT)
+    assert not lived(killed, COUNT, point, 0)
+    lived(killed, COUNT, point, 3)
+    assert lived(killed, COUNT)
+    assert answer(killed).equals(answer(whole))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("pushed", [False, True], ids=["files", "pushed"])
+def test_many_kills_change_nothing(query: str, pushed: bool, tmp_path: Path) -> None:
+    # How streams are read side by side decides what is late, so rows that are pushed come in one order only.
+    whole, killed = (begun(case_of(tmp_path / name, query, pushed=pushed)) for name in ("whole", "killed"))
+    assert lived(whole, COUNT)
+    died = killed_again_and_again(killed, COUNT, seed=len(query), kills=3 * EFFORT)
+    assert died
+    assert answer(killed).equals(answer(whole))
+    if pushed:
+        assert acknowledged(killed) == dict.fromkeys(killed.pushed, COUNT)
+
+
+def test_a_run_goes_on_with_files_that_come_later(tmp_path: Path) -> None:
+    whole, later = (begun(case_of(tmp_path / name, "groups", pushed=False)) for name in ("whole", "later"))
+    assert lived(whole, COUNT)
+    hidden = [(path, path.with_name(f"_{path.name}")) for path in sorted((later.folder / "a").iterdir())[2:]]
+    for path, aside in hidden:
+        path.rename(aside)
+    assert lived(later, COUNT)
+    first = answer(later).num_rows
+    for path, aside in hidden:
+        aside.rename(path)
+    assert lived(replace(later, batch_rows=1), COUNT)
+    assert 0 < first < answer(later).num_rows
+    assert answer(later).equals(answer(whole))

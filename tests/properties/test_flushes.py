@@ -1,0 +1,46 @@
+"""All that waits is answered, then rows come after all: an operator made anew from its state before goes on as one that
+is rebuilt from its rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.effort import EFFORT, PATIENT
+from tests.properties.continuous_strategies import Case, cases
+from tests.relays import Relay, between, shown, whole
+from tests.runners import bound_plan
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.going_on import answered_all
+
+
+@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@given(cases(), st.floats(0, 1))
+def test_what_comes_after_all_is_answered_as_from_the_rows(case: Case, share: float) -> None:
+    goes_on_after_a_flush(Relay(bound_plan(case.sql(), case.sources), case.sources), share)
+
+
+def goes_on_after_a_flush(relay: Relay, share: float) -> None:
+    operator = relay.fresh()
+    rows = {alias: whole(relay.source(stream.name)) for alias, stream in relay.built().streams.items()}
+    times = np.sort(np.concatenate([one.times for one in rows.values()]))
+    if not times.size:
+        return
+    cut = int(times[int(share * (times.size - 1))]) + 1
+    before = {alias: between(one, BEGINNING_US, cut) for alias, one in rows.items()}
+    watermark = max(cut - 1_000_000, BEGINNING_US)
+    for _ in operator.take(before, dict.fromkeys(rows, watermark)):
+        pass
+    newest_us = max(int(one.times.max()) for one in before.values() if len(one))
+    _, end, again = answered_all(operator, rows, newest_us, relay.fresh)
+    rebuilt = relay.fresh()
+    rebuilt.restore(_needed(relay.fresh(), before, end.answered_us + 1), end.answered_us + 1, [end])
+    after = {alias: between(one, max(cut, end.answered_us + 1), FOREVER_US) for alias, one in rows.items()}
+    marks = dict.fromkeys(rows, FOREVER_US)
+    assert sorted(shown(again.take(after, marks))) == sorted(shown(rebuilt.take(after, marks)))
+
+
+def _needed(operator: Operator, rows: dict[str, Rows], until_us: int) -> dict[str, Rows]:
+    return {alias: one.take(np.flatnonzero(operator.still_needed(alias, one, until_us))) for alias, one in rows.items()}
