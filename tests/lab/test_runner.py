@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from watersmeet.errors import DataError, SetupError
 from watersmeet.lab import provenance, registry, runner, store
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.jobs import Job, is_current
+from watersmeet.lab.progress import Bars
 from watersmeet.lab.provenance import commit, fingerprint, machine
 from watersmeet.lab.reach import reachable
 
@@ -93,7 +95,7 @@ def test_a_result_says_where_it_comes_from_and_names_no_host(toy: Toy) -> None:
     content = json.loads(Path("results/small/T-1-seed5.json").read_text())
     assert content["settings"] == {"n": [1, 2]}
     assert content["seed"] == 5
-    assert content["code"] == fingerprint(content["modules"].split())
+    assert content["code"] == fingerprint(content["modules"])
     assert content["commit"] == commit()
     assert set(content["machine"]) == {"cores", "python", "arch", "system"} == set(machine())
     assert content["result"]["panels"][0]["lines"] == {"a": [1.0, None], "b": [5, 2]}
@@ -260,6 +262,30 @@ def test_an_estimate_runs_nothing_and_comes_from_earlier_runs(toy: Toy, capsys: 
     assert toy.runs == ["T-1", "T-2"]
 
 
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_bars_tell_what_runs_and_the_time_left(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = (Job(one) for one in registry.experiments().values())
+    monkeypatch.setenv("COLUMNS", "200")
+    out = Terminal()
+    with Bars(out, {first: 90.0, second: 30.0, third: None}) as bars:
+        tell = bars.begin(first)
+        tell(1, 2)
+        bars._progress.refresh()
+        bars.end()
+        bars.begin(second)
+        bars._progress.refresh()
+    shown = out.getvalue()
+    words = " ".join(shown.split())
+    assert "about 1 min 15 s and 1 never run before left" in words
+    assert "about 30 s and 1 never run before left" in words
+    assert "small, seed 1" in words
+    assert "1/3" in words
+
+
 def test_a_module_reaches_what_functions_import_and_tables_name() -> None:
     k05 = reachable(["watersmeet.lab.papers.k05"])
     assert {
@@ -287,10 +313,10 @@ for name in ("K05-E8", "H04-W1"):
     k05, h04 = _record(tmp_path, "K05-E8"), _record(tmp_path, "H04-W1")
     outer, grouping = "watersmeet.operators.outer.outer_join", "watersmeet.operators.continuous.group_by"
     assert outer in reachable(["watersmeet.lab.papers.k05"])  # it might, but did not
-    through = set(k05.modules.split())
+    through = {f"watersmeet.{name}" for name in k05.modules.split()}
     assert {"watersmeet.papers.joins.loops", "watersmeet.lab.papers.k05", "watersmeet.session"} <= through
     assert not {outer, grouping, "watersmeet.lab.papers.h04", "watersmeet.lab.runner"} & through
-    assert grouping in h04.modules.split()
+    assert grouping.removeprefix("watersmeet.") in h04.modules.split()
 
     known = registry.experiments()
     assert is_current(k05, known["K05-E8"])

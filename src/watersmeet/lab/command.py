@@ -41,7 +41,7 @@ def run_experiments(
     if not quiet and len(work) > 1:
         print(_outlook(expected), file=err, flush=True)
     outcomes: list[ExperimentOutcome] = []
-    seconds = {job: one.seconds or 0.0 if one else 0.0 for job, one in expected.items()}
+    seconds = {job: one.seconds if one else 0.0 for job, one in expected.items()}
     apart = len({(job.scale, job.seed) for job in work}) > 1
     with unheard(), Bars(err, seconds, quiet=quiet) as bars:
         for outcome in run_all(work, choices, bars.begin):

@@ -30,6 +30,6 @@ def jobs(experiments: Sequence[Experiment], scales: Sequence[Scale], seeds: Sequ
 
 def is_current(record: store.Record, experiment: Experiment) -> bool:
     """Whether this code, with these settings, would measure the same again."""
-    if not record.modules or fingerprint(record.modules.split()) != record.code:
+    if not record.modules or fingerprint(record.modules) != record.code:
         return False
     return bool(record.settings == store.plain(experiment.settings.get(record.scale)))

@@ -17,8 +17,8 @@ from watersmeet.lab.jobs import Job
 
 
 class Bars:
-    def __init__(self, out: TextIO, expected: Mapping[Job, float], *, quiet: bool = False) -> None:
-        """expected: the seconds of every job; 0 if it is not known, or was measured before."""
+    def __init__(self, out: TextIO, expected: Mapping[Job, float | None], *, quiet: bool = False) -> None:
+        """expected: the seconds of every job, None if nobody knows."""
         self._progress = Progress(
             TextColumn("{task.description:<12}"),
             BarColumn(),
@@ -32,8 +32,9 @@ class Bars:
             # of the bars.
             redirect_stdout=sys.stdout.isatty(),
         )
-        self._expected = expected
-        self._whole = sum(expected.values())
+        self._expected = {job: seconds or 0.0 for job, seconds in expected.items()}
+        self._unknown = {job for job, seconds in expected.items() if seconds is None}
+        self._whole = sum(self._expected.values())
         self._passed = 0.0
         self._done = 0
         self._job: Job | None = None
@@ -52,15 +53,16 @@ class Bars:
     def begin(self, job: Job) -> Callable[[int, int], None]:
         """Start the bar of a job; what is given back moves it."""
         self._job = job
-        self._progress.reset(
-            self._one, description=job.experiment.id, total=None, so_far=f"{job.scale}, seed {job.seed}"
-        )
+        # A reset forgets all fields that it is not given.
+        which = f"{job.scale}, seed {job.seed}"
+        self._progress.reset(self._one, description=job.experiment.id, total=None, so_far=which, left="")
         self._move(0.0)
         return self._tell
 
     def end(self) -> None:
         assert self._job is not None
         self._passed += self._expected[self._job]
+        self._unknown.discard(self._job)
         self._done += 1
         self._move(0.0)
 
@@ -71,5 +73,10 @@ class Bars:
 
     def _move(self, of_this: float) -> None:
         passed = self._passed + of_this
-        left = f"about {long(self._whole - passed)} left" if self._whole > passed else ""
-        self._progress.update(self._all, completed=passed, so_far=f"{self._done}/{len(self._expected)}", left=left)
+        so_far = f"{self._done}/{len(self._expected)}"
+        self._progress.update(self._all, completed=passed, so_far=so_far, left=self._left(self._whole - passed))
+
+    def _left(self, seconds: float) -> str:
+        parts = [f"about {long(seconds)}"] if seconds > 0 else []
+        parts += [f"{len(self._unknown)} never run before"] if self._unknown else []
+        return f"{' and '.join(parts)} left" if parts else ""

@@ -37,11 +37,20 @@ def modules_behind(experiment: Experiment) -> tuple[str, ...]:
     return tuple(name for name in modules() if name in possible and not _left_out(name))
 
 
-def fingerprint(names: Iterable[str]) -> str | None:
-    """A sum over the sources of these modules; None if one is gone."""
+def as_text(names: Iterable[str]) -> str:
+    """Modules in one line, without the name of the package.
+
+    >>> as_text(["watersmeet", "watersmeet.lab.store"])
+    '. lab.store'
+    """
+    return " ".join(name.removeprefix(f"{NAME}.") if name != NAME else "." for name in names)
+
+
+def fingerprint(text: str) -> str | None:
+    """A sum over the sources of modules in one line; None if one is gone."""
     found = hashlib.sha256()
-    for name in sorted(names):
-        path = modules().get(name)
+    for name in sorted(text.split()):
+        path = modules().get(NAME if name == "." else f"{NAME}.{name}")
         if path is None:
             return None
         found.update(f"{name}\0{_sum(path)}\0".encode())

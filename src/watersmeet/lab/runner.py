@@ -13,7 +13,7 @@ from watersmeet.lab import store
 from watersmeet.lab.experiment import Experiment, ExperimentTrial
 from watersmeet.lab.jobs import Job, is_current
 from watersmeet.lab.judge import Judgement, judge
-from watersmeet.lab.provenance import commit, fingerprint, machine, modules_behind
+from watersmeet.lab.provenance import as_text, commit, fingerprint, machine, modules_behind
 from watersmeet.lab.reach import imports_watched
 
 Tell = Callable[[int, int], None]
@@ -80,10 +80,10 @@ def _measure(job: Job, choices: LabChoices, tell: Tell) -> store.Record:
     with imports_watched():
         result = experiment.run(ExperimentTrial(settings, job.seed, tell))
     seconds = round(time.perf_counter() - started, 3)
-    behind = modules_behind(experiment)
+    behind = as_text(modules_behind(experiment))
     record = store.Record(
         experiment.id, job.scale, job.seed, settings, fingerprint(behind) or "", commit(), machine(), seconds, result,
-        " ".join(behind),
+        behind,
     )  # fmt: skip
     # Read back, so that what is judged is what is stored.
     return store.load(store.save(choices.results, record))

@@ -17,8 +17,17 @@ h2 { border-bottom: 1px solid #ccc; padding-bottom: .2em; }
 table { border-collapse: collapse; margin: 1em 0; font-size: .9rem; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid #ddd; padding: .3em .7em; text-align: left; vertical-align: top; }
 table.numbers th + th, table.numbers td + td { text-align: right; font-variant-numeric: tabular-nums; }
-img { max-width: 100%; }
-code { background: #f3f3f3; padding: .1em .3em; border-radius: 3px; font-size: .9em; }
+img { max-width: 100%; height: auto; }
+code { background: #f3f3f3; padding: .1em .3em; border-radius: 3px; font-size: .9em; overflow-wrap: anywhere; }
+h1, h2, h3, li, p { overflow-wrap: break-word; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; padding: 0 .7rem; }
+  h2 { font-size: 1.3rem; }
+  h3 { font-size: 1.1rem; }
+  table { font-size: .8rem; }
+  th, td { padding: .25em .4em; min-width: 3.5rem; }
+  ul { padding-left: 1.2rem; }
+}
 a { color: #0b62a4; }
 """
 
@@ -28,7 +37,7 @@ def as_html(blocks: Sequence[Block], plots: Mapping[str, str]) -> str:
     body = "\n".join(_block(block, plots) for block in blocks)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
-        f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{STYLE}</style>\n</head>\n'
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from watersmeet.lab.circumstances import KINDS, circumstances, title
+from watersmeet.lab.circumstances import KINDS, WRITTEN, circumstances, kind_of, title
 from watersmeet.lab.experiment import SCALES, Experiment, Scale
 from watersmeet.lab.reach import PACKAGE
 from watersmeet.lab.readings import CITED, READINGS
@@ -43,21 +43,15 @@ def _data(entries: Sequence[Entry]) -> Iterator[Block]:
     users: dict[str, list[str]] = {}
     for entry in entries:
         users.setdefault(circumstances(entry.experiment).data, []).append(entry.experiment.id)
-    kinds = Counter(_kind(data) for data, ids in users.items() for _ in ids)
-    told = {
-        "generated": "streams that are generated here, from a seed",
-        "real": "real data",
-        "printed": "the few rows that a paper prints",
-    }
-    counted = [f"{kinds[kind]} run over {told[kind]}" for kind in KINDS if kinds[kind]]
+    kinds = Counter(kind_of(data) for data, ids in users.items() for _ in ids)
+    order = (*KINDS.values(), WRITTEN)
+    counted = [f"{kinds[kind]} run over {kind}" for kind in order if kinds[kind]]
     yield Heading(2, "Data", "data")
     yield TextBlock(f"Of {len(entries)} experiments {', '.join(counted)}. None of the papers' own data was published.")
-    rows = tuple((data, _links(ids)) for data, ids in sorted(users.items(), key=lambda one: KINDS.index(_kind(one[0]))))
+    rows = tuple(
+        (data, _links(ids)) for data, ids in sorted(users.items(), key=lambda one: order.index(kind_of(one[0])))
+    )
     yield TableBlock(("data", "experiments"), rows)
-
-
-def _kind(data: str) -> str:
-    return next((kind for kind in KINDS if data.startswith(kind)), KINDS[0])
 
 
 def _summary(entries: Sequence[Entry]) -> Iterator[Block]:

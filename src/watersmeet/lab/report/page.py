@@ -94,14 +94,11 @@ def _settings(entry: Entry, shown: JudgedRun, reconstructed: Mapping[str, str]) 
     papers = store.plain(entry.experiment.settings.get("paper", {}))
     rows: list[tuple[str, str, str]] = []
     for name, value in ours.items():
-        if name in written:
-            origin = f"reconstructed: {written[name]}"
-        elif name in OURS:
-            origin = OURS[name]
-        elif "paper" not in entry.experiment.settings or papers.get(name) == value:
-            origin = "the paper"
-        else:
-            origin = f"{setting(papers.get(name))} at the paper's scale"
+        origin = f"reconstructed: {written[name]}" if name in written else OURS.get(name, "the paper")
+        if "paper" in entry.experiment.settings and papers.get(name) != value:
+            # What the paper gives is then another value; the reason for a reconstructed one is the same.
+            larger = f"{setting(papers.get(name))} at the paper's scale"
+            origin = larger if origin == "the paper" else f"{origin}; {larger}"
         rows.append((name, setting(value), origin))
     others = {names: words for names, words in reconstructed.items() if not set(names.split(", ")) & set(ours)}
     rows += [(names, "", f"reconstructed: {words}") for names, words in others.items()]
