@@ -43,6 +43,7 @@ QUICKER: dict[str, dict[str, Any]] = {
     "GO03-E8": {"repeats": 1, "units": 500},
     "GO03-E4a": {"units": 400, "repeats": 1, "seeds": 2},
     "GO03-E4b": {"units": 150, "repeats": 1},
+    "GO03-O2": {"rate": 200, "repeats": 1, "orders": 1000},
 }
 REPEATED = [name for name in BY_ID if name not in ("GO03-E5", "GO03-E7")]  # these two run as E6 does
 
@@ -110,6 +111,7 @@ DOCTORED: dict[str, Callable[[Result], Result]] = {
     "GO03-E4a": lambda result: with_line(result, 0, "HASH30", scaled(3)),
     "GO03-E4b": lambda result: with_line(result, 0, "5 to slow", scaled(1.5)),
     "GO03-W1": lambda result: with_line(result, 0, "S2", backwards),
+    "GO03-O2": lambda result: with_number(result, "answers that differ", 1),
 }
 
 
