@@ -9,6 +9,8 @@ LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
+SCALES ?= paper 10x 100x
+SEEDS ?= 1
 BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches pushes memory shedding spark_joins spark_batches spark_shedding
 
 define few_tests
@@ -17,7 +19,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-nexmark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab fuzz soak golden clean
+.PHONY: demo test test-fast test-spark test-nexmark coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -68,6 +70,12 @@ bench: $(READY)
 # All experiments of the papers at small scale, then the report. What this code has measured before is not run again.
 lab: $(READY)
 	$(BIN)/watersmeet lab run all
+	$(BIN)/watersmeet lab report
+
+# The same at the papers' own size and above, where experiments have such scales, first how long that will take. Ctrl-C
+# keeps what was measured, and the same command goes on from there. SEEDS=1,2,3 runs each with several seeds.
+lab-paper: $(READY)
+	$(BIN)/watersmeet lab run all $(addprefix --scale ,$(SCALES)) --seeds $(SEEDS)
 	$(BIN)/watersmeet lab report
 
 # Random cases that no run before has drawn, and many of them: add what fails to the tests by hand.

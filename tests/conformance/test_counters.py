@@ -21,6 +21,8 @@ from tests.conformance.costs import (
 from tests.conformance.drive import SECOND, Drive, Numbers, rows_of
 from tests.conformance.methods import INVALIDATIONS
 from tests.conformance.plain_loops import plain_loops
+from watersmeet.optimizer.cost.go03 import lazy_cost as go03_lazy_cost
+from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
 
 TWO = "SELECT a.v FROM a [RANGE {}], b [RANGE {}] WHERE a.v = b.v OPTIONS (boundary = 'half_open', {})"
 
@@ -266,6 +268,14 @@ def test_naive_and_lazy_loops_cost_what_go03s_figures_2_and_3_say() -> None:
     assert measured(alike, "join = 'naive'", 2000) == pytest.approx(naive_cost(alike, order), rel=0.08)
     lazy = measured(alike, f"join = 'nested_loop', refresh = '4 us', {in_order([0, 1, 2, 3])}", 4000, "scanned")
     assert lazy == pytest.approx(lazy_cost(alike, order, 1), rel=0.08)
+
+
+def test_lazy_loops_carry_on_only_what_the_new_row_finds_alive() -> None:
+    """Long intervals: 150 rows of each window are scanned, 100 of them carried on."""
+    rates = [StreamRate(f"s{i}", 1, 100, 50) for i in range(4)]
+    expected = go03_lazy_cost(JoinGraph.on_one_key(rates), [one.name for one in rates], 50, drops_expired=True)
+    asked = f"join = 'nested_loop', refresh = '200 us', {in_order([0, 1, 2, 3])}"
+    assert measured([Window(1, 100, 50)] * 4, asked, 4000, "scanned") == pytest.approx(expected, rel=0.08)
 
 
 def test_periodic_expiration_leaves_what_came_since_the_last_pass() -> None:

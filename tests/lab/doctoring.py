@@ -8,7 +8,7 @@ from typing import Any
 
 from watersmeet.lab.experiment import Experiment, ExperimentTrial, Panel, Result
 
-TIMED = ("processing time (s)", "maximum input rate (tuples/s)")
+TIMED = ("processing time (s)", "maximum input rate (tuples/s)", "milliseconds per unit time")
 Line = Sequence[float | None]
 
 
@@ -57,7 +57,8 @@ def without_times(result: Result) -> list[Panel]:
 def with_line(result: Result, panel: int, name: str, change: Callable[[Line], Line]) -> Result:
     """The result with one line of a panel changed."""
     panels = list(result.panels)
-    panels[panel] = replace(panels[panel], lines={**panels[panel].lines, name: change(panels[panel].lines[name])})
+    lines = {**panels[panel].lines, name: change(panels[panel].lines[name])}
+    panels[panel] = replace(panels[panel], lines=lines, low={}, high={})  # what is made up has no spread
     return replace(result, panels=panels)
 
 
@@ -73,5 +74,9 @@ def counted(result: Result) -> object:
         for one in result.panels
         if one.y_label not in TIMED
     ]
-    numbers = {name: value for name, value in result.numbers.items() if not name.startswith(("time", "rate"))}
+    numbers = {
+        name: value
+        for name, value in result.numbers.items()
+        if not name.startswith(("time", "rate", "best interval by time"))
+    }
     return panels, numbers

@@ -23,8 +23,10 @@ from watersmeet.optimizer.cost.inputs import StreamRate
 BY_ID = {one.id: one for one in EXPERIMENTS}
 # What our counts differ in from the paper, each with its reason.
 DIFFERENCES = {
-    "GO03-E3b": ["counted on our joins, too, GENERAL scans less than LAZY at the largest τ"],
-    "GO03-E4a": ["and also if it costs one"],
+    "GO03-E3b": [
+        "with s4 ten times as fast, joins that run scan less with its batch innermost than LAZY, at the largest τ"
+    ],
+    "GO03-E4a": ["one comparison, which a look costs in our counts, is such a price"],
     "GO03-E4b": [
         "with new tuples first, as in LAZY, 5 to slow compares less than Equal at an average of 12, too",
         "1 to slow is best at an average of 8 and declines after",
@@ -33,14 +35,14 @@ DIFFERENCES = {
 # Fewer units of time than at the small scale, so that the tests are quick.
 QUICKER: dict[str, dict[str, Any]] = {
     "GO03-E2": {"windows": (2, 3, 4, 5), "units": 800},
-    "GO03-E3a": {"units": 400},
-    "GO03-E3b": {"units": 200},
+    "GO03-E3a": {"units": 400, "repeats": 1},
+    "GO03-E3b": {"units": 200, "repeats": 1, "faster units": 40},
     "GO03-E5": {"units": 2500},
     "GO03-E6": {"units": 1000},
     "GO03-E7": {"units": 1500},
     "GO03-E8": {"repeats": 1, "units": 500},
-    "GO03-E4a": {"units": 500},
-    "GO03-E4b": {"units": 150},
+    "GO03-E4a": {"units": 400, "repeats": 1, "seeds": 2},
+    "GO03-E4b": {"units": 150, "repeats": 1},
 }
 REPEATED = [name for name in BY_ID if name not in ("GO03-E5", "GO03-E7")]  # these two run as E6 does
 
@@ -105,7 +107,7 @@ DOCTORED: dict[str, Callable[[Result], Result]] = {
     "GO03-E6": lambda result: with_line(result, 0, "model", scaled(1.01)),
     "GO03-E7": lambda result: with_number(result, "mean", 63_000),
     "GO03-E8": lambda result: with_line(result, 0, "worst", scaled(0.5)),
-    "GO03-E4a": lambda result: with_line(result, 0, "HASH30", backwards),
+    "GO03-E4a": lambda result: with_line(result, 0, "HASH30", scaled(3)),
     "GO03-E4b": lambda result: with_line(result, 0, "5 to slow", scaled(1.5)),
     "GO03-W1": lambda result: with_line(result, 0, "S2", backwards),
 }

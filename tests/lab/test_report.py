@@ -11,9 +11,13 @@ import pytest
 from tests.unit.test_cli import call
 from watersmeet.lab import registry, store
 from watersmeet.lab.cards import CARDS
+from watersmeet.lab.circumstances import KINDS, circumstances, title
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
+from watersmeet.lab.papers.spread import spread_panel
 from watersmeet.lab.provenance import PACKAGE
-from watersmeet.lab.report import write_report
+from watersmeet.lab.readings import CITED, READINGS
+from watersmeet.lab.report import plots, write_report
+from watersmeet.lab.report.page import _measured
 
 
 def experiment(name: str) -> Experiment:
@@ -56,7 +60,7 @@ def test_a_report_built_twice_is_identical(folder: Path) -> None:
 def test_a_changed_number_changes_the_verdict(folder: Path) -> None:
     assert call("lab", "report") == 0
     before = Path("docs/reproduction.md").read_text()
-    assert "| figure R-1 | A is <larger> than B | reproduced | paper |" in before
+    assert "| figure R-1 | reproduced (seed 1) | reproduced (seed 1) |" in before
     record = store.find(Path("results"), "R-1", "paper", 1)
     assert record is not None
     panel = record.result.panels[0]
@@ -64,22 +68,23 @@ def test_a_changed_number_changes_the_verdict(folder: Path) -> None:
     store.save(Path("results"), replace(record, result=Result([odd], record.result.numbers)))
     call("lab", "report")
     text = Path("docs/reproduction.md").read_text()
-    assert "| reproduced with a difference | paper |" in text
+    assert "| reproduced (seed 1) | reproduced with a difference (seed 1) |" in text
     assert "- **failed**: B is below A. Why: B is odd." in text
     assert not Path("docs/reproduction/R-1-2.svg").exists()
     store.save(Path("results"), replace(record, result=Result(record.result.panels, {"answer": 41.0})))
     call("lab", "report")
     for page in ("docs/reproduction.md", "docs/reproduction.html"):
         assert "not reproduced" in Path(page).read_text()
-    assert "**failed**: the answer is 42." in Path("docs/reproduction.md").read_text()
+    assert "**failed** (essential): the answer is 42." in Path("docs/reproduction.md").read_text()
 
 
 def test_the_page_of_the_paper_scale_comes_first_and_the_others_are_listed(folder: Path) -> None:
     call("lab", "report")
     text = Path("docs/reproduction.md").read_text()
-    assert "at the paper scale with seed 1 (n 1,000;" in text
+    assert "at the paper scale with seed 1 (" in text
+    assert "| n | 1,000 | the paper |" in text
     assert re.search(r"^\| small, seed 1 \| reproduced \| [\d.]+ \| none \|$", text, re.MULTILINE)
-    assert "| [R-2](#R-2) | figure R-2 | A is <larger> than B | not run |  |" in text
+    assert "| [R-2](#R-2) | figure R-2 | not run | not run |" in text
 
 
 def test_the_html_page_needs_no_other_file(folder: Path) -> None:
@@ -104,13 +109,123 @@ def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.Monk
     assert call("lab", "run", "D-W1", "D-W2", "D-E3", "--strict", "--quiet") == 0
     assert call("lab", "report") == 0
     text = Path("docs/reproduction.md").read_text()
-    assert re.search(r"^\| \[D-W2\]\(#D-W2\) \|.*\| reproduced \| small \|$", text, re.MULTILINE)
-    assert re.search(r"^\| \[D-E3\]\(#D-E3\) \|.*\| reproduced with a difference \| small \|$", text, re.MULTILINE)
+    assert re.search(r"^\| \[D-W2\]\(#D-W2\) \|.*\| reproduced \(seed 1\) \|$", text, re.MULTILINE)
+    assert re.search(r"^\| \[D-E3\]\(#D-E3\) \|.*\| reproduced with a difference \(seed 1\) \|$", text, re.MULTILINE)
     header = next(line for line in text.splitlines() if line.startswith("| memory size (rows) |"))
-    assert {"EXACT", "OPT", "PROB", "LIFE", "RAND", "PROB, the engine's join"} <= set(header.split(" | "))
+    assert {"EXACT", "OPT", "PROB", "LIFE", "RAND", "PROB, model"} <= set(header.split(" | "))
     assert {path.name for path in Path("docs/reproduction").iterdir()} == {"D-W2-1.svg", "D-E3-1.svg"}
 
 
 def test_every_paper_has_a_card_whose_files_exist() -> None:
     assert {one.paper for one in registry.experiments().values()} <= set(CARDS)
     assert [file for card in CARDS.values() for file in card.files if not (PACKAGE / file).exists()] == []
+
+
+def drawn(panel: Panel) -> str:
+    return plots._draw(panel, {name: number for number, name in enumerate(panel.lines)})
+
+
+def test_bars_on_a_logarithmic_axis_become_points() -> None:
+    bars = Panel("t", "plan", "cost", ["one", "two"], {"A": [1.0, 100.0], "B": [2.0, None]}, bars=True)
+    points = replace(bars, y_log=True)
+    # Bars are patches, points are markers of a line.
+    assert "line2d_" in drawn(points)
+    assert drawn(bars).count('id="patch_') - drawn(points).count('id="patch_') == 6  # with two in the legend
+
+
+@pytest.mark.parametrize(("x", "whole"), [((1, 2, 3), True), ((1, 2.5, 3), False)])
+def test_between_counts_there_are_no_ticks(x: tuple[float, ...], whole: bool) -> None:
+    svg = drawn(Panel("t", "streams", "y", x, {"A": [0.1, 0.25, 0.33]}))
+    ticks = re.findall(r">([\d.]+)</text>", svg.split("matplotlib.axis_2")[0])
+    assert ticks
+    assert all(float(tick).is_integer() for tick in ticks) == whole
+
+
+def test_a_spread_is_drawn_and_stands_in_the_table() -> None:
+    panel = spread_panel("t", "rows", "seconds", [1, 2], {"A": [[3.0, 1.0, 2.0], [5.0]]}, more={"model": [2.0, None]})
+    table = _measured(panel)
+    assert table.rows == (("1", "2 (1 to 3)", "2"), ("2", "5 (5 to 5)", ""))
+    plain = replace(panel, low={}, high={})
+    assert drawn(panel).count("LineCollection") == drawn(plain).count("LineCollection") + 1
+
+
+def test_a_spread_must_hold_its_line() -> None:
+    with pytest.raises(ValueError, match="outside of 2 to 3"):
+        Panel("t", "x", "y", [1], {"A": [1]}, low={"A": [2]}, high={"A": [3]})
+    with pytest.raises(ValueError, match="must be of the same lines"):
+        Panel("t", "x", "y", [1], {"A": [1]}, low={"B": [2]}, high={"B": [3]})
+
+
+def test_a_panel_that_is_a_table_only_is_not_drawn(folder: Path) -> None:
+    (record, *_) = store.records(Path("results"))
+    panel = replace(record.result.panels[0], table_only=True)
+    store.save(Path("results"), replace(record, scale="paper", result=Result([panel], record.result.numbers)))
+    call("lab", "report")
+    assert list(Path("docs/reproduction").iterdir()) == []
+    text = Path("docs/reproduction.md").read_text()
+    assert "| x (rows) | A | B |" in text
+    assert "![" not in text
+
+
+def test_reasons_and_notes_stand_there_whether_a_check_holds_or_not(folder: Path) -> None:
+    known = registry.experiments()
+    noted = replace(known["R-1"].checks[0], note="only a toy", timed=True)
+    known["R-1"] = replace(known["R-1"], checks=[noted, known["R-1"].checks[1]])
+    call("lab", "report")
+    text = Path("docs/reproduction.md").read_text()
+    assert "- **held** (essential, wall time): the answer is 42. Note: only a toy." in text
+    assert "- **held**: B is below A. Where it fails: B is odd." in text
+
+
+def test_what_other_code_measured_is_called_stale(folder: Path) -> None:
+    call("lab", "report")
+    assert "All 2 runs are of the present code." in " ".join(Path("docs/reproduction.md").read_text().split())
+    record = store.find(Path("results"), "R-1", "paper", 1)
+    assert record is not None
+    store.save(Path("results"), replace(record, code="0123456789abcdef"))
+    call("lab", "report")
+    text = " ".join(Path("docs/reproduction.md").read_text().split())
+    assert "| figure R-1 | reproduced (seed 1) | reproduced, stale (seed 1) |" in text
+    assert "**Stale**: the code that this ran through" in text
+    assert "1 of 2 runs are stale." in text
+
+
+def test_verdicts_of_several_seeds_stand_side_by_side(folder: Path) -> None:
+    call("lab", "run", "R-1", "--seeds", "2,3", "--quiet")
+    (odd,) = [one for one in store.records(Path("results")) if one.seed == 3]
+    store.save(Path("results"), replace(odd, result=Result(odd.result.panels, {"answer": 41.0})))
+    call("lab", "report")
+    text = Path("docs/reproduction.md").read_text()
+    assert "| figure R-1 | reproduced (seeds 1, 2); not reproduced (seed 3) | reproduced (seed 1) |" in text
+
+
+def test_the_page_says_on_top_what_is_generated_and_how_ambiguous_places_are_read(folder: Path) -> None:
+    known = registry.experiments()
+    known["R-1"] = replace(
+        known["R-1"], data="real: a diary", reconstructed={"n": "as many as fit (AMB-30)", "query": "made up"}
+    )
+    call("lab", "report")
+    top, _, rest = Path("docs/reproduction.md").read_text().partition('<a id="summary">')
+    assert "1 run over streams that are generated here, from a seed, 1 run over real data" in " ".join(top.split())
+    assert "| real: a diary | [R-1](#R-1) |" in top
+    assert "| n | 1,000 | reconstructed: as many as fit (AMB-30) |" in rest
+    assert "| query |  | reconstructed: made up |" in rest
+    assert re.search(
+        r"^\| AMB-30 \| DGR03 \| LIFE is .* \| \[R-1\]\(#R-1\), `lab/papers/dgr03.*`.* \|$", rest, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("one", registry.experiments().values(), ids=lambda one: one.id)
+def test_every_experiment_says_what_it_shows_and_over_which_data(one: Experiment) -> None:
+    around = circumstances(one)
+    assert around.data.startswith(KINDS)
+    assert around.reconstructed or around.data.startswith("printed") or "reconstructed" in one.note
+    assert len(title(one).split()) > 3  # more than the number of a figure
+
+
+def test_what_the_code_cites_is_among_the_readings() -> None:
+    sources = [path for path in PACKAGE.rglob("*.py") if path.name != "readings.py"]
+    cited = {name for path in sources for name in CITED.findall(path.read_text(encoding="utf-8"))}
+    assert "AMB-30" in cited
+    assert cited <= set(READINGS)
+    assert list(READINGS) == [f"AMB-{number:02}" for number in range(1, 36)]

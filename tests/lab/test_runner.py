@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import pytest
 
 from tests.unit.test_cli import call
 from watersmeet.errors import DataError, SetupError
-from watersmeet.lab import registry, runner, store
+from watersmeet.lab import provenance, registry, runner, store
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
-from watersmeet.lab.provenance import PACKAGE, code_version, commit, machine
+from watersmeet.lab.jobs import Job, is_current
+from watersmeet.lab.provenance import commit, fingerprint, machine
+from watersmeet.lab.reach import reachable
 
 
 @dataclass
@@ -89,7 +93,7 @@ def test_a_result_says_where_it_comes_from_and_names_no_host(toy: Toy) -> None:
     content = json.loads(Path("results/small/T-1-seed5.json").read_text())
     assert content["settings"] == {"n": [1, 2]}
     assert content["seed"] == 5
-    assert content["code"] == code_version("TOY")
+    assert content["code"] == fingerprint(content["modules"].split())
     assert content["commit"] == commit()
     assert set(content["machine"]) == {"cores", "python", "arch", "system"} == set(machine())
     assert content["result"]["panels"][0]["lines"] == {"a": [1.0, None], "b": [5, 2]}
@@ -174,9 +178,8 @@ def test_a_file_that_is_no_result_is_told(toy: Toy) -> None:
 
 def test_numbers_of_another_version_are_told(toy: Toy) -> None:
     one = registry.experiments()["T-1"]
-    outcome = next(
-        runner.run_all([replace(one, run=lambda trial: Result())], runner.LabChoices(), lambda _: lambda a, b: None)
-    )
+    job = Job(replace(one, run=lambda trial: Result()))
+    outcome = next(runner.run_all([job], runner.LabChoices(), lambda _: lambda a, b: None))
     assert isinstance(outcome.error, DataError)
     assert "cannot read its numbers" in str(outcome.error)
 
@@ -192,16 +195,112 @@ def test_the_list_shows_ids_and_scales(toy: Toy, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "U-1  small paper  a toy\n"
 
 
-def test_the_code_of_another_paper_does_not_count() -> None:
-    from watersmeet.lab.provenance import _sources
+@pytest.mark.parametrize("name", ["code", "modules"])
+def test_results_of_before_there_were_modules_are_measured_anew(toy: Toy, name: str) -> None:
+    call("lab", "run", "T-1")
+    path = Path("results/small/T-1-seed1.json")
+    content = json.loads(path.read_text())
+    content[name] = ""
+    path.write_text(json.dumps(content))
+    call("lab", "run", "T-1")
+    assert toy.runs == ["T-1", "T-1"]
 
-    names = {path.relative_to(PACKAGE).as_posix() for path in _sources("dgr03")}
+
+def test_several_seeds_and_scales_run_once_each_and_go_on(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    call("lab", "run", "T-1", "--seed", "2", "--scale", "paper")
+    capsys.readouterr()
+    assert call("lab", "run", "toy", "--seeds", "1,2", "--scale", "paper", "--scale", "small") == 0
+    printed = capsys.readouterr()
+    told = [line.partition(" (")[0] for line in printed.out.splitlines() if line[:2] == "T-"]
+    different = "reproduced with a difference"
+    assert told == [
+        "T-1, small, seed 1: reproduced", "T-1, small, seed 2: reproduced",
+        f"T-2, small, seed 1: {different}", f"T-2, small, seed 2: {different}",
+        "T-1, paper, seed 1: reproduced", "T-1, paper, seed 2: reproduced",
+        f"T-2, paper, seed 1: {different}", f"T-2, paper, seed 2: {different}",
+    ]  # fmt: skip
+    assert len(toy.runs) == 8
+    assert "8 runs: 4 reproduced, 4 reproduced with a difference" in printed.out
+    assert "7 runs to measure, 1 need not: about" in printed.err
+
+
+def test_of_several_scales_those_an_experiment_has_are_run(toy: Toy) -> None:
+    assert call("lab", "run", "T-1", "--scale", "paper", "--scale", "100x") == 0
+    assert toy.runs == ["T-1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(("--seeds", "1,x"), "--seeds 1,x is not a list of seeds"), (("--seeds", "1", "--seed", "1"), "both --seed and")],
+)
+def test_seeds_that_are_none_are_told(
+    toy: Toy, words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("lab", "run", "T-1", *words) == 2
+    assert told in capsys.readouterr().err
+    assert toy.runs == []
+
+
+def test_an_estimate_runs_nothing_and_comes_from_earlier_runs(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    call("lab", "run", "T-1", "T-2")
+    (first, second) = store.records(Path("results"))
+    store.save(Path("results"), replace(first, seconds=100.0))
+    store.save(Path("results"), replace(second, seconds=5.0, code="another"))
+    capsys.readouterr()
+    assert call("lab", "run", "all", "--estimate") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "T-1, small, seed 1: measured before",
+        "T-2, small, seed 1: about 5 s",
+        "U-1, small, seed 1: never run before",
+        "2 runs to measure, 1 need not: about 5 s, by earlier runs; 1 never run before",
+    ]
+    # its settings do not tell that there would be more rows
+    assert call("lab", "run", "T-1", "--scale", "paper", "--estimate") == 0
+    assert "T-1, paper, seed 1: about 1 min 40 s, a guess from another scale" in capsys.readouterr().out
+    assert toy.runs == ["T-1", "T-2"]
+
+
+def test_a_module_reaches_what_functions_import_and_tables_name() -> None:
+    k05 = reachable(["watersmeet.lab.papers.k05"])
     assert {
-        "lab/papers/dgr03.py",
-        "papers/shedding/optimum.py",
-        "lab/workloads/zipf.py",
-        "operators/join/window_join.py",
-    } <= names
-    assert not {"cli/commands.py", "lab/cards.py", "lab/report/page.py"} & names
-    others = {path.relative_to(PACKAGE).as_posix() for path in _sources("k05")}
-    assert "lab/papers/dgr03.py" not in others
+        "watersmeet.lab.papers.measuring",
+        "watersmeet.papers.orders.cost_k05",
+        "watersmeet.papers.joins.loops",  # named in plan/algorithms.py
+        "watersmeet.operators.join.window_join",
+        "watersmeet.lab.papers",  # the package around it
+    } <= k05
+    assert not {"watersmeet.lab.papers.dgr03", "watersmeet.papers.shedding.static", "watersmeet.lab.report"} & k05
+
+
+def test_an_edit_makes_stale_only_what_ran_through_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own, as modules that other tests have loaded would count."""
+    script = """
+import sys
+from pathlib import Path
+from watersmeet.lab import registry, store
+from watersmeet.lab.jobs import Job
+from watersmeet.lab.runner import LabChoices, run_one
+for name in ("K05-E8", "H04-W1"):
+    run_one(Job(registry.experiments()[name]), LabChoices(Path(sys.argv[1])))
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=300)
+    k05, h04 = _record(tmp_path, "K05-E8"), _record(tmp_path, "H04-W1")
+    outer, grouping = "watersmeet.operators.outer.outer_join", "watersmeet.operators.continuous.group_by"
+    assert outer in reachable(["watersmeet.lab.papers.k05"])  # it might, but did not
+    through = set(k05.modules.split())
+    assert {"watersmeet.papers.joins.loops", "watersmeet.lab.papers.k05", "watersmeet.session"} <= through
+    assert not {outer, grouping, "watersmeet.lab.papers.h04", "watersmeet.lab.runner"} & through
+    assert grouping in h04.modules.split()
+
+    known = registry.experiments()
+    assert is_current(k05, known["K05-E8"])
+    real, edited = provenance._sum, provenance.modules()[grouping]
+    monkeypatch.setattr(provenance, "_sum", lambda path: "edited" if path == edited else real(path))
+    assert is_current(k05, known["K05-E8"])
+    assert not is_current(h04, known["H04-W1"])
+
+
+def _record(folder: Path, name: str) -> store.Record:
+    found = store.find(folder, name, "small", 1)
+    assert found is not None
+    return found

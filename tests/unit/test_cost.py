@@ -136,6 +136,15 @@ def test_naive_beats_lazy_from_an_interval_of_15_on_in_figure_3b() -> None:
     assert [naive_wins(interval) for interval in (5, 14, 16, 50)] == [False, False, True, True]
 
 
+def test_expired_rows_that_the_new_row_drops_are_scanned_but_not_carried_on() -> None:
+    """By hand, τ = 50, per batch of 500 rows of S4: 150 rows are looked at in each window, 100 of them are live."""
+    loops = go03.lazy_loops(FIGURE_3B, "S4", 50, drops_expired=True)
+    costs = [loops.cost(order(one)) for one in ("4123", "1234")]
+    assert costs[0] == pytest.approx(500 * 150 * (1 + 100 / 50 + (100 / 50) ** 2))
+    # Bound last, it can drop nothing before: all that was held has been carried to it.
+    assert costs[1] == pytest.approx(150 * 150 + 450 * 150 + 1350 * 500)
+
+
 def test_the_first_two_loops_of_a_lazy_join_may_change_places() -> None:
     there, back = dict.fromkeys(TABLE_5.names, order("1234")), dict.fromkeys(TABLE_5.names, order("2134"))
     costs = [go03.general_lazy_cost(TABLE_5, orders, 7) for orders in (there, back)]

@@ -9,6 +9,7 @@ import watersmeet
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.plan.method import DEFAULT_BUCKETS, Method
 from watersmeet.plan.options import Options
+from watersmeet.plan.order_rules import ORDER_RULES
 
 
 def method(streams: str = "abc", tables: tuple[str, ...] = (), **options: str) -> Method:
@@ -32,6 +33,18 @@ def test_an_order_alone_steers_the_engines_own_join() -> None:
     made = method(order="b, a, c")
     assert made.algorithm == "auto"
     assert made.orders == {"a": ("a", "b", "c"), "b": ("b", "a", "c"), "c": ("c", "b", "a")}
+
+
+@pytest.mark.parametrize("rule", ORDER_RULES)
+def test_an_order_may_be_a_rule(rule: str) -> None:
+    made = method(order=rule.upper())
+    assert (made.algorithm, made.orders, made.order_rule) == ("auto", {}, ORDER_RULES[rule])
+    assert method(order=rule, join="nested_loop").order_rule is ORDER_RULES[rule]
+
+
+def test_a_rule_is_no_order_of_a_chain() -> None:
+    with pytest.raises(OptionError, match="order = 'size' is a rule for loops, and join = 'nlw' is none"):
+        method(order="size", join="nlw")
 
 
 @pytest.mark.parametrize("options", [{"buckets": "5"}, {"invalidate": "all"}, {"refresh": "1 s"}, {"expire": "1 s"}])

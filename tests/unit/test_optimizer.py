@@ -247,6 +247,67 @@ def test_orders_that_were_asked_for_stay():
     assert not strategy_of(asked).is_flexible
 
 
+ORDERS_AND_ITEMS = """
+CREATE STREAM orders (id BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '10/s'{});
+CREATE STREAM items (order_id BIGINT, sku BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '100/s');
+CREATE STREAM offers (sku BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '20/s', distinct = 'sku: 100');
+SELECT o.id FROM orders o [RANGE 10 SECONDS], items i [RANGE 10 SECONDS], offers f [RANGE 10 SECONDS]
+WHERE o.id = i.order_id AND i.sku = f.sku;
+"""
+
+
+def orders_and_items(hint: str) -> Plan:
+    (job,) = read_script(ORDERS_AND_ITEMS.format(hint), open_sources=False)
+    return job.plan
+
+
+def test_a_declared_key_tells_how_many_rows_refer_to_a_row():
+    """An order finds its ten items, where nothing is known one."""
+
+    def items_of_an_order(hint: str) -> float:
+        estimate = estimate_join(strategy_of(orders_and_items(hint)))
+        assert estimate is not None
+        (route,) = [route for route in estimate.routes if route.origin == "o"]
+        return route.steps[0].carried
+
+    assert items_of_an_order(", unique = 'ID'") == pytest.approx(10)
+    assert items_of_an_order("") == pytest.approx(1)
+
+
+def test_explain_names_the_keys_that_are_declared_unique():
+    told = "o.id is declared unique: a row finds at most one partner by it"
+    assert told in Query(orders_and_items(", unique = 'id'")).explain()
+    assert "unique" not in Query(orders_and_items("")).explain()
+
+
+def test_a_key_that_is_not_unique_is_told_and_changes_no_answer():
+    session, plain = two_streams(), two_streams()
+    sql = "SELECT a.k FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k"
+    session.stream("a", plain.catalog.find("a").source.table, time="ts", unique="k", replace=True)
+    assert session.sql(sql).to_arrow().num_rows == plain.sql(sql).to_arrow().num_rows
+    told = r"a\.k is declared unique, but has about 4\d[.\d]* values in 1,\d00 rows: it is not"
+    assert re.search(told, session.sql(sql).explain(analyze=True))
+
+
+def test_a_unique_column_that_is_none_is_refused():
+    with pytest.raises(WatersmeetError, match="unique names column 'no', which 'orders' does not have"):
+        orders_and_items(", unique = 'no'")
+
+
+@pytest.mark.parametrize(
+    ("rule", "of_b"),
+    [("size", "bca"), ("selectivity", "bca"), ("augmented", "bca"), ("hybrid", "bca"), ("greedy", "bca")],
+)
+def test_a_rule_finds_the_order_and_finds_another_when_rates_change(rule: str, of_b: str) -> None:
+    """GO03, 5.4: the rule is applied again when rates move beyond a threshold."""
+    before = strategy(f"{TRIANGLE} OPTIONS (order = '{rule}')", a=10_000, b=1_000, c=10)
+    assert before.route("b").visits == tuple(of_b)
+    assert before.is_flexible
+    better = Replanner(before).consider(measured(before, a=10, b=1_000, c=10_000), 5)
+    assert better is not None
+    assert better[0].route("b").visits == ("b", "a", "c")
+
+
 # ---- EXPLAIN ----
 
 
@@ -286,6 +347,35 @@ def test_plain_joins_with_few_results_probe_and_others_send_negative_tuples():
     many, few = catalog(a=1000, b=1000), catalog(a=0.5, b=0.5)
     assert choose_pipeline(bind(grouped, many)).pipeline == "nta"
     assert choose_pipeline(bind(grouped, few)).pipeline == "tpa"
+
+
+def test_results_are_found_again_only_where_that_is_much_cheaper():
+    """As measured (benchmarks/pipelines.py): large windows and several partners for each row."""
+    from watersmeet.optimizer.choose_pipeline import choose_pipeline
+
+    def chosen(window_s: int, keys: int, operator: str = "COUNT(*) AS n") -> str:
+        session = wm.Session()
+        for name in "ab":
+            session.stream(
+                name, schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", rate=1000.0, distinct={"k": keys}
+            )
+        sql = f"SELECT {operator} FROM a [RANGE {window_s} SECONDS], b [RANGE {window_s} SECONDS] WHERE a.k = b.k"
+        return choose_pipeline(session.sql(sql).plan).pipeline
+
+    assert chosen(window_s=100, keys=25_000) == "nta"
+    assert chosen(window_s=100, keys=100_000) == "tpa"  # one partner each
+    assert chosen(window_s=1, keys=250) == "tpa"  # a walk passes the rest of a batch
+    assert chosen(window_s=100, keys=25_000, operator="DISTINCT a.k") == "nta"
+
+
+def test_rows_of_one_stream_are_held_as_they_were_chosen():
+    from watersmeet.optimizer.choose_pipeline import choose_pipeline
+
+    for sql in (
+        "SELECT k FROM a [RANGE 5 SECONDS] EXCEPT SELECT k FROM b [RANGE 5 SECONDS]",
+        "SELECT a.k, COUNT(*) AS n FROM a [ROWS 5], b [RANGE 5 SECONDS] WHERE a.k = b.k GROUP BY a.k",
+    ):
+        assert choose_pipeline(bind(sql, catalog(a=1000, b=1000))).pipeline == "tpa"
 
 
 def test_a_scan_is_priced_by_its_rows_and_what_goes_on_by_its_lookups():

@@ -91,7 +91,7 @@ def test_negative_tuples_find_combinations_again_where_they_can(select: str, kin
 
 
 def test_queues_stand_between_operators_but_not_below_a_join() -> None:
-    sql = f"SELECT a.k, COUNT(*) AS n {JOIN} GROUP BY a.k"
+    sql = f"SELECT a.k, COUNT(*) AS n {JOIN} GROUP BY a.k OPTIONS (pipeline = 'nta')"
     assert not [node for node in planned(sql).nodes if isinstance(node, QueueNode)]
     plan = planned(sql, quantum=7)
     queues = [node for node in plan.nodes if isinstance(node, QueueNode)]
@@ -152,7 +152,7 @@ def operators(told: dict[str, Any]) -> list[dict[str, Any]]:
 def test_explain_as_json_has_the_operators_with_routes_and_costs_of_every_join() -> None:
     sql = (
         f"SELECT a.k {JOIN} UNION SELECT d.k FROM (SELECT ISTREAM a.k FROM a, c WHERE a.k = c.k AND a.x < c.x "
-        "WINDOW = 5 SECONDS) [RANGE 1 HOUR] AS d"
+        "WINDOW = 5 SECONDS) [RANGE 1 HOUR] AS d OPTIONS (pipeline = 'nta')"
     )
     told = json.loads(Query(bind(sql, golden_catalog())).explain(format="json"))
     found = operators(told["operators"])

@@ -36,7 +36,7 @@ def _routes(routes: Sequence[RouteEstimate]) -> Cells:
 
 
 def _alternatives(estimate: JoinEstimate) -> Cells:
-    chosen = "chosen" if len(estimate.inputs) < 3 else "chosen: the best for each stream"
+    chosen = "chosen" if len(estimate.inputs) < 3 else f"chosen: {estimate.way}"
     rows = [
         ["way", "lookups/s", "comparisons/s", "busy/s", "ratio"],
         [chosen, short(estimate.lookups), short(estimate.comparisons), time_a_second(estimate.busy_ns), "1"],
@@ -62,6 +62,18 @@ def memory_lines(memory: MemoryEstimate, measured: float | None = None) -> Itera
     yield f"recall to expect: {at_most}{memory.recall:.1%}{beside}"
     if memory.keys != "measured" and memory.recall < 1:
         yield "that is if all keys come equally often; ask for EXPLAIN ANALYZE, or watersmeet advise, to measure them"
+
+
+REPEATED = 0.8  # of as many values as rows: less is no unique column; the number of values is a sketch's
+
+
+def unique_keys(estimates: Sequence[JoinEstimate]) -> Iterator[str]:
+    """What was declared unique, and whether it is."""
+    for key, (values, rows) in {key: two for one in estimates for key, two in one.unique.items()}.items():
+        if values >= REPEATED * rows:
+            yield f"{key} is declared unique: a row finds at most one partner by it"
+        else:
+            yield f"{key} is declared unique, but has about {short(values)} values in {short(rows)} rows: it is not"
 
 
 def assumptions(estimates: Sequence[JoinEstimate]) -> str | None:

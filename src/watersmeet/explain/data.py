@@ -94,7 +94,12 @@ def explain_data(
         "options": plan.options.changed(),
     }
     if plan.kind != "rows":
-        told["pipeline"] = {"chosen": physical.choice.pipeline, "comparisons_per_second": physical.choice.costs}
+        choice = physical.choice
+        told["pipeline"] = {
+            "chosen": choice.pipeline,
+            "microseconds_per_second": choice.costs,
+            "rows_held": choice.held,
+        }
     answered = join_of_the_answer(plan, joins)
     if answered is not None and len(answered.join.inputs) > 1:
         told |= _joined(answered)
@@ -178,6 +183,8 @@ def _estimate(estimate: JoinEstimate) -> dict[str, Any]:
     return {
         "inputs": {alias: asdict(one) for alias, one in estimate.inputs.items()},
         "distinct": dict(estimate.distinct),
+        "unique": {key: {"values": values, "rows": rows} for key, (values, rows) in estimate.unique.items()},
+        "way": estimate.way,
         "routes": [
             {**asdict(route), "order": route.order, "comparisons": route.comparisons} for route in estimate.routes
         ],

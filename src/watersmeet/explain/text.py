@@ -12,7 +12,7 @@ from textwrap import wrap
 
 import pyarrow as pa
 
-from watersmeet.explain.costs import assumptions, cost_tables, memory_lines
+from watersmeet.explain.costs import assumptions, cost_tables, memory_lines, unique_keys
 from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
@@ -147,8 +147,8 @@ def explain(
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
     if choice.costs:
-        told = [f"{name} {short(cost)}" for name, cost in choice.costs.items()]
-        lines.append(_entry("expired rows found by so many comparisons a second", told))
+        told = [f"{name} {short(cost)} µs, {short(choice.held[name])} rows" for name, cost in choice.costs.items()]
+        lines.append(_entry("to let results go, time a second and rows held", told))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
@@ -164,6 +164,7 @@ def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:
         for title, table in cost_tables(estimate):
             yield Line(title)
             yield from (Line(text, depth=1, verbatim=True) for text in table)
+    yield from map(Line, unique_keys(estimates))
     note = assumptions(estimates)
     if note is not None:
         yield Line(note)
@@ -387,6 +388,8 @@ def _strategy(explained: ExplainedJoin) -> Lines:
         if predicates:
             yield _entry(f"filter {one.alias} first", [to_text(p) for p in predicates])
     yield from _waiting(join, method)
+    if method.order_rule is not None:
+        yield _entry("order by a rule", [method.order_rule.name, method.order_rule.words])
     if not method.is_classic or method.kind.loops:
         yield Line("new rows of" if method.is_lazy else "a new row of")
         for route in strategy.routes:

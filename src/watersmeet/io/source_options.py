@@ -11,7 +11,7 @@ from watersmeet.model.arrival import PARSERS
 from watersmeet.model.names import nearest
 from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
 
-OF_TABLES = frozenset({"source", "path", "rate", "distinct", "rounding", "packed"})
+OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed"})
 # A table with a key has versions: its rows are a stream of changes.
 OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
 # What both hosts read of a format.

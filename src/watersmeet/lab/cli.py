@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from watersmeet.errors import SetupError
+from watersmeet.lab.errors_arguments import errors
 from watersmeet.lab.static_arguments import static
 
 app = typer.Typer(
@@ -62,29 +64,56 @@ def run(
     names: Annotated[
         list[str], typer.Argument(help="Ids, papers, or `all`.", show_default=False, autocompletion=_experiments)
     ],
-    scale: Annotated[Scale, typer.Option(help="How large: `paper` is the paper's own size.")] = Scale.small,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other streams.")] = 1,
+    scale: Annotated[
+        list[Scale] | None,
+        typer.Option(help="How large: `paper` is the paper's own size. May be repeated.", show_default="small"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws other streams.", show_default="1")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="N,N,…", help="Several seeds, one run with each.")] = None,
     results: Results = Path("results"),
     force: Annotated[bool, typer.Option("--force", help="Measure again what this code has measured before.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if something is not reproduced.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how long it will take, by earlier runs.")
+    ] = False,
 ) -> None:
     """Run experiments, keep what they measure, and print the verdicts.
 
     What the same code has measured before is not measured again, so a run that was stopped goes on where it was.
     Exit 1: an experiment broke.
     """
-    from watersmeet.lab.command import run_experiments, went_well
+    from watersmeet.lab import registry
+    from watersmeet.lab.command import foresee, run_experiments, went_well
+    from watersmeet.lab.experiment import SCALES
+    from watersmeet.lab.jobs import jobs
     from watersmeet.lab.runner import LabChoices
 
-    choices = LabChoices(scale.value, seed, results, force)
+    scales = [one for one in SCALES if one in (scale or [Scale.small])]
+    work = jobs(registry.select(names), scales, _seeds(seed, seeds))
+    choices = LabChoices(results, force)
+    if estimate:
+        foresee(work, choices, typer.echo)
+        return
     try:
-        outcomes = run_experiments(names, choices, typer.echo, sys.stderr, quiet=quiet)
+        outcomes = run_experiments(work, choices, typer.echo, sys.stderr, quiet=quiet)
     except KeyboardInterrupt:
         typer.echo("stopped; what was measured is kept, and the same command goes on from there", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if not went_well(outcomes, strict=strict):
         raise typer.Exit(FAILED)
+
+
+def _seeds(one: int | None, several: str | None) -> list[int]:
+    if several is None:
+        return [1 if one is None else one]
+    parts = [part.strip() for part in several.split(",")]
+    if one is not None or not all(part.isdecimal() for part in parts):
+        raise SetupError(
+            f"--seeds {several} is not a list of seeds" if one is None else "both --seed and --seeds are given",
+            hint="write --seed 2, or --seeds 1,2,3",
+        )
+    return list(dict.fromkeys(map(int, parts)))
 
 
 @app.command()
@@ -96,6 +125,23 @@ def report(
     from watersmeet.lab.command import write
 
     write(results, docs, typer.echo)
+
+
+@app.command()
+def coverage(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID|PAPER]...", help="Show these in full.", show_default=False)
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write coverage.md.")] = False,
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where it goes.", file_okay=False)] = Path("docs"),
+) -> None:
+    """Show what of the papers is here: every algorithm, formula, experiment and open end, where and how to reach it."""
+    from watersmeet.lab.coverage.command import show_coverage, write_coverage
+
+    if write:
+        write_coverage(docs, typer.echo)
+    else:
+        show_coverage(names or [], typer.echo)
 
 
 @app.command()
@@ -134,11 +180,23 @@ def orders(
         typer.Argument(metavar="NAME:λ,T,v[,b]...", help="Rate, window, values, buckets.", show_default=False),
     ],
     limit: Annotated[int | None, typer.Option(min=1, help="Show so many of the cheapest, and the dearest.")] = None,
+    equal: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B...", help="Streams that are equal on an attribute of their own; else all on one."),
+    ] = None,
+    predicate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B:SHARE,COST", help="Another condition: who passes, and what a test costs."),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(min=0.0, help="Join new rows together, once in so many units of time.")
+    ] = None,
 ) -> None:
-    """Rank all orders of a join by GO03's cost model, and show what its heuristics would choose."""
+    """Rank all orders of a join by GO03's cost model, and show what its rules would choose."""
     from watersmeet.lab.orders import rank_orders
 
-    typer.echo(rank_orders(streams, limit))
+    typer.echo(rank_orders(streams, limit, equal=equal or (), predicates=predicate or (), interval=interval))
 
 
 app.command()(static)
+app.command()(errors)

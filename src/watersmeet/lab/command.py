@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from watersmeet.lab import registry
+from watersmeet.lab.circumstances import title
+from watersmeet.lab.estimate import Estimate, estimate, long, total
 from watersmeet.lab.experiment import SCALES
+from watersmeet.lab.jobs import Job
 from watersmeet.lab.progress import Bars
-from watersmeet.lab.runner import ExperimentOutcome, LabChoices, run_all
+from watersmeet.lab.runner import ExperimentOutcome, LabChoices, known_record, run_all
+from watersmeet.lab.store import records
 from watersmeet.model.wording import fitted
 from watersmeet.noticing import unheard
 
@@ -26,37 +30,77 @@ def list_experiments(names: Sequence[str], say: Say) -> None:
     widest = max(map(len, scales.values()))
     for one in chosen:
         start = f"{one.id:<{width}}  {scales[one.id]:<{widest}}  "
-        say(fitted(start + one.shows, len(start)))
+        say(fitted(start + title(one), len(start)))
 
 
 def run_experiments(
-    names: Sequence[str], choices: LabChoices, say: Say, err: TextIO, *, quiet: bool
+    work: Sequence[Job], choices: LabChoices, say: Say, err: TextIO, *, quiet: bool
 ) -> list[ExperimentOutcome]:
-    """Run what the names stand for; say a verdict each, and at the end how many there are of each kind."""
-    chosen = registry.select(names)
+    """Run what there is; say a verdict each, and at the end how many there are of each kind."""
+    expected = _expected(work, choices)
+    if not quiet and len(work) > 1:
+        print(_outlook(expected), file=err, flush=True)
     outcomes: list[ExperimentOutcome] = []
-    with unheard(), Bars(err, len(chosen), quiet=quiet) as bars:
-        for outcome in run_all(chosen, choices, bars.begin):
+    seconds = {job: one.seconds or 0.0 if one else 0.0 for job, one in expected.items()}
+    apart = len({(job.scale, job.seed) for job in work}) > 1
+    with unheard(), Bars(err, seconds, quiet=quiet) as bars:
+        for outcome in run_all(work, choices, bars.begin):
             outcomes.append(outcome)
             bars.end()
-            for line in _lines(outcome):
+            for line in _lines(outcome, apart=apart):
                 say(fitted(line, 4))
     if len(outcomes) > 1:
         say(_summary(outcomes))
     return outcomes
 
 
-def _lines(outcome: ExperimentOutcome) -> list[str]:
-    """The verdict of an outcome, and every check that failed."""
-    one = outcome.experiment
+def foresee(work: Sequence[Job], choices: LabChoices, say: Say) -> None:
+    """A line for each job: how long it will take. Nothing is run."""
+    expected = _expected(work, choices)
+    for job, one in expected.items():
+        if one is None:
+            words = "measured before"
+        elif one.seconds is None:
+            words = "never run before"
+        else:
+            words = f"about {long(one.seconds)}" + (", a guess from another scale" if one.guessed else "")
+        say(f"{job.experiment.id}, {job.scale}, seed {job.seed}: {words}")
+    say(_outlook(expected))
+
+
+def _expected(work: Sequence[Job], choices: LabChoices) -> dict[Job, Estimate | None]:
+    """How long each will take; None for what need not be run."""
+    known = records(choices.results)
+    return {
+        job: None if job.scale not in job.experiment.settings or known_record(job, choices) else estimate(job, known)
+        for job in work
+    }
+
+
+def _outlook(expected: Mapping[Job, Estimate | None]) -> str:
+    new = [one for one in expected.values() if one is not None]
+    if not new:
+        return "nothing to measure: all of it is known"
+    before = len(expected) - len(new)
+    return (
+        f"{len(new)} {'run' if len(new) == 1 else 'runs'} to measure"
+        + (f", {before} need not" if before else "")
+        + f": {total(new)}"
+    )
+
+
+def _lines(outcome: ExperimentOutcome, *, apart: bool) -> list[str]:
+    """The verdict of an outcome, and every check that failed. `apart`: say also at which scale and with which seed."""
+    job = outcome.job
+    name = f"{job.experiment.id}, {job.scale}, seed {job.seed}" if apart else job.experiment.id
     if outcome.error is not None:
-        return [f"{one.id}: broken: {_told(outcome.error)}"]
+        return [f"{name}: broken: {_told(outcome.error)}"]
     if outcome.judgement is None:
-        return [f"{one.id}: skipped: {outcome.reason}"]
+        return [f"{name}: skipped: {outcome.reason}"]
     how = "measured before" if outcome.state == "known" else f"{outcome.seconds:.1f} s"
-    lines = [f"{one.id}: {outcome.judgement.verdict} ({how})"]
+    lines = [f"{name}: {outcome.judgement.verdict} ({how})"]
     for check in outcome.judgement.failed:
-        lines.append(f"  failed: {check.says}")
+        lines.append(f"  failed{', essential' if check.essential else ''}: {check.says}")
         if check.why:
             lines.append(f"    {check.why}")
     return lines
@@ -72,7 +116,8 @@ def _told(error: Exception) -> str:
 
 def _summary(outcomes: Sequence[ExperimentOutcome]) -> str:
     counts = Counter(one.judgement.verdict if one.judgement else one.state for one in outcomes)
-    return f"{len(outcomes)} experiments: " + ", ".join(f"{count} {what}" for what, count in counts.items())
+    what = "experiments" if len({one.experiment.id for one in outcomes}) == len(outcomes) else "runs"
+    return f"{len(outcomes)} {what}: " + ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
 def went_well(outcomes: Sequence[ExperimentOutcome], *, strict: bool) -> bool:

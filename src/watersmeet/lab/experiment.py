@@ -14,23 +14,42 @@ SCALES: tuple[Scale, ...] = ("small", "paper", "10x", "100x")
 Verdict = Literal["reproduced", "reproduced with a difference", "not reproduced"]
 
 
+Line = Sequence[float | None]
+
+
 @dataclass(frozen=True)
 class Panel:
-    """One plot: a line per name over the same x, with the axes of the paper. `bars` for x that are words."""
+    """One plot: a line per name over the same x, with the axes of the paper. The title says what is to be seen.
+
+    `bars` is for x that are words. On a logarithmic axis they become points, as a bar there has no foot to stand on.
+    `low` and `high` belong to lines that were measured several times, a median say: the least and the most of it, or
+    what else `spread` says. They are drawn as error bars, or a band where there are many points, and are in the table.
+    `table_only`: the numbers are shown, no plot; for what no axis suits, such as instants.
+    """
 
     title: str
     x_label: str
     y_label: str
     x: Sequence[float | str]
-    lines: Mapping[str, Sequence[float | None]]
+    lines: Mapping[str, Line]
     x_log: bool = False
     y_log: bool = False
     bars: bool = False
+    low: Mapping[str, Line] = field(default_factory=dict)
+    high: Mapping[str, Line] = field(default_factory=dict)
+    spread: str = "the least and the most of several runs"
+    table_only: bool = False
 
     def __post_init__(self) -> None:
         for name, line in self.lines.items():
             if len(line) != len(self.x):
                 raise ValueError(f"line {name!r} of {self.title!r} has {len(line)} points for {len(self.x)} of x")
+        if set(self.low) != set(self.high) or not set(self.low) <= set(self.lines):
+            raise ValueError(f"low and high of {self.title!r} must be of the same lines, which it has")
+        for name in self.low:
+            for below, value, above in zip(self.low[name], self.lines[name], self.high[name], strict=True):
+                if None not in (below, value, above) and not below <= value <= above:  # type: ignore[operator]
+                    raise ValueError(f"line {name!r} of {self.title!r} is at {value}, outside of {below} to {above}")
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,9 @@ class Check:
     """One thing the paper says, as a test of the numbers.
 
     Where an essential one fails the experiment is not reproduced; where another fails it is reproduced with a
-    difference, and `why` is the reason given. `timed` ones look at wall time; they compare within one run only.
+    difference. `why` is the reason for a check that fails, or may fail on some machines and seeds; `note` is what a
+    reader must know even where it holds (that it is of a model, of other data, weaker than the paper's words). The
+    report shows both whether or not the check holds. `timed` ones look at wall time; they compare within one run only.
     """
 
     says: str
@@ -57,6 +78,7 @@ class Check:
     essential: bool = True
     why: str = ""
     timed: bool = False
+    note: str = ""
 
     def __post_init__(self) -> None:
         if not self.essential and not self.why:
@@ -71,10 +93,24 @@ class ExperimentTrial:
     seed: int = 1
     tell: Callable[[int, int], None] = lambda done, of: None
 
+    def seeds(self, count: int) -> list[int]:
+        """Several seeds for one figure; those of runs with other seeds below 1,000 are others.
+
+        >>> ExperimentTrial({}, seed=2).seeds(3)
+        [2, 1002, 2002]
+        """
+        return [self.seed + 1000 * number for number in range(count)]
+
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper. `settings` holds one set of parameters per scale it makes sense at."""
+    """A figure or table of a paper. `settings` holds one set of parameters per scale it makes sense at.
+
+    `data` says what it runs over: of generated streams how they are made, of real ones where they come from.
+    `reconstructed` says of each setting that the paper does not give what was chosen, and why; settings that are not
+    in it are the paper's own, at the scale `paper`. Keys may also be other things that the paper leaves open, such as
+    "query". `note` is what a reader must know of the whole experiment, whatever its verdict.
+    """
 
     id: str
     paper: str
@@ -83,6 +119,9 @@ class Experiment:
     settings: Mapping[Scale, Mapping[str, Any]]
     run: Callable[[ExperimentTrial], Result]
     checks: Sequence[Check]
+    data: str = ""
+    reconstructed: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     def __post_init__(self) -> None:
         if "small" not in self.settings:

@@ -6,43 +6,63 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
-from watersmeet.lab.registry import PAPERS
+from watersmeet.lab.experiment import Experiment
+from watersmeet.lab.reach import NAME, PACKAGE, modules, reachable, seen
 
-PACKAGE = Path(__file__).parents[1]
 # What no experiment runs through: it may change and the numbers stay good.
-APART = ("cli", "demo", "checking", "spark")
-# The same of lab/.
-AROUND = {
-    "cli.py", "command.py", "progress.py", "cards.py", "report", "registry.py", "runner.py", "store.py", "judge.py",
-    "provenance.py", "sources.py",
-}  # fmt: skip
+APART = ("cli", "demo", "checking", "testing", "spark", "hosts.spark", "warm_up")
+AROUND = (
+    "cli", "command", "progress", "cards", "circumstances", "report", "registry", "runner", "store", "judge", "jobs",
+    "estimate", "provenance", "reach", "sources", "coverage", "static_arguments",
+)  # fmt: skip
+LEFT_OUT = tuple(f"{NAME}.{one}" for one in (*APART, *(f"lab.{one}" for one in AROUND)))
 
 
-@cache
-def code_version(paper: str) -> str:
-    """A fingerprint of the source that the experiments of a paper run through."""
+def modules_behind(experiment: Experiment) -> tuple[str, ...]:
+    """The modules that a run which has just ended, with imports watched, can have gone through.
+
+    What was never imported has run nothing. Should another version import more, one of these modules has changed.
+    """
+    home = _home(experiment)
+    # A package of one paper: all of its modules.
+    starts = [name for name in modules() if name == home or name.startswith(f"{home}.")] or modules()
+    possible = reachable(starts, later=seen(), by_name=sys.modules)
+    return tuple(name for name in modules() if name in possible and not _left_out(name))
+
+
+def fingerprint(names: Iterable[str]) -> str | None:
+    """A sum over the sources of these modules; None if one is gone."""
     found = hashlib.sha256()
-    for path in _sources(paper.lower()):
-        found.update(f"{path.relative_to(PACKAGE).as_posix()}\0".encode())
-        found.update(path.read_bytes())
+    for name in sorted(names):
+        path = modules().get(name)
+        if path is None:
+            return None
+        found.update(f"{name}\0{_sum(path)}\0".encode())
     return found.hexdigest()[:16]
 
 
-def _sources(paper: str) -> Iterator[Path]:
-    others = {name for name in PAPERS if name != paper}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).parts
-        of_another_paper = parts[:2] == ("lab", "papers") and Path(parts[2]).stem in others
-        around = parts[0] == "lab" and parts[1] in AROUND
-        # Of the hosts only Spark's is apart: experiments run in this process.
-        room = parts[1] if parts[0] == "hosts" else parts[0]
-        if room not in APART and not of_another_paper and not around:
-            yield path
+@cache
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _home(experiment: Experiment) -> str:
+    """The module of its run; of one that is made of parts, which may be from several modules, all of its paper."""
+    paper = f"{NAME}.lab.papers.{experiment.paper.lower()}"
+    run: Any = experiment.run
+    plain = isinstance(run, FunctionType) and run.__closure__ is None
+    return run.__module__ if plain and f"{run.__module__}.".startswith(f"{paper}.") else paper
+
+
+def _left_out(name: str) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in LEFT_OUT)
 
 
 @cache

@@ -10,9 +10,11 @@ from typing import Literal
 
 from watersmeet.errors import SetupError
 from watersmeet.lab import store
-from watersmeet.lab.experiment import Experiment, ExperimentTrial, Scale
+from watersmeet.lab.experiment import Experiment, ExperimentTrial
+from watersmeet.lab.jobs import Job, is_current
 from watersmeet.lab.judge import Judgement, judge
-from watersmeet.lab.provenance import code_version, commit, machine
+from watersmeet.lab.provenance import commit, fingerprint, machine, modules_behind
+from watersmeet.lab.reach import imports_watched
 
 Tell = Callable[[int, int], None]
 State = Literal["measured", "known", "skipped", "broken"]
@@ -20,65 +22,68 @@ State = Literal["measured", "known", "skipped", "broken"]
 
 @dataclass(frozen=True)
 class ExperimentOutcome:
-    """What became of one experiment; the judgement is of the stored numbers. `reason` says why it was skipped."""
+    """What became of a job; the judgement is of the stored numbers. `reason` says why it was skipped."""
 
-    experiment: Experiment
+    job: Job
     state: State
     seconds: float = 0.0
     judgement: Judgement | None = None
     reason: str = ""
     error: Exception | None = None
 
+    @property
+    def experiment(self) -> Experiment:
+        return self.job.experiment
+
 
 @dataclass(frozen=True)
 class LabChoices:
-    scale: Scale = "small"
-    seed: int = 1
     results: Path = Path("results")
     force: bool = False
 
 
-def run_all(
-    experiments: Sequence[Experiment], choices: LabChoices, begin: Callable[[Experiment], Tell]
-) -> Iterator[ExperimentOutcome]:
+def run_all(jobs: Sequence[Job], choices: LabChoices, begin: Callable[[Job], Tell]) -> Iterator[ExperimentOutcome]:
     """One outcome after another. One that is broken, or lacks something, does not keep the others from running."""
-    for experiment in experiments:
+    for job in jobs:
         try:
-            yield run_one(experiment, choices, begin(experiment))
+            yield run_one(job, choices, begin(job))
         except SetupError as error:
-            yield ExperimentOutcome(experiment, "skipped", reason=str(error).replace("\nhint: ", "; "))
+            yield ExperimentOutcome(job, "skipped", reason=str(error).replace("\nhint: ", "; "))
         except Exception as error:
-            yield ExperimentOutcome(experiment, "broken", error=error)
+            yield ExperimentOutcome(job, "broken", error=error)
 
 
-def run_one(experiment: Experiment, choices: LabChoices, tell: Tell = lambda done, of: None) -> ExperimentOutcome:
-    settings = experiment.settings.get(choices.scale)
-    if settings is None:
+def run_one(job: Job, choices: LabChoices, tell: Tell = lambda done, of: None) -> ExperimentOutcome:
+    experiment = job.experiment
+    if job.scale not in experiment.settings:
         scales = ", ".join(experiment.settings)
-        return ExperimentOutcome(experiment, "skipped", reason=f"it has no scale {choices.scale}; it has {scales}")
-    known = None if choices.force else _known(experiment, choices)
-    record = known or _measure(experiment, choices, tell)
+        return ExperimentOutcome(job, "skipped", reason=f"it has no scale {job.scale}; it has {scales}")
+    known = known_record(job, choices)
+    record = known or _measure(job, choices, tell)
     return ExperimentOutcome(
-        experiment, "measured" if known is None else "known", record.seconds, judge(experiment, record.result)
+        job, "measured" if known is None else "known", record.seconds, judge(experiment, record.result)
     )
 
 
-def _known(experiment: Experiment, choices: LabChoices) -> store.Record | None:
+def known_record(job: Job, choices: LabChoices) -> store.Record | None:
     """The stored result, if the same code has measured it with the same settings."""
-    record = store.find(choices.results, experiment.id, choices.scale, choices.seed)
-    if record is None or record.code != code_version(experiment.paper):
+    if choices.force:
         return None
-    return record if record.settings == store.plain(experiment.settings[choices.scale]) else None
+    record = store.find(choices.results, job.experiment.id, job.scale, job.seed)
+    return record if record is not None and is_current(record, job.experiment) else None
 
 
-def _measure(experiment: Experiment, choices: LabChoices, tell: Tell) -> store.Record:
-    settings = experiment.settings[choices.scale]
+def _measure(job: Job, choices: LabChoices, tell: Tell) -> store.Record:
+    experiment = job.experiment
+    settings = experiment.settings[job.scale]
     started = time.perf_counter()
-    result = experiment.run(ExperimentTrial(settings, choices.seed, tell))
+    with imports_watched():
+        result = experiment.run(ExperimentTrial(settings, job.seed, tell))
     seconds = round(time.perf_counter() - started, 3)
+    behind = modules_behind(experiment)
     record = store.Record(
-        experiment.id, choices.scale, choices.seed, settings, code_version(experiment.paper), commit(), machine(),
-        seconds, result,
+        experiment.id, job.scale, job.seed, settings, fingerprint(behind) or "", commit(), machine(), seconds, result,
+        " ".join(behind),
     )  # fmt: skip
     # Read back, so that what is judged is what is stored.
     return store.load(store.save(choices.results, record))

@@ -15,7 +15,8 @@ from watersmeet.lab.experiment import SCALES, Panel, Result, Scale
 
 @dataclass(frozen=True)
 class Record:
-    """One run: what it was given, what it ran on, and what it measured."""
+    """One run: what it was given, what it ran on, and what it measured. `code` is a sum over `modules`, which it ran
+    through; they are one text, as a list of some hundred lines would hide the numbers."""
 
     experiment: str
     scale: Scale
@@ -26,6 +27,7 @@ class Record:
     machine: Mapping[str, Any]
     seconds: float
     result: Result
+    modules: str = ""
 
 
 def path_of(folder: Path, experiment: str, scale: Scale, seed: int) -> Path:

@@ -23,12 +23,14 @@ from watersmeet.model.zones import entering_schema
 class Statistics:
     """What is known or declared about a stream before it flows; None where nothing is known.
 
-    `distinct` is the number of values of some columns, by name.
+    `distinct` is the number of values of some columns, by name. `unique` names columns of which each value comes once
+    in what a window holds. Both are hints: they guide plans and change no answer.
     """
 
     rows_per_second: float | None = None
     rows: int | None = None
     distinct: Mapping[str, float] = field(default_factory=dict)
+    unique: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,15 +136,17 @@ def _said_how(kind: pa.DataType) -> str:
 
 def _as_declared(name: str, schema: pa.Schema, statistics: Statistics) -> Statistics:
     """By the columns' own names, which are written in any case."""
-    distinct: dict[str, float] = {}
-    for written, count in statistics.distinct.items():
+
+    def own(hint: str, written: str) -> str:
         column = column_named(written, schema.names)
         if column is None:
             raise CatalogError(
-                f"distinct names column {written!r}, which {name!r} does not have", hint=columns_hint(schema.names)
+                f"{hint} names column {written!r}, which {name!r} does not have", hint=columns_hint(schema.names)
             )
-        distinct[column] = count
-    return replace(statistics, distinct=distinct)
+        return column
+
+    distinct = {own("distinct", written): count for written, count in statistics.distinct.items()}
+    return replace(statistics, distinct=distinct, unique=tuple(own("unique", one) for one in statistics.unique))
 
 
 @dataclass(frozen=True)

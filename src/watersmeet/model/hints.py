@@ -1,4 +1,5 @@
-"""What a declaration may tell of a stream before its rows are seen: how fast it is, how many values a column has."""
+"""What a declaration may tell of a stream before its rows are seen: how fast it is, how many values a column has,
+whether each comes once."""
 
 from __future__ import annotations
 
@@ -43,6 +44,18 @@ def parse_distinct(text: str) -> dict[str, float]:
             raise ValueError(f"{part!r} is no column with its number of values; write 'k: 5000, city: 40'")
         counts[column.strip()] = float(number)
     return counts
+
+
+def parse_unique(text: str) -> tuple[str, ...]:
+    """The columns of which each value comes once.
+
+    >>> parse_unique("id, code")
+    ('id', 'code')
+    """
+    columns = tuple(filter(None, map(str.strip, text.split(","))))
+    if not columns:
+        raise ValueError(f"{text!r} names no column; write 'id', or several that each are unique: 'id, code'")
+    return columns
 
 
 def _positive(rate: float, text: str) -> float:

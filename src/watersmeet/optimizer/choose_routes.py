@@ -1,19 +1,22 @@
 """For each stream, the order in which its new rows visit the others, and through which index: what costs least.
 
-The search is over all orders of each origin. An order that the query asks for is followed instead; through which
-index is still chosen step by step. Joins by the papers' algorithms have no indexes to choose; GO03's loops take the
-best order for their own costs.
+The search is over all orders of each origin. An order that the query asks for, or that a rule finds which it names, is
+followed instead; through which index is still chosen step by step. Joins by the papers' algorithms have no indexes to
+choose; GO03's loops take the best order for their own costs.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from watersmeet.optimizer.cost.go03 import moved_to_front
 from watersmeet.optimizer.cost.walk import Walk
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, best_lazy_orders, best_local_orders, cheapest, permitted
 from watersmeet.optimizer.ranked_order import ranked_order
 from watersmeet.physical.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
+from watersmeet.plan.algorithms import load
+from watersmeet.plan.order_rules import OrderRule
 
 ABOVE = ("gt", "ge")
 BELOW = ("lt", "le")
@@ -51,14 +54,26 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
     strategy = description.strategy
     origins = [one.alias for one in strategy.join.streams]
     method = strategy.method
+    if method.order_rule is not None:
+        return _by_rule(description, method.order_rule, origins)
     if method.kind.loops and len(description.aliases) <= MOST_STREAMS:
         graph = description.with_buckets(method.buckets)
         found = best_local_orders(graph, origins=origins)
         # The model of batches knows no static tables: it would give them new rows too.
         if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):
-            found = best_lazy_orders(graph, method.refresh_us / 1e6)
+            found = best_lazy_orders(graph, method.refresh_us / 1e6, drops_expired=True)
         return {origin: found[origin] for origin in origins}
     return {origin: _order(walk_of(description, origin)) for origin in origins}
+
+
+def _by_rule(description: Description, rule: OrderRule, origins: list[str]) -> dict[str, tuple[str, ...]]:
+    method = description.strategy.method
+    graph = description.with_buckets(method.buckets) if method.kind.loops else description.graph
+    found = load(rule.found_by)
+    if rule.by_origin:
+        return {origin: found(graph, origin) for origin in origins}
+    order: tuple[str, ...] = found(graph)
+    return {origin: order if method.kind.keeps_places else moved_to_front(order, origin) for origin in origins}
 
 
 def _order(walk: Walk) -> tuple[str, ...]:

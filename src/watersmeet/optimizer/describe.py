@@ -97,9 +97,16 @@ class Description:
         measured = self._measured.get(code.stream)
         if measured is not None and code in measured.distinct:
             return max(1.0, measured.distinct[code])
+        if self.is_unique(code):
+            return max(1.0, self.rows[code.stream])
         said = self._said_distinct(code)
         # Each value once in what is kept: a key, until something else is known.
         return max(1.0, self.rows[code.stream]) if said is None else said
+
+    def is_unique(self, code: Code) -> bool:
+        """Whether each of its values is declared to come once."""
+        column = _column(code.expression)
+        return column is not None and column.name in self._declared(self._input(code.stream)).unique
 
     # ---- rates and rows ----
 
@@ -217,6 +224,10 @@ class Description:
             if named is not None and other != code:
                 counts.append(self._declared(self._input(other.stream)).distinct.get(named.name))
         known = [count for count in counts if count is not None]
+        if not known:
+            # What is equal to a unique column refers to its rows, as a foreign key does: it has no more values.
+            referred = [self.rows[other.stream] for other in others if other != code and self.is_unique(other)]
+            known = [max(1.0, min(*referred, self.rows[code.stream]))] if referred else []
         return max(known) if known else None
 
     # ---- comparisons ----

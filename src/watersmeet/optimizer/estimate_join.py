@@ -42,12 +42,25 @@ def estimate_join(strategy: JoinStrategy, columns: Columns = ()) -> JoinEstimate
         if not e.implied
         for code in (e.left, e.right)
     }
+    way, unique = _way(strategy), _unique(description)
     if not strategy.method.is_classic:
         routes = _walked(description, {route.origin: route.visits for route in strategy.routes})
-        return JoinEstimate(inputs, routes, _alternatives(description, routes), distinct)
+        return JoinEstimate(inputs, routes, _alternatives(description, routes), distinct, way, unique)
     if strategy.method.kind.loops:
-        return JoinEstimate(inputs, _looped(description), (), distinct)
+        return JoinEstimate(inputs, _looped(description), (), distinct, way, unique)
     return None
+
+
+def _way(strategy: JoinStrategy) -> str:
+    if strategy.method.order_rule is not None:
+        return f"by the rule {strategy.method.order_rule.name}"
+    return "as asked" if strategy.method.orders else "the best for each stream"
+
+
+def _unique(description: Description) -> dict[str, tuple[float, float]]:
+    keys = dict.fromkeys(code for e in description.strategy.equalities for code in (e.left, e.right))
+    unique = [code for code in keys if description.is_unique(code)]
+    return {str(code): (description.distinct(code), description.rows[code.stream]) for code in unique}
 
 
 def busy_ns(strategy: JoinStrategy, description: Description) -> float:
@@ -111,7 +124,8 @@ def _looped(description: Description) -> tuple[RouteEstimate, ...]:
         interval = method.refresh_us / 1e6
         # A stream without rows must not divide by zero.
         together = max(graph.streams[graph.position(route.origin)].rate * interval, 1e-9)
-        routes.append(_loops_route(lazy_loops(graph, route.origin, interval), rate, route.visits, together))
+        loops = lazy_loops(graph, route.origin, interval, drops_expired=True)
+        routes.append(_loops_route(loops, rate, route.visits, together))
     return tuple(routes)
 
 

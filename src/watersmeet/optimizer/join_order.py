@@ -45,9 +45,18 @@ def best_local_orders(
     return {name: best_local_order(graph, name, cross_products=cross_products) for name in named_ones}
 
 
-def best_lazy_orders(graph: JoinGraph, interval: float) -> dict[str, Order]:
+def best_lazy_orders(graph: JoinGraph, interval: float, *, drops_expired: bool = False) -> dict[str, Order]:
     """The cheapest orders for GENERAL LAZY: the batch of new rows may stand anywhere in its own order."""
-    return {name: cheapest(graph, lazy_loops(graph, name, interval).step) for name in graph.names}
+    loops = {name: lazy_loops(graph, name, interval, drops_expired=drops_expired) for name in graph.names}
+    return {name: _new_rows_first(one, name, cheapest(graph, one.step)) for name, one in loops.items()}
+
+
+def _new_rows_first(loops: Loops, origin: str, order: Order) -> Order:
+    """The two outermost loops often compare as much either way round; then a whole window need not be read for it."""
+    if order[1:2] != (origin,):
+        return order
+    swapped = (origin, order[0], *order[2:])
+    return swapped if loops.cost(swapped) <= loops.cost(order) else order
 
 
 def best_naive_order(graph: JoinGraph, interval: float | None = None) -> Order:

@@ -64,12 +64,15 @@ class Alternative:
 
 @dataclass(frozen=True)
 class JoinEstimate:
-    """The chosen routes and what was considered besides."""
+    """The chosen routes and what was considered besides. `way` is how they came about, `unique` has of each key that is
+    declared to be unique how many values and rows are expected, or were measured."""
 
     inputs: Mapping[str, InputEstimate]
     routes: tuple[RouteEstimate, ...]
     alternatives: tuple[Alternative, ...] = ()
     distinct: Mapping[str, float] = field(default_factory=dict)
+    way: str = "the best for each stream"
+    unique: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def comparisons(self) -> float:

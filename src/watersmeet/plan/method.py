@@ -9,6 +9,7 @@ from typing import TypeVar
 from watersmeet.model.time import format_interval
 from watersmeet.plan.algorithms import ALGORITHMS, JoinAlgorithm, names_of
 from watersmeet.plan.options import Options, names_for
+from watersmeet.plan.order_rules import OrderRule
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Method:
     at_every_push: bool = False
     expire_us: int | None = None
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    order_rule: OrderRule | None = None  # finds the orders, instead of the search for the cheapest
     windows: str = "closure"
     turns: str = "time"  # in which order rows are taken that are at hand
     chain: tuple[str, ...] | None = None  # the order of a pipeline, one for all rows
@@ -70,6 +72,7 @@ class Method:
                 f"leave {given[0]} out",
             )
         algorithm = _algorithm(options, given)
+        rule = options.order if isinstance(options.order, OrderRule) else None
         orders = _orders(options, streams, tables, stays=algorithm.keeps_places)
         method = cls(
             algorithm.name,
@@ -79,7 +82,8 @@ class Method:
             expire_us=None if options.expire_us == "auto" else options.expire_us,
             expires_at_best=options.expire_us == "auto",
             bucket_budget=_budget(options, inputs),
-            orders={} if algorithm.chains else orders,
+            orders={} if algorithm.chains or rule is not None else orders,
+            order_rule=rule,
             windows=options.windows,
             turns=options.turns,
             chain=_chain(options, orders) if algorithm.chains else None,
@@ -97,6 +101,10 @@ class Method:
     def _check(self, options: Options) -> None:
         """Refuse what contradicts itself."""
         kind = self.kind
+        if self.order_rule is not None and kind.is_published and not kind.loops:
+            loops = ", ".join(names_of(lambda one: one.loops))
+            why = f"is a rule for loops, and join = {self.algorithm!r} is none"
+            raise options.wrong("order", why, f"name the inputs, as in order = 'b, a, c', or use one of auto, {loops}")
         if options.has("windows") and not kind.merges:
             raise options.wrong("windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'")
         if options.has("turns") and not kind.any_order:
@@ -188,7 +196,7 @@ def _orders(
 ) -> dict[str, tuple[str, ...]]:
     """For each stream the whole order of its route. In a global order the new row moves to the front, unless it
     `stays` in its place as in the naive join."""
-    if options.order is None:
+    if options.order is None or isinstance(options.order, OrderRule):
         # The naive join needs an order even if none is said: that of FROM.
         return dict.fromkeys(streams, (*streams, *tables)) if stays else {}
     found: dict[str, tuple[str, ...]] = {}

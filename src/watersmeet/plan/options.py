@@ -17,6 +17,7 @@ from watersmeet.model.windows import Boundary
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
+from watersmeet.plan.order_rules import ORDER_RULES, OrderRule
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -108,8 +109,12 @@ def _invalidation(text: str) -> dict[str, str]:
     return said
 
 
-def _orders(text: str) -> dict[str, tuple[str, ...]]:
-    """`b,a,c` for every stream, under '', or `a: a,c,b; b: …` by the stream whose new rows go that way."""
+def _orders(text: str) -> dict[str, tuple[str, ...]] | OrderRule:
+    """`b,a,c` for every stream, under '', or `a: a,c,b; b: …` by the stream whose new rows go that way. One word alone
+    names no order, as a join has two inputs: it is a rule."""
+    word = text.strip().lower()
+    if word in ORDER_RULES:
+        return ORDER_RULES[word]
     orders: dict[str, tuple[str, ...]] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
         origin, _, listed = part.rpartition(":")
@@ -197,7 +202,7 @@ OPTIONS: dict[str, Option] = {
         Option("invalidate", "invalidate", "joining", _unless("auto", _invalidation), ("auto", *INVALIDATIONS)),
         Option("refresh", "refresh_us", "joining", _interval("refresh", "eager"), ("eager",)),
         Option("expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto")),
-        Option("order", "order", "joining", _unless("auto", _orders), ("auto",)),
+        Option("order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES)),
         _choice("windows", "joining", "closure", "gca", "lca"),
         _choice("turns", "joining", "time", "round_robin"),
         _choice("pipeline", "expiry", "auto", "ita", "tpa", "nta"),
@@ -234,7 +239,7 @@ class Options:
     invalidate: Mapping[str, str] | None = None
     refresh_us: int | None = None
     expire_us: int | Literal["auto"] | None = None
-    order: Mapping[str, tuple[str, ...]] | None = None
+    order: Mapping[str, tuple[str, ...]] | OrderRule | None = None
     windows: str = "closure"
     turns: str = "time"
     pipeline: str = "auto"

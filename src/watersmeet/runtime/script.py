@@ -17,7 +17,7 @@ from watersmeet.io.time_column import check_time_column
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
-from watersmeet.model.hints import parse_distinct, parse_rate
+from watersmeet.model.hints import parse_distinct, parse_rate, parse_unique
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.versions import Versions, versions_of
 from watersmeet.plan.explaining import Explaining
@@ -218,7 +218,8 @@ def _relation(
 ) -> Stream | Table:
     schema, source, rows = opened
     distinct = _hint(statement, "distinct", parse_distinct, text) or {}
-    statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct)
+    unique = _hint(statement, "unique", parse_unique, text) or ()
+    statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct, unique)
     rounding = said["rounding"] or "error"
     if isinstance(statement, CreateTable):
         return Table(statement.name, schema, source, statement.options, statistics, rounding)

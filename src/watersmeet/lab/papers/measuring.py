@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.lab.experiment import Panel
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
@@ -26,7 +27,7 @@ K = TypeVar("K")
 @dataclass(frozen=True)
 class MeasuredStretch:
     """What a join did in a stretch of event time. `work` is as docs/language.md lists it, as differences; `seconds`
-    are those inside the algorithm, without the gathering of result columns."""
+    are those inside the algorithm, of processor time, without the gathering of result columns."""
 
     rows: int
     results: int
@@ -99,13 +100,56 @@ def after(sql: str, tables: Mapping[str, pa.Table], edge_us: int) -> MeasuredStr
     return run.rest()
 
 
-def medians(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, float]:
-    """Measure in turn, so that a slow minute of the machine hits all alike; the median of each."""
+@dataclass(frozen=True)
+class Repeated:
+    """One thing measured several times: the median, the least and the most."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Repeated:
+        """
+        >>> Repeated.of([3, 1, 2])
+        Repeated(median=2, least=1, most=3)
+        """
+        return cls(median(samples), min(samples), max(samples))
+
+
+def repeated(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, Repeated]:
+    """Measure in turn, so that a slow minute of the machine hits all alike."""
     samples: dict[K, list[float]] = {name: [] for name in contenders}
     for _ in range(repeats):
         for name, contender in contenders.items():
             samples[name].append(contender())
-    return {name: median(of_one) for name, of_one in samples.items()}
+    return {name: Repeated.of(of_one) for name, of_one in samples.items()}
+
+
+def medians(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, float]:
+    """The median of each, measured in turn."""
+    return {name: one.median for name, one in repeated(contenders, repeats).items()}
+
+
+@dataclass
+class SpreadLines:
+    """Lines of medians with what lies above and below them, grown point by point: what a Panel takes."""
+
+    lines: dict[str, list[float | None]] = field(default_factory=dict)
+    low: dict[str, list[float | None]] = field(default_factory=dict)
+    high: dict[str, list[float | None]] = field(default_factory=dict)
+
+    def add(self, points: Mapping[str, Repeated | None]) -> None:
+        for name, one in points.items():
+            for lines, y in zip(
+                (self.lines, self.low, self.high),
+                (None, None, None) if one is None else (one.median, one.least, one.most),
+                strict=True,
+            ):
+                lines.setdefault(name, []).append(y)
+
+    def panel(self, title: str, x_label: str, y_label: str, x: Sequence[float | str], **how: Any) -> Panel:
+        return Panel(title, x_label, y_label, x, self.lines, low=self.low, high=self.high, **how)
 
 
 def seconds_for(query: Query, batch_rows: int = 1 << 14) -> float:

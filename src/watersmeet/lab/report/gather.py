@@ -8,6 +8,7 @@ from pathlib import Path
 
 from watersmeet.errors import CatalogError
 from watersmeet.lab.experiment import Experiment, Scale
+from watersmeet.lab.jobs import is_current
 from watersmeet.lab.judge import Judgement, judge
 from watersmeet.lab.store import Record, records
 
@@ -17,8 +18,11 @@ PREFERENCE: tuple[Scale, ...] = ("paper", "small", "10x", "100x")
 
 @dataclass(frozen=True)
 class JudgedRun:
+    """`stale`: the code that it ran through, or its settings, have changed since."""
+
     record: Record
     judgement: Judgement
+    stale: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def gather(results: Path, known: Mapping[str, Experiment]) -> list[Entry]:
 
 
 def _judged(experiment: Experiment, record: Record) -> JudgedRun:
-    return JudgedRun(record, judge(experiment, record.result))
+    return JudgedRun(record, judge(experiment, record.result), stale=not is_current(record, experiment))
 
 
 def _first(record: Record) -> tuple[int, int]:

@@ -1,14 +1,16 @@
-"""What the report says, piece by piece."""
+"""What the report says of each paper and each experiment."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from watersmeet.lab import store
 from watersmeet.lab.cards import CARDS, Card
+from watersmeet.lab.circumstances import OURS, circumstances, title
 from watersmeet.lab.experiment import Check, Panel
 from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
 from watersmeet.lab.report.gather import Entry, JudgedRun
+from watersmeet.lab.report.opening import opening
 from watersmeet.lab.report.plots import plot_name
 
 MOST_ROWS = 16
@@ -16,39 +18,13 @@ MOST_ROWS = 16
 
 def page(entries: Sequence[Entry], plots: Mapping[str, str], folder: str) -> list[Block]:
     """All blocks of the report, in order."""
-    blocks = [*_opening(entries)]
+    blocks = [*opening(entries)]
     for paper in dict.fromkeys(entry.experiment.paper for entry in entries):
         ours = [entry for entry in entries if entry.experiment.paper == paper]
         blocks.extend(_card(paper, CARDS.get(paper), ours))
         for entry in ours:
             blocks.extend(_entry(entry, folder))
     return blocks
-
-
-def _opening(entries: Sequence[Entry]) -> Iterator[Block]:
-    counts = Counter(entry.verdict for entry in entries)
-    yield Heading(1, "Reproduction", "reproduction")
-    yield TextBlock(
-        "What the experiments of five papers give on this engine. `watersmeet lab report` writes this page from the "
-        "numbers in `results/`, and every verdict follows from checks of these numbers, which stand beside the "
-        "experiments in `src/watersmeet/lab/papers/`. **Reproduced** means that every check holds; **reproduced with "
-        "a difference** that those hold that carry the paper's claim, and a reason is given for what differs."
-    )
-    yield Heading(2, "Summary", "summary")
-    yield TextBlock(
-        f"{len(entries)} experiments: " + ", ".join(f"{count} {what}" for what, count in counts.items()) + "."
-    )
-    rows = tuple(
-        (
-            f"[{entry.experiment.id}](#{entry.experiment.id})",
-            entry.experiment.shows,
-            entry.experiment.claim.rstrip("."),
-            entry.verdict,
-            entry.runs[0].record.scale if entry.runs else "",
-        )
-        for entry in entries
-    )
-    yield TableBlock(("experiment", "shows", "the paper says", "verdict", "scale"), rows)
 
 
 def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[Block]:
@@ -72,17 +48,28 @@ def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[B
 
 def _entry(entry: Entry, folder: str) -> Iterator[Block]:
     one = entry.experiment
-    yield Heading(3, f"{one.id}: {one.shows}", one.id)
+    yield Heading(3, f"{one.id}: {title(one)}", one.id)
     yield TextBlock(_sentence(f"The paper says: {one.claim}"))
     if not entry.runs:
         yield TextBlock("This was not run.")
         return
     shown, *others = entry.runs
     yield TextBlock(f"**{shown.judgement.verdict.capitalize()}**, at the {_circumstances(shown)}.")
+    if shown.stale:
+        yield TextBlock("**Stale**: the code that this ran through, or its settings, have changed since.")
+    around = circumstances(one)
+    if around.note:
+        yield TextBlock(_sentence(around.note))
+    yield TextBlock(_sentence(f"Data: {around.data}"))
+    yield from _settings(entry, shown, around.reconstructed)
     for number, panel in enumerate(shown.record.result.panels):
-        name = plot_name(one.id, number)
-        yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel.title}")
+        yield TextBlock(_sentence(f"**{panel.title}**: {panel.y_label} by {panel.x_label or 'case'}"))
+        if not panel.table_only:
+            name = plot_name(one.id, number)
+            yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel.title}")
         yield _measured(panel)
+        if panel.low:
+            yield TextBlock(_sentence(f"In brackets, and as bars in the plot: {panel.spread}"))
     if shown.record.result.numbers:
         yield _numbers([shown])
     yield Bullets(tuple(_check(check, held=check in shown.judgement.held) for check in one.checks))
@@ -97,13 +84,41 @@ def _circumstances(run: JudgedRun) -> str:
     record = run.record
     machine = f"{record.machine.get('cores')} cores, {record.machine.get('arch')}"
     commit = f", commit {record.commit[:10]}{'+' if record.commit.endswith('+') else ''}" if record.commit else ""
-    settings = ", ".join(f"{name} {_setting(value)}" for name, value in record.settings.items())
-    return f"{record.scale} scale with seed {record.seed} ({settings}; {record.seconds:.1f} s on {machine}{commit})"
+    return f"{record.scale} scale with seed {record.seed} ({record.seconds:.1f} s on {machine}{commit})"
 
 
-def _setting(value: object) -> str:
+def _settings(entry: Entry, shown: JudgedRun, reconstructed: Mapping[str, str]) -> Iterator[Block]:
+    """What it was run with, and which of that the paper gives."""
+    ours = shown.record.settings
+    written = {name: words for names, words in reconstructed.items() for name in names.split(", ") if name in ours}
+    papers = store.plain(entry.experiment.settings.get("paper", {}))
+    rows: list[tuple[str, str, str]] = []
+    for name, value in ours.items():
+        if name in written:
+            origin = f"reconstructed: {written[name]}"
+        elif name in OURS:
+            origin = OURS[name]
+        elif "paper" not in entry.experiment.settings or papers.get(name) == value:
+            origin = "the paper"
+        else:
+            origin = f"{setting(papers.get(name))} at the paper's scale"
+        rows.append((name, setting(value), origin))
+    others = {names: words for names, words in reconstructed.items() if not set(names.split(", ")) & set(ours)}
+    rows += [(names, "", f"reconstructed: {words}") for names, words in others.items()]
+    if rows:
+        yield TableBlock(("setting", "here", "from"), tuple(rows))
+
+
+def setting(value: object) -> str:
+    """A parameter as people write it.
+
+    >>> setting([1000, 0.5, True, {"a": [1]}])
+    '(1,000, 0.5, yes, (a: (1)))'
+    """
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{name}: {setting(one)}" for name, one in value.items()) + ")"
     if isinstance(value, list | tuple):
-        return "(" + ", ".join(_setting(one) for one in value) + ")"
+        return "(" + ", ".join(setting(one) for one in value) + ")"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return number(value) if isinstance(value, int | float) else str(value)
@@ -117,8 +132,15 @@ def _measured(panel: Panel) -> TableBlock:
         if size <= MOST_ROWS
         else sorted({round(k * (size - 1) / (MOST_ROWS - 1)) for k in range(MOST_ROWS)})
     )
-    rows = tuple((_setting(panel.x[k]), *(_value(line[k]) for line in panel.lines.values())) for k in shown)
+    rows = tuple((setting(panel.x[k]), *(_point(panel, name, k) for name in panel.lines)) for k in shown)
     return TableBlock((panel.x_label, *panel.lines), rows, numbers=True)
+
+
+def _point(panel: Panel, name: str, place: int) -> str:
+    value = _value(panel.lines[name][place])
+    if name not in panel.low or not value:
+        return value
+    return f"{value} ({_value(panel.low[name][place])} to {_value(panel.high[name][place])})"
 
 
 def _numbers(runs: Sequence[JudgedRun]) -> TableBlock:
@@ -132,10 +154,10 @@ def _numbers(runs: Sequence[JudgedRun]) -> TableBlock:
 def _other_runs(runs: Sequence[JudgedRun]) -> TableBlock:
     rows = tuple(
         (
-            f"{run.record.scale}, seed {run.record.seed}",
+            f"{run.record.scale}, seed {run.record.seed}{', stale' if run.stale else ''}",
             run.judgement.verdict,
             f"{run.record.seconds:.1f}",
-            "; ".join(check.says.rstrip(".") for check in run.judgement.failed) or "none",
+            "; ".join(f"{check.says.rstrip('.')}{_mark(check)}" for check in run.judgement.failed) or "none",
         )
         for run in runs
     )
@@ -143,10 +165,18 @@ def _other_runs(runs: Sequence[JudgedRun]) -> TableBlock:
 
 
 def _check(check: Check, *, held: bool) -> str:
-    outcome = "held" if held else "failed"
-    timed = " (wall time)" if check.timed else ""
-    reason = f" Why: {check.why}" if check.why and not held else ""
-    return _sentence(_sentence(f"**{outcome}**: {check.says.rstrip('.')}{timed}") + reason)
+    """A check and its outcome; reasons and notes stand there whichever it is."""
+    text = _sentence(f"**{'held' if held else 'failed'}**{_mark(check)}: {check.says.rstrip('.')}")
+    if check.why:
+        text += f" {'Where it fails' if held else 'Why'}: {_sentence(check.why)}"
+    if check.note:
+        text += f" Note: {_sentence(check.note)}"
+    return text
+
+
+def _mark(check: Check) -> str:
+    marks = [mark for mark, is_so in (("essential", check.essential), ("wall time", check.timed)) if is_so]
+    return f" ({', '.join(marks)})" if marks else ""
 
 
 def _sentence(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from textwrap import wrap
 from typing import Any
 
 from watersmeet.errors import SetupError
-from watersmeet.lab.experiment import Panel
+from watersmeet.lab.experiment import Line, Panel
 from watersmeet.lab.report.gather import Entry
 
 # Okabe and Ito's colours, which most people can tell apart.
@@ -16,9 +17,11 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 MARKERS = "osD^vPX*"
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (1, 1)))  # lines that lie on each other can still be seen
 MANY_POINTS = 20  # beyond, markers would hide the line
-LETTERS = 64  # fit below the axis
+# Inches. As wide as the screen of a phone, so that letters there keep their size; a line of the legend makes it higher.
+WIDTH, HEIGHT, LEGEND_LINE = 5.2, 3.1, 0.19
+# So many letters fit below the axis, beside it, above the plot, and into a line of the legend.
+LETTERS, Y_LETTERS, TITLE_LETTERS, LEGEND_LETTERS = 46, 36, 60, 66
 STYLE: Mapping[str, Any] = {
-    "figure.figsize": (7.2, 3.4),
     "figure.constrained_layout.use": True,
     "font.size": 10,
     "font.family": "sans-serif",
@@ -47,6 +50,8 @@ def draw_plots(entries: Sequence[Entry]) -> dict[str, str]:
         looks = _looks(panel for several in panels.values() for panel in several)
         for experiment, several in panels.items():
             for number, panel in enumerate(several):
+                if panel.table_only:
+                    continue
                 plots[plot_name(experiment, number)] = _draw(panel, looks)
     return plots
 
@@ -64,22 +69,38 @@ def _looks(panels: Iterable[Panel]) -> dict[str, int]:
 def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
     pyplot = _pyplot()
     with pyplot.rc_context(dict(STYLE)):
-        figure, axes = pyplot.subplots()
+        columns = _columns(panel.lines)
+        lines = ceil(len(panel.lines) / columns) if len(panel.lines) > 1 else 0
+        figure, axes = pyplot.subplots(figsize=(WIDTH, HEIGHT + LEGEND_LINE * lines))
         try:
-            (_bars if panel.bars else _curves)(axes, panel, looks)
-            axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-            if panel.y_log:
-                axes.set_yscale("log")
-            elif not panel.bars:
-                # From 0, so that a small difference does not look like a large one.
-                axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-            if len(panel.lines) > 1:
-                figure.legend(loc="outside right upper")
+            _fill(axes, panel, looks)
+            axes.set_title(_broken(panel.title, TITLE_LETTERS))
+            axes.set(xlabel=_broken(panel.x_label, TITLE_LETTERS), ylabel=_broken(panel.y_label, Y_LETTERS))
+            if lines:
+                figure.legend(loc="outside lower center", ncols=columns)
             out = io.StringIO()
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         finally:
             pyplot.close(figure)
     return out.getvalue()
+
+
+def _fill(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
+    # A bar is read by its length, which a logarithmic axis has not: points then.
+    by_words = panel.bars or any(isinstance(x, str) for x in panel.x)
+    if by_words:
+        (_points if panel.y_log else _bars)(axes, panel, looks)
+        _name_places(axes, panel)
+    else:
+        _curves(axes, panel, looks)
+    if panel.y_log:
+        axes.set_yscale("log")
+    else:
+        # From 0, so that a small difference does not look like a large one.
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        _ticks(axes.yaxis, [y for line in panel.lines.values() for y in line])
+    if not by_words and not panel.x_log:
+        _ticks(axes.xaxis, panel.x)
 
 
 def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
@@ -89,24 +110,85 @@ def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
         axes.plot(
             *zip(*points, strict=True) if points else ((), ()),
             label=name,
-            color=COLOURS[look % len(COLOURS)],
+            color=_colour(look),
             marker=MARKERS[look % len(MARKERS)] if len(points) <= MANY_POINTS else None,
             # The ninth line has the first colour again, and this shift gives it another dash.
             linestyle=DASHES[(look + look // len(COLOURS)) % len(DASHES)],
         )
+        _spread(axes, panel, name, panel.x, _colour(look))
     if panel.x_log:
         axes.set_xscale("log")
 
 
 def _bars(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
+    for name, line, at, width in _places(panel):
+        heights = [0.0 if y is None else y for y in line]
+        axes.bar(at, heights, width, label=name, color=_colour(looks[name]))
+        _spread(axes, panel, name, at, "#222222")
+
+
+def _points(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
+    for name, line, at, _ in _places(panel):
+        points = [(x, y) for x, y in zip(at, line, strict=True) if y is not None]
+        look = looks[name]
+        axes.plot(
+            *zip(*points, strict=True) if points else ((), ()),
+            label=name,
+            color=_colour(look),
+            marker=MARKERS[look % len(MARKERS)],
+            linestyle="none",
+        )
+        _spread(axes, panel, name, at, _colour(look))
+
+
+def _spread(axes: Any, panel: Panel, name: str, at: Sequence[Any], colour: str) -> None:
+    """From the least to the most: a bar at each point, or a band where there are many."""
+    if name not in panel.low:
+        return
+    both = zip(at, panel.low[name], panel.high[name], strict=True)
+    known = [(x, low, high) for x, low, high in both if low is not None and high is not None]
+    if not known:
+        return
+    x, low, high = zip(*known, strict=True)
+    if len(known) > MANY_POINTS:
+        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    else:
+        axes.vlines(x, low, high, color=colour, linewidth=1.2)
+        axes.plot([*x, *x], [*low, *high], color=colour, marker="_", linestyle="none", markersize=6)
+
+
+def _places(panel: Panel) -> Iterator[tuple[str, Line, list[float], float]]:
+    """Each line of a panel over words, with its places on the axis and how wide one is."""
     width = 0.8 / len(panel.lines)
     for place, (name, line) in enumerate(panel.lines.items()):
-        at = [x - 0.4 + width * (place + 0.5) for x in range(len(panel.x))]
-        heights = [0.0 if y is None else y for y in line]
-        axes.bar(at, heights, width, label=name, color=COLOURS[looks[name] % len(COLOURS)])
+        yield name, line, [x - 0.4 + width * (place + 0.5) for x in range(len(panel.x))], width
+
+
+def _name_places(axes: Any, panel: Panel) -> None:
     room = max(6, LETTERS // len(panel.x))
-    axes.set_xticks(range(len(panel.x)), ["\n".join(wrap(str(x), room)) for x in panel.x])
+    axes.set_xticks(range(len(panel.x)), [_broken(str(x), room) for x in panel.x])
     axes.grid(visible=False, axis="x")
+
+
+def _ticks(axis: Any, values: Iterable[float | str | None]) -> None:
+    """Where these are counts nothing lies between two whole numbers, so no tick may."""
+    if all(value is None or (not isinstance(value, str) and value == int(value)) for value in values):
+        axis.get_major_locator().set_params(integer=True)
+        axis.set_major_formatter("{x:,.0f}")
+
+
+def _columns(names: Iterable[str]) -> int:
+    """How many columns of the legend fit below the plot."""
+    longest = max(map(len, names)) + 5
+    return max(1, min(4, LEGEND_LETTERS // longest))
+
+
+def _broken(text: str, letters: int) -> str:
+    return "\n".join(wrap(text, letters))
+
+
+def _colour(look: int) -> str:
+    return COLOURS[look % len(COLOURS)]
 
 
 def _pyplot() -> Any:

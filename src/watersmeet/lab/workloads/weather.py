@@ -15,19 +15,21 @@ BANDS, MERIDIANS = 18, 36
 CELLS = BANDS * MERIDIANS
 # How much of each band of 10 degrees is land, from the south pole to the north pole.
 LAND = (1.0, 0.76, 0.10, 0.01, 0.03, 0.11, 0.23, 0.22, 0.24, 0.23, 0.26, 0.38, 0.43, 0.52, 0.57, 0.71, 0.29, 0.07)
-SPREAD = 1.5  # of the lognormal factor
 MOVED = 0.05  # the share of stations that stand elsewhere a year later
 REPORT_HOURS = np.arange(0, 24, 3)
 AT_NIGHT = 0.5  # reports at night, per report by day
 LATEST_US = 600 * SECOND_US  # after the hour
 
 
-def weather(rows: int = 100_000, seed: int = 1, *, stations: int = 7_000, days: int = 30) -> dict[str, pa.Table]:
+def weather(
+    rows: int = 100_000, seed: int = 1, *, stations: int = 7_000, days: int = 30, spread: float = 1.5
+) -> dict[str, pa.Table]:
     """Weather reports of one month, last year and this year; join them by `cell`, a square of 10 by 10 degrees.
 
     rows: of both years together.
     stations: how many there are, at least one in each of the 648 squares.
     days: how long the month is.
+    spread: of the lognormal factor, how unevenly stations stand; 0 is by land alone.
 
     The times of both streams are those of this year, so that the same hour of the month meets itself.
 
@@ -37,8 +39,9 @@ def weather(rows: int = 100_000, seed: int = 1, *, stations: int = 7_000, days: 
     """
     at_least("stations", stations, CELLS)
     at_least("days", days, 1)
+    at_least("spread", spread, 0)
     rng = np.random.default_rng(seed)
-    density = _density(rng)
+    density = _density(rng, spread)
     before = np.concatenate([np.arange(CELLS), drawn(rng, density, stations - CELLS)])
     moved = np.flatnonzero(rng.random(stations) < MOVED)
     moved = moved[moved >= CELLS]  # the first of each square stays
@@ -50,11 +53,11 @@ def weather(rows: int = 100_000, seed: int = 1, *, stations: int = 7_000, days: 
     }
 
 
-def _density(rng: np.random.Generator) -> Floats:
+def _density(rng: np.random.Generator, spread: float) -> Floats:
     """The share of stations in each square."""
     latitudes = np.radians(np.arange(BANDS) * 10 - 85)
     land = np.repeat(np.array(LAND) * np.cos(latitudes), MERIDIANS)
-    weights = land * rng.lognormal(0.0, SPREAD, CELLS)
+    weights = land * rng.lognormal(0.0, spread, CELLS)
     shares: Floats = weights / weights.sum()
     return shares
 

@@ -33,14 +33,26 @@ class Loops:
 
     Eager evaluation has one new row and no delay. Every τ, there are λτ new rows, and the other windows must still
     hold what the oldest of them may meet, T + τ units of time. Without an origin, all are whole windows.
+
+    drops_expired: what the new row, once bound, finds too old or too new goes no further, so that of a window T units
+    are carried on, not the T + τ that were looked at. GO03's algorithms test that; its figures do not count it.
     """
 
-    def __init__(self, graph: JoinGraph, origin: str | None, new_rows: float = 1.0, delay: float = 0.0) -> None:
+    def __init__(
+        self,
+        graph: JoinGraph,
+        origin: str | None,
+        new_rows: float = 1.0,
+        delay: float = 0.0,
+        *,
+        drops_expired: bool = False,
+    ) -> None:
         self.graph = graph
         self.origin = None if origin is None else graph.position(origin)
         self.new = 0 if self.origin is None else 1 << self.origin
         self._new_rows = new_rows
         self._lengths = [one.window + delay for one in graph.streams]
+        self._carried = [one.window for one in graph.streams] if drops_expired else self._lengths
         self._keys = [(key, _bits(graph, key.streams)) for key in graph.keys]
         self._measured = [_bits(graph, frozenset(key.frequencies)) for key in graph.keys]
         self._thetas = [(theta, _bits(graph, theta.streams)) for theta in graph.thetas]
@@ -146,16 +158,18 @@ class Loops:
         # Of the new rows the time is given; the others' lie somewhere before it.
         others = bound & ~self.new
         rates = math.prod(self.graph.streams[stream].rate for stream in members(others))
+        # Only the new row's time tells which of the others have expired.
+        lengths = self._carried if bound & self.new else self._lengths
         if not self.graph.bounds:
             # Without bounds between pairs each window is an interval of its own before the newest row.
-            volume = math.prod(self._lengths[stream] for stream in members(others))
+            volume = math.prod(lengths[stream] for stream in members(others))
         else:
-            volume = self._volume(bound)
+            volume = self._volume(bound, lengths)
         return (self._new_rows if bound & self.new else 1.0) * rates * volume
 
-    def _volume(self, bound: int) -> float:
+    def _volume(self, bound: int, lengths: Sequence[float]) -> float:
         # Prim's algorithm: each time the stream with the shortest distance to those in the tree.
-        nearest = {stream: self._lengths[stream] for stream in members(bound & ~self.new)}
+        nearest = {stream: lengths[stream] for stream in members(bound & ~self.new)}
         if self.origin is not None and bound & self.new:
             nearest = self._nearer(nearest, self.origin)
         volume = 1.0

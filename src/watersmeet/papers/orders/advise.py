@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from watersmeet.optimizer.cost.go03 import Eager
+from watersmeet.optimizer.cost.go03 import Eager, general_lazy_cost, lazy_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
-from watersmeet.optimizer.join_order import Order, best_local_orders, every_order
-from watersmeet.papers.orders.heuristics import augmented_order, selectivity_order
+from watersmeet.optimizer.join_order import Order, best_lazy_orders, best_local_orders, every_order
+from watersmeet.papers.orders.heuristics import (
+    augmented_order,
+    expensive_first_or_last,
+    greedy_local_order,
+    hybrid_order,
+    selectivity_order,
+    size_order,
+)
 
 ALMOST = 1e-9  # orders this close, relatively, cost the same: they only add up in another sequence
 
@@ -24,13 +31,22 @@ class RankedOrder:
 
 @dataclass(frozen=True)
 class OrderAdvice:
-    """All global orders, cheapest first; what the heuristics take; and the best order for each origin."""
+    """All global orders, cheapest first; what GO03's rules take, by name; the best order for each origin, and what the
+    rules for those take, by name too."""
 
     ranked: tuple[RankedOrder, ...]
-    selectivity: RankedOrder
-    augmented: RankedOrder
+    by_rule: dict[str, RankedOrder]
     local_orders: dict[str, Order]
     local_cost: float
+    local_by_rule: dict[str, tuple[dict[str, Order], float]]
+
+    @property
+    def selectivity(self) -> RankedOrder:
+        return self.by_rule["selectivity"]
+
+    @property
+    def augmented(self) -> RankedOrder:
+        return self.by_rule["augmented"]
 
     @property
     def mean_cost(self) -> float:
@@ -56,13 +72,59 @@ def advise(streams: JoinGraph | Iterable[StreamRate]) -> OrderAdvice:
     by_order = {one.order: one for one in ranked}
     # All orders compete, also those that multiply streams which no predicate connects, as in the ranking.
     local = best_local_orders(graph, cross_products=True)
+    eager = Eager(graph)
+    by_origin = {
+        rule: {name: found(graph, name) for name in graph.names} for rule, found in _local_rules(graph).items()
+    }
     return OrderAdvice(
         ranked,
-        by_order[selectivity_order(graph)],
-        by_order[augmented_order(graph)],
+        {rule: by_order[found(graph)] for rule, found in _global_rules(graph).items()},
         local,
-        Eager(graph).of_orders(local),
+        eager.of_orders(local),
+        {rule: (orders, eager.of_orders(orders)) for rule, orders in by_origin.items()},
     )
+
+
+def _global_rules(graph: JoinGraph) -> dict[str, Callable[[JoinGraph], Order]]:
+    rules = {"size": size_order, "selectivity": selectivity_order, "augmented": augmented_order}
+    # Where all windows have an index or none has, it says nothing.
+    indexed = sum(one.buckets > 1 for one in graph.streams)
+    return {**rules, "hybrid": hybrid_order} if 0 < indexed < len(graph.streams) else {**rules}
+
+
+def _local_rules(graph: JoinGraph) -> dict[str, Callable[[JoinGraph, str], Order]]:
+    """Those for other joins than of one attribute by equality."""
+    rules: dict[str, Callable[[JoinGraph, str], Order]] = {}
+    if len(graph.keys) > 1 or graph.thetas:
+        rules["greedy"] = greedy_local_order
+    if graph.thetas:
+        rules["expensive predicates"] = expensive_first_or_last
+    return rules
+
+
+def lazy_text(graph: JoinGraph, interval: float) -> str:
+    """What it costs to join the new rows of an interval together: first in their own order, or wherever it is best.
+
+    >>> graph = JoinGraph.on_one_key(StreamRate(n, r, 100, 50) for n, r in (("a", 1), ("b", 1), ("c", 99)))
+    >>> print(lazy_text(graph, 10))
+    new rows together, once in 10 units of time: 68948.0
+      a, b, c
+      b, a, c
+      a, b, c (new rows of c in the third loop)
+    with new rows always in the first loop: 76450.0
+    """
+    orders = best_lazy_orders(graph, interval, drops_expired=True)
+    first = min(lazy_cost(graph, order, interval, drops_expired=True) for order in every_order(graph))
+    cost = general_lazy_cost(graph, orders, interval, drops_expired=True)
+    lines = [f"new rows together, once in {interval:g} units of time: {cost:.1f}"]
+    for origin, order in orders.items():
+        place = order.index(origin)
+        where = f" (new rows of {origin} in the {_PLACES[place]} loop)" if place else ""
+        lines.append(f"  {', '.join(order)}{where}")
+    return "\n".join([*lines, f"with new rows always in the first loop: {first:.1f}"])
+
+
+_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
 def advice_text(advice: OrderAdvice, limit: int | None = None) -> str:
@@ -75,6 +137,10 @@ def advice_text(advice: OrderAdvice, limit: int | None = None) -> str:
     …  3 orders more
        6  c, b, a  15300.0     1.26
     <BLANKLINE>
+    by the rule
+      size         a, b, c  12100.0  1.00
+      selectivity  a, b, c  12100.0  1.00
+      augmented    a, b, c  12100.0  1.00
     mean of all 6 orders: 13700.0
     an order for each origin: 12100.0, 1.00 of the best global order
       a, b, c
@@ -93,11 +159,32 @@ def advice_text(advice: OrderAdvice, limit: int | None = None) -> str:
         [
             *lines,
             "",
+            "by the rule",
+            *_by_rule(advice),
             f"mean of all {len(advice.ranked)} orders: {advice.mean_cost:.1f}",
             f"an order for each origin: {advice.local_cost:.1f}, {share} of the best global order",
             *(f"  {', '.join(order)}" for order in advice.local_orders.values()),
+            *_locally_by_rule(advice),
         ]
     )
+
+
+def _by_rule(advice: OrderAdvice) -> list[str]:
+    best = advice.ranked[0].cost
+    found = [
+        (rule, ", ".join(one.order), f"{one.cost:.1f}", _ratio(one.cost, best)) for rule, one in advice.by_rule.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
+    return [
+        f"  {rule:<{widths[0]}}  {order}  {cost:>{widths[2]}}  {ratio:>{widths[3]}}"
+        for rule, order, cost, ratio in found
+    ]
+
+
+def _locally_by_rule(advice: OrderAdvice) -> Iterator[str]:
+    for rule, (orders, cost) in advice.local_by_rule.items():
+        yield f"by the rule {rule}, for each origin: {cost:.1f}, {_ratio(cost, advice.local_cost)} of the best"
+        yield from (f"  {', '.join(order)}" for order in orders.values())
 
 
 def _graph(streams: JoinGraph | Iterable[StreamRate]) -> JoinGraph:

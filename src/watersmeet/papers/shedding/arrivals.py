@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -97,14 +98,18 @@ class Arrivals:
 
     def results_by_row(self, until: Numbers) -> Numbers:
         """In how many counted results each row takes part."""
-        as_older, as_newer, as_equal = self._parts(until)
-        return as_older + as_newer + as_equal
+        begun, met, _ = self._met
+        counts = self.instants >= self.first_counted
+        left = np.sort(self.chains * self.instant_times.size + until)
+        as_newer = begun - self._places(left, self.instants)
+        return self._as_older(until) + np.where(counts, as_newer + met - begun, 0)
 
     def results(self, until: Numbers) -> int:
         """How many results count."""
-        as_older, _, as_equal = self._parts(until)
+        begun, met, _ = self._met
+        as_equal = (met - begun)[self.instants >= self.first_counted]
         # Each result once: by its older member, and those of one instant, which both members count, halved.
-        return int(as_older.sum() + as_equal.sum() // 2)
+        return int(self._as_older(until).sum() + as_equal.sum() // 2)
 
     @cached_property
     def exact_results(self) -> int:
@@ -123,20 +128,39 @@ class Arrivals:
         np.add.at(change, (self.streams, until), -1)
         return np.cumsum(change, axis=1)[:, :instants]
 
-    def _parts(self, until: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """For each row the counted results with later, earlier and simultaneous partners. Instants of all chains are
-        laid end to end, so that one sorted array answers how many rows of a chain came by an instant."""
-        scale = self.instant_times.size
-        arrived, left = np.sort(self.chains * scale + self.instants), np.sort(self.chains * scale + until)
-        partner = self.partner_chains * scale
-        here = partner + self.instants
-        begun, met = np.searchsorted(arrived, here), np.searchsorted(arrived, here, side="right")
-        counts = self.instants >= self.first_counted
+    def _as_older(self, until: Numbers) -> Numbers:
+        """For each row the counted results with later partners."""
+        found: Numbers = np.maximum(self._places(self._arrived, until, side="right") - self._met[2], 0)
+        return found
+
+    @cached_property
+    def _arrived(self) -> Numbers:
+        """Instants of all chains laid end to end, so that one sorted array answers how many rows of a chain came by an
+        instant."""
+        return np.sort(self.chains * self.instant_times.size + self.instants)
+
+    @cached_property
+    def _met(self) -> tuple[Numbers, Numbers, Numbers]:
+        """For each row how many entries of `_arrived` lie before its partners of its own instant, before its later
+        partners, and before those of them that count."""
+        begun = self._places(self._arrived, self.instants)
+        met = self._places(self._arrived, self.instants, side="right")
+        first = self._places(self._arrived, np.full(len(self), self.first_counted))
         # Partners that came with the row or before it, or before results count, are no later partners that do.
-        unseen = np.maximum(met, np.searchsorted(arrived, partner + self.first_counted))
-        as_older = np.searchsorted(arrived, partner + until, side="right") - unseen
-        as_newer = np.where(counts, begun - np.searchsorted(left, here), 0)
-        return np.maximum(as_older, 0), as_newer, np.where(counts, met - begun, 0)
+        return begun, met, np.maximum(met, first)
+
+    def _places(self, among: Numbers, instants: Numbers, side: Literal["left", "right"] = "left") -> Numbers:
+        """Where an instant of each row lies among the sorted instants of its partners' chains."""
+        order = self._by_partners
+        found = np.empty(len(self), np.int64)
+        sought = (self.partner_chains * self.instant_times.size + instants)[order]
+        found[order] = np.searchsorted(among, sought, side=side)
+        return found
+
+    @cached_property
+    def _by_partners(self) -> Numbers:
+        """The rows in such an order that searches for them go from left to right: many times faster than at random."""
+        return np.argsort(self.partner_chains, kind="stable")
 
 
 def arrivals(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -30,14 +31,62 @@ Distance = Callable[[Points, Points], Points]
 Score = Callable[[Points, Numbers, Numbers], float]
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How many rows two bags have, and how many they have in common: all that the first six measures look at."""
+
+    common: int
+    of_x: int
+    of_y: int
+
+    @property
+    def symmetric_difference(self) -> int:
+        return self.of_x + self.of_y - 2 * self.common
+
+    @property
+    def dice(self) -> float:
+        return self._ratio(2 * self.common, self.of_x + self.of_y)
+
+    @property
+    def jaccard(self) -> float:
+        return self._ratio(self.common, self.of_x + self.of_y - self.common)
+
+    @property
+    def cosine(self) -> float:
+        return self._ratio(self.common, math.sqrt(self.of_x * self.of_y))
+
+    @property
+    def cosine_as_printed(self) -> float:
+        return self._ratio(self.common, math.sqrt(self.of_x + self.of_y))
+
+    @property
+    def overlap(self) -> float:
+        return self._ratio(self.common, min(self.of_x, self.of_y))
+
+    def _ratio(self, part: float, whole: float) -> float:
+        """Two empty bags are equal; one that is empty shares nothing with one that is not."""
+        if whole:
+            return part / whole
+        return 1.0 if not self.of_x and not self.of_y else 0.0
+
+
+def agreement(x: Bag, y: Bag) -> Agreement:
+    """What two bags have in common.
+
+    >>> agreement([1, 1, 2], [1, 2, 3])
+    Agreement(common=2, of_x=3, of_y=3)
+    """
+    left, right = _counts(x), _counts(y)
+    return Agreement((left & right).total(), left.total(), right.total())
+
+
 def symmetric_difference(x: Bag, y: Bag) -> int:
     """|X − Y| + |Y − X|: the MAX-subset error, which is |Y| − |X| when X is part of Y.
 
     >>> symmetric_difference([1, 1, 2], [1, 2, 3])
     2
     """
-    left, right = _counts(x), _counts(y)
-    return (left - right).total() + (right - left).total()
+    return agreement(x, y).symmetric_difference
 
 
 def matching(x: Bag, y: Bag) -> int:
@@ -46,7 +95,7 @@ def matching(x: Bag, y: Bag) -> int:
     >>> matching([1, 1, 1], [1, 1, 2])
     2
     """
-    return (_counts(x) & _counts(y)).total()
+    return agreement(x, y).common
 
 
 def dice(x: Bag, y: Bag) -> float:
@@ -55,8 +104,7 @@ def dice(x: Bag, y: Bag) -> float:
     >>> dice([1], [1, 2, 3])
     0.5
     """
-    left, right = _counts(x), _counts(y)
-    return _ratio(2 * (left & right).total(), left.total() + right.total())
+    return agreement(x, y).dice
 
 
 def jaccard(x: Bag, y: Bag) -> float:
@@ -65,8 +113,7 @@ def jaccard(x: Bag, y: Bag) -> float:
     >>> jaccard([1, 1], [1, 1, 1, 2])
     0.5
     """
-    left, right = _counts(x), _counts(y)
-    return _ratio((left & right).total(), (left | right).total())
+    return agreement(x, y).jaccard
 
 
 def cosine(x: Bag, y: Bag, *, as_printed: bool = False) -> float:
@@ -77,9 +124,8 @@ def cosine(x: Bag, y: Bag, *, as_printed: bool = False) -> float:
     >>> cosine(range(8), range(8), as_printed=True)
     2.0
     """
-    left, right = _counts(x), _counts(y)
-    size = left.total() + right.total() if as_printed else left.total() * right.total()
-    return _ratio((left & right).total(), math.sqrt(size), both_empty=not left and not right)
+    both = agreement(x, y)
+    return both.cosine_as_printed if as_printed else both.cosine
 
 
 def overlap(x: Bag, y: Bag) -> float:
@@ -88,8 +134,7 @@ def overlap(x: Bag, y: Bag) -> float:
     >>> overlap([1, 2], [2, 3, 4])
     0.5
     """
-    left, right = _counts(x), _counts(y)
-    return _ratio((left & right).total(), min(left.total(), right.total()), both_empty=not left and not right)
+    return agreement(x, y).overlap
 
 
 def euclidean(x: Points, y: Points) -> Points:
@@ -199,10 +244,3 @@ def _points(bag: Bag) -> Points:
     except (TypeError, ValueError):
         raise DataError("distances need rows of numbers, all of one length; compare other rows by jaccard") from None
     return np.repeat(rows, list(counts.values()), axis=0) if len(rows) else np.empty((0, 0))
-
-
-def _ratio(part: float, whole: float, *, both_empty: bool = True) -> float:
-    """Two empty bags are equal; one that is empty shares nothing with one that is not."""
-    if whole:
-        return part / whole
-    return 1.0 if both_empty else 0.0

@@ -45,9 +45,12 @@ def simulate(
     table = measured(arrivals) if probabilities is None else probabilities
     # The remaining lifetime of LIFE is i + w - 1 - now, the arrivals that a row can still meet (AMB-31).
     ends = arrivals.times + np.asarray(arrivals.windows, np.int64)[arrivals.streams] - 1
-    until = np.empty(len(arrivals), np.int64)
+    chances = table[1 - arrivals.streams, arrivals.keys]
+    ranks, until = np.empty((2, len(arrivals)), np.int64)
+    ranks[np.argsort(chances, kind="stable")] = np.arange(len(arrivals))  # of equals the older goes
+    leaving = np.argsort(arrivals.last, kind="stable")
     shed(
-        _NUMBERS[policy], arrivals.streams, arrivals.instants, arrivals.last, ends, arrivals.times,
-        table[1 - arrivals.streams, arrivals.keys], pools, sizes, seed, until,
+        _NUMBERS[policy], arrivals.streams, arrivals.instants, arrivals.last, leaving, ends, arrivals.times, chances,
+        ranks, pools, sizes, seed, until,
     )  # fmt: skip
     return until

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from statistics import geometric_mean
 
 import pyarrow as pa
 
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import (
+    GENERATED,
     PAPER,
     TABLE_5,
     Settings,
@@ -21,7 +21,7 @@ from watersmeet.lab.papers.go03.streams import (
     rows_for,
     run,
 )
-from watersmeet.lab.papers.measuring import MeasuredStretch, medians, query_over, seconds_for
+from watersmeet.lab.papers.measuring import MeasuredStretch, SpreadLines, query_over, repeated, seconds_for
 from watersmeet.lab.papers.shapes import is_falling, is_rising, near
 from watersmeet.optimizer.join_order import Order
 from watersmeet.papers.orders.advise import OrderAdvice, advise
@@ -73,9 +73,11 @@ def table_8(trial: ExperimentTrial) -> Result:
         found[key] = run(streams, options[key], rows)
         return found[key].rows_per_second
 
-    rates = medians({key: partial(once, key) for key in options}, given["repeats"])
+    rates = repeated({key: partial(once, key) for key in options}, given["repeats"])
     scanned = {plan: [_scanned_per_row(found.get((name, plan))) for name in ALGORITHMS] for plan in plans}
-    speed = {f"{plan} plan": [rates.get((name, plan)) for name in ALGORITHMS] for plan in plans}
+    speed = SpreadLines()
+    for name in ALGORITHMS:
+        speed.add({f"{plan} plan": rates.get((name, plan)) for plan in plans})
     papers = {
         "best plan, paper": [one[2] for one in ALGORITHMS.values()],
         "worst plan, paper": [one[3] for one in ALGORITHMS.values()],
@@ -85,13 +87,21 @@ def table_8(trial: ExperimentTrial) -> Result:
         [
             Panel("Rows scanned", "algorithm", "rows scanned per arriving tuple", names, scanned, bars=True),
             Panel(
-                "Speed", "algorithm", "maximum input rate (tuples/s)", names, {**speed, **papers}, y_log=True, bars=True
+                "Speed",
+                "algorithm",
+                "maximum input rate (tuples/s)",
+                names,
+                {**speed.lines, **papers},
+                y_log=True,
+                bars=True,
+                low=speed.low,
+                high=speed.high,
             ),
         ],
         {
             "model, worst to best": advice.ranked[-1].cost / advice.selectivity.cost,
             **_best_counted(streams, advice, rows, every_order=given["every order"]),
-            **_what_two_decades_did(streams, plans["best"], rows, rates[EAGER_HASH, "best"]),
+            **_what_two_decades_did(streams, plans["best"], rows, rates[EAGER_HASH, "best"].median),
         },
     )
 
@@ -190,37 +200,31 @@ E8 = Experiment(
         ),
         Check("the longer the interval, the more rows are scanned", _lazier_scans_more),
         Check(
-            "the worst plan is slower, in the geometric mean of all joins at least 1.5 times",
-            lambda result: geometric_mean(_worst_to_best(result, 1).values()) >= 1.5,
+            "the worst plan is slower for every join, each at least 1.5 times",
+            lambda result: min(_worst_to_best(result, 1).values()) >= 1.5,
             timed=True,
         ),
         Check(
-            "in eager joins by less than it scans more: insertion and expiration are the same for all plans",
-            lambda result: all(_worst_to_best(result, 1)[name] < _worst_to_best(result)[name] for name in EAGER),
-            timed=True,
-            essential=False,
-            why="with large windows scanning takes nearly all of the time, and the ratio is that of the scans, give or "
-            "take what else the machine does",
-        ),
-        Check(
-            "the worst plan is 4 to 5.4 times slower in eager joins, too",
-            lambda result: all(4 <= _worst_to_best(result, 1)[name] <= 5.4 for name in EAGER),
+            "for every join the difference is that of the model, somewhat less: 4 to 5.4 times (paper: 4.1 to 4.9)",
+            lambda result: all(4 <= ratio <= 5.4 for ratio in _worst_to_best(result, 1).values()),
             timed=True,
             essential=False,
-            why="an eager join compares whole windows in vector instructions, some rows in a nanosecond, so scanning "
-            "is only part of its time; what arrivals, partial matches and results cost grows less with a bad plan",
+            why="it is for lazy loops. An eager join compares whole windows in vector instructions, some rows in a "
+            "nanosecond, and in hash joins buckets are short: what arrivals, partial matches and results cost, which "
+            "grows less with a bad plan, is most of the time",
         ),
         Check(
-            "hash joins are faster than the loops they replace, in the geometric mean of all plans at least 1.3 times",
-            lambda result: (
-                geometric_mean(ratio for plan in ("best plan", "worst plan") for ratio in _hash_to_nlj(result, plan, 1))
-                >= 1.3
+            "the hash join is faster than the loops, for every plan and every τ",
+            lambda result: all(
+                ratio > 1 for plan in ("best plan", "worst plan") for ratio in _hash_to_nlj(result, plan, 1)
             ),
             timed=True,
         ),
         Check(
-            "each by at least 5 times in its best plan, as in the paper",
-            lambda result: min(_hash_to_nlj(result, "best plan", 1)) >= 5,
+            "by 5 to 8 times, as in the paper (5.8 to 7.6)",
+            lambda result: all(
+                5 <= ratio <= 8 for plan in ("best plan", "worst plan") for ratio in _hash_to_nlj(result, plan, 1)
+            ),
             timed=True,
             essential=False,
             why="five buckets save four fifths of the scans but nothing of what arrivals and results cost, which "
@@ -243,4 +247,6 @@ E8 = Experiment(
             "the 5 % more rows that it scans weigh about as much",
         ),
     ],
+    data=GENERATED,
+    reconstructed={"units": "the paper does not say for how long it ran, only that windows were full before"},
 )

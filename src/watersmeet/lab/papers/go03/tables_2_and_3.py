@@ -80,4 +80,5 @@ W1 = Experiment(
             "expiring to NOW before joining loses both", lambda r: r.numbers["rows, lazy after expiring to NOW"] == 0
         ),
     ],
+    data="the tuples of the paper's Table 2",
 )

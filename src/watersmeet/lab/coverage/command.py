@@ -1,0 +1,57 @@
+"""`watersmeet lab coverage`: what it prints and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from watersmeet.errors import CatalogError
+from watersmeet.lab.coverage.page import coverage_page, tally
+from watersmeet.lab.coverage.table import CoverageRow, rows
+from watersmeet.model.wording import fitted
+
+Say = Callable[[str], None]
+
+
+def write_coverage(docs: Path, say: Say) -> None:
+    docs.mkdir(parents=True, exist_ok=True)
+    path = docs / "coverage.md"
+    path.write_text(coverage_page(), encoding="utf-8")
+    say(f"wrote {path}: {tally(rows())}")
+
+
+def show_coverage(names: Sequence[str], say: Say) -> None:
+    """Of those named all that is known; without names a line for each, and how many are all there."""
+    if names:
+        for row in _select(names):
+            for line in _in_full(row):
+                say(fitted(line, 10))
+        return
+    for row in rows():
+        start = f"{row.item.id:<9} {row.item.kind:<15} "
+        say(fitted(f"{start}{row.item.name}{'' if row.is_clean else f' ({row.verdict})'}", len(start)))
+    say(tally(rows()))
+
+
+def _in_full(row: CoverageRow) -> list[str]:
+    lines = [
+        f"{row.item.id}: {row.item.name} ({row.item.kind})",
+        f"  where   {', '.join(row.where)}",
+        f"  reach   {row.reached}",
+        f"  shown   {', '.join(row.shown)}",
+        f"  verdict {row.verdict}",
+    ]
+    return [*lines, f"  note    {row.note}"] if row.note else lines
+
+
+def _select(names: Sequence[str]) -> list[CoverageRow]:
+    found: dict[CoverageRow, None] = {}
+    for name in names:
+        matching = [row for row in rows() if name.lower() in (row.item.id.lower(), row.item.paper.lower())]
+        if not matching:
+            raise CatalogError(
+                f"nothing in the catalogue is called {name!r}",
+                hint="`watersmeet lab coverage` shows all; an id is for example K05-A2, a paper K05",
+            )
+        found.update(dict.fromkeys(matching))
+    return list(found)
