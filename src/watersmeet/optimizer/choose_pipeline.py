@@ -21,7 +21,7 @@ from watersmeet.plan.nodes import Join, Plan, nodes_below
 
 # Results are found again only if that is so many times cheaper. How many partners a row has is often an assumption, and
 # to be wrong costs more on that side: holding was never more than a quarter slower, finding again up to four times.
-SURE = 1.5
+SURE = 2.0
 
 
 def choose_pipeline(plan: Plan) -> PipelineChoice:

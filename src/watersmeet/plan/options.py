@@ -17,6 +17,7 @@ from watersmeet.model.windows import Boundary
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
+from watersmeet.plan.pipelines import OWN, PUBLISHED
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -199,7 +200,7 @@ OPTIONS: dict[str, Option] = {
         Option("expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto")),
         Option("order", "order", "joining", _unless("auto", _orders), ("auto",)),
         _choice("windows", "joining", "closure", "gca", "lca"),
-        _choice("pipeline", "expiry", "auto", "ita", "tpa", "nta"),
+        _choice("pipeline", "expiry", *OWN, *PUBLISHED),
         Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
         _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
         _choice("allocation", "forgetting", "fixed", "variable"),
