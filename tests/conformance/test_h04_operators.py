@@ -17,6 +17,7 @@ from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.group_by import Contents
 from watersmeet.papers.pipelines.set_operations import WMinus
 from watersmeet.papers.pipelines.tuples import INVALID, NEGATIVE, POSITIVE, Tuples
+from watersmeet.papers.pipelines.voluntary import sums
 from watersmeet.plan.expiry_cases import CASES, expiry_cases
 from watersmeet.plan.pipelines import PUBLISHED
 from watersmeet.reference.join import answer
@@ -311,3 +312,43 @@ def _watch(operator: Any, came: dict[int, set[int]]) -> None:
 def test_what_the_paper_does_not_have_is_refused(query: str, word: str) -> None:
     with pytest.raises(OptionError, match=word):
         build(shop(1).sql(f"{query} OPTIONS (pipeline = 'tpa_scan')").plan)
+
+
+@pytest.mark.parametrize("schedule", ["round_robin", "memory"])
+@pytest.mark.parametrize("pipeline", PUBLISHED)
+def test_a_network_of_queues_gives_the_same_answers(pipeline: str, schedule: str) -> None:
+    for query in QUERIES[2::3]:
+        asked = shop(5).sql(f"{query} OPTIONS (pipeline = '{pipeline}')").to_arrow()
+        queued = shop(5).sql(f"{query} OPTIONS (pipeline = '{pipeline}', schedule = '{schedule}')").to_arrow()
+        assert net(queued) == net(asked), query
+
+
+def test_a_scheduler_that_frees_memory_lets_fewer_tuples_wait() -> None:
+    rng = np.random.default_rng(3)
+    at = np.sort(rng.integers(0, 60 * SECOND, 600))
+    data = pa.table({"k": rng.integers(0, 4, 600), "v": rng.integers(0, 9, 600), "ts": at.astype("M8[us]")})
+    waited = {}
+    for schedule in ("round_robin", "memory"):
+        query = session_of({"a": data, "b": data}).sql(
+            "SELECT DISTINCT a.v FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k "
+            f"OPTIONS (pipeline = 'tpa_scan', schedule = '{schedule}')"
+        )
+        query.to_arrow()
+        waited[schedule] = query.metrics()["work"]["queued_most"]
+    assert waited["memory"] * 2 < waited["round_robin"]
+
+
+def test_turns_are_for_the_papers_operators() -> None:
+    with pytest.raises(OptionError, match="schedule"):
+        build(shop(1).sql("SELECT DISTINCT k FROM a [RANGE 4 SECONDS] OPTIONS (schedule = 'round_robin')").plan)
+
+
+def test_figure_2_expiry_by_an_operators_own_clock_is_wrong() -> None:
+    """The tuple of value 7 takes three ticks to the SUM."""
+    above_4 = {tick: value for tick, value in FIGURE_1A if value > 4}
+    probing, voluntary = (sums(above_4, 6, {5: 8}, range(-4, 9), voluntary=wrong) for wrong in (False, True))
+    right = {28, 22, 13, 20, 15, 7, 6}  # and 7 when 8 has left too
+    assert probing[8][0] == 20
+    assert voluntary[6] == [8]
+    assert 8 not in right
+    assert not any(20 in told for tick, told in voluntary.items() if tick > 1)

@@ -36,7 +36,13 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
         case Project(child=Join()) as project if is_monotone(project) and runs_alone(project) and has_sides(project):
             return PhysicalPlan(plan_growing(project), growing_leaves(project), choice)
     answer = AnswerPlanner(plan, choice.pipeline, quantum).answer()
+    if plan.options.has("schedule") and choice.pipeline not in PUBLISHED:
+        raise plan.options.wrong(
+            "schedule",
+            "gives turns to operators as H04 prints them; the engine's own take whole batches from each other",
+            "write pipeline = 'tpa_scan' or 'nta_scan' too, or leave schedule out",
+        )
     if choice.pipeline in PUBLISHED:
         check_published(answer, plan.options)
-    root = ContinuousNode(answer, plan.kind, plan.output_schema, choice.pipeline)
+    root = ContinuousNode(answer, plan.kind, plan.output_schema, choice.pipeline, plan.options.schedule)
     return PhysicalPlan(root, leaves_below(root), choice)

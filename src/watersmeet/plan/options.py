@@ -17,7 +17,7 @@ from watersmeet.model.windows import Boundary
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
-from watersmeet.plan.pipelines import OWN, PUBLISHED
+from watersmeet.plan.pipelines import OWN, PUBLISHED, SCHEDULES
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -201,6 +201,7 @@ OPTIONS: dict[str, Option] = {
         Option("order", "order", "joining", _unless("auto", _orders), ("auto",)),
         _choice("windows", "joining", "closure", "gca", "lca"),
         _choice("pipeline", "expiry", *OWN, *PUBLISHED),
+        _choice("schedule", "expiry", *SCHEDULES),
         Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
         _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
         _choice("allocation", "forgetting", "fixed", "variable"),
@@ -236,6 +237,7 @@ class Options:
     order: Mapping[str, tuple[str, ...]] | None = None
     windows: str = "closure"
     pipeline: str = "auto"
+    schedule: str = "pull"
     memory: Memory | None = None
     shed: str = "auto"
     allocation: str = "fixed"

@@ -12,5 +12,7 @@ from typing import Literal
 Noticing = Literal["in_time", "at_next_input", "negative"]
 OWN = ("auto", "ita", "tpa", "nta")
 PUBLISHED: dict[str, Noticing] = {"ita_scan": "at_next_input", "tpa_scan": "in_time", "nta_scan": "negative"}
+# Who runs next: whoever is asked for tuples, everyone in turn, or who frees most of what waits between operators.
+SCHEDULES = ("pull", "round_robin", "memory")
 # What makes the operators of one query.
 PUBLISHED_OPERATORS = "watersmeet.papers.pipelines.make:Published"

@@ -90,7 +90,7 @@ class AnswerBuilder:
 
     def _published(self, node: ContinuousNode) -> Operator:
         """One of the papers' networks, which the engine's own operators do not know of."""
-        published = load(PUBLISHED_OPERATORS)(node.pipeline, self._node)
+        published = load(PUBLISHED_OPERATORS)(node.pipeline, node.schedule, self._node)
         root = published.answer(node.child)
         made = Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins)
         made.counters.work = published.work

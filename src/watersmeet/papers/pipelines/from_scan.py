@@ -39,7 +39,7 @@ class WExpire:
         if until >= FOREVER_US:
             return until
         # The tuple that arrives also tells of what leaves at its own instant.
-        return min(until, *(scan.waiting.last_us + 1 for scan in self.scans))
+        return min(until, *(_newest_arrival(scan) + 1 for scan in self.scans))
 
     def noticed(self, left: Delta, entered: Delta) -> Delta:
         return left
@@ -72,6 +72,9 @@ class FromScan:
 
     def next_event(self) -> int:
         return next_event_below(self.node)
+
+    def waiting_times(self) -> Int64s:
+        return _waiting_times(self.node)
 
     def get_time(self) -> int:
         return self._reached
@@ -140,6 +143,9 @@ class FromExpire:
     def next_event(self) -> int:
         return self.node.next_event()
 
+    def waiting_times(self) -> Int64s:
+        return _waiting_times(self.node)
+
     def get_time(self) -> int:
         return self.node.complete
 
@@ -150,6 +156,19 @@ class FromExpire:
         # What came after all that is known to have left waits, as tuples are to come in order.
         now, self._ahead = together([self._ahead, made], self.schema).before(self.get_time())
         return now
+
+
+def _newest_arrival(scan: StreamSource) -> int:
+    """Of all tuples that have come, read or not."""
+    waiting = scan.waiting.newest_us
+    return scan.waiting.last_us if waiting is None else max(waiting, scan.waiting.last_us)
+
+
+def _waiting_times(node: FromOne | FromMany) -> Int64s:
+    """Of the tuples that have arrived and not been read."""
+    sources = node.sources.values() if isinstance(node, FromMany) else (node.source,)
+    parts = [rows.times for one in sources if isinstance(one, StreamSource) for rows in one.waiting._parts]
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def lasting(node: FromOne | FromMany) -> Int64s:

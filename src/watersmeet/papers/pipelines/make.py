@@ -15,7 +15,8 @@ from watersmeet.papers.pipelines.contract import PublishedOperator
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.from_scan import FromExpire, FromScan, WExpire, lasting
 from watersmeet.papers.pipelines.group_by import Contents, WGroupBy
-from watersmeet.papers.pipelines.set_operations import WIntersect, WMinus, WUnion
+from watersmeet.papers.pipelines.network import Fifo, FifoNetwork
+from watersmeet.papers.pipelines.set_operations import Binary, WIntersect, WMinus, WUnion
 from watersmeet.physical.nodes import (
     AnswerNode,
     DistinctNode,
@@ -31,8 +32,11 @@ from watersmeet.plan.pipelines import PUBLISHED, Noticing
 class Published:
     """One query. `work` counts what its operators do."""
 
-    def __init__(self, pipeline: str, engine: Callable[[AnswerNode], Node]) -> None:
-        """engine: makes the engine's own operators, of which those of FROM find and join rows here."""
+    def __init__(self, pipeline: str, schedule: str, engine: Callable[[AnswerNode], Node]) -> None:
+        """engine: makes the engine's own operators, of which those of FROM find and join rows here. schedule: who gets
+        a turn next; with 'pull' operators ask each other."""
+        self.schedule = schedule
+        self.queues: list[Fifo] = []
         self.noticing = PUBLISHED[pipeline]
         self.engine = engine
         self.work: dict[str, int] = {}
@@ -41,9 +45,22 @@ class Published:
         """The log of an answer. Who reads it expires what it was given by its timestamps, as far as it was told of."""
         assert isinstance(node, NetNode), "checked when the query was planned"
         noticing: Noticing = "negative" if self.noticing == "negative" else "in_time"
-        return Net(Contents(self.operator(node.child), noticing, self.work))
+        contents = Contents(self.operator(node.child), noticing, self.work)
+        return Net(
+            contents if self.schedule == "pull" else FifoNetwork(contents, self.queues, self.schedule, self.work)
+        )
 
     def operator(self, node: AnswerNode) -> PublishedOperator:
+        """With a queue at its output, unless operators ask each other."""
+        made = self._made(node)
+        return made if self.schedule == "pull" else self._queued(made)
+
+    def _queued(self, made: PublishedOperator) -> Fifo:
+        queue = Fifo(made, _inputs(made))
+        self.queues.append(queue)  # after those below it
+        return queue
+
+    def _made(self, node: AnswerNode) -> PublishedOperator:
         match node:
             case FromOneNode() | FromManyNode():
                 return self._from(self.engine(node))
@@ -73,7 +90,24 @@ class Published:
         else:
             # EXCEPT has each row of the left side once, or not at all: duplicates on either side do not count.
             if not node.all:
-                left, right = (WDistinct(one, self.noticing, self.work) for one in (left, right))
+                left, right = (self._between(WDistinct(one, self.noticing, self.work)) for one in (left, right))
             make = WMinus if node.kind == "except" else WIntersect
             made = make(left, right, self.noticing, self.work)
-        return made if node.all else WDistinct(made, self.noticing, self.work)
+        return made if node.all else WDistinct(self._between(made), self.noticing, self.work)
+
+    def _between(self, made: PublishedOperator) -> PublishedOperator:
+        return made if self.schedule == "pull" else self._queued(made)
+
+
+def _inputs(made: PublishedOperator) -> list[Fifo]:
+    """The queues that an operator takes from."""
+    match made:
+        case WDistinct(child=child):
+            below = [child]
+        case WGroupBy(groups=GroupByOperator(child=Contents(child=child))):
+            below = [child]
+        case Binary(both=both):
+            below = [both.left, both.right]
+        case _:
+            below = []
+    return [one for one in below if isinstance(one, Fifo)]
