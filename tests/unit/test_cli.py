@@ -133,8 +133,13 @@ def test_bad_usage_is_told(data: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("engine", "options", "told"),
     [
-        ("local", ["--checkpoint", "ck", "--trigger", "5 seconds"],
-         ["--checkpoint goes with --engine spark: in-process a run keeps no checkpoint", "--trigger goes with"]),
+        ("local", ["--buckets", "2", "--trigger", "5 seconds"],
+         ["--trigger goes with", "--buckets goes with --engine spark: in-process the state is not cut"]),
+        ("local", ["--flush"], ["--flush goes with --checkpoint DIR"]),
+        ("local", ["--save-every", "1 second"], ["--save-every goes with --checkpoint DIR"]),
+        ("local", ["--checkpoint", "ck", "--flush"], ["--flush answers what waits once all input"]),
+        ("local", ["--checkpoint", "ck", "--final"], ["--final does not go with --checkpoint"]),
+        ("spark", ["--commit-every", "1 second"], ["--commit-every goes with --engine local"]),
         ("local", ["--master", "local[2]"], ["--master goes with --engine spark: in-process there is no Spark"]),
         ("local", ["--remote", "sc://here:1"], ["--remote goes with --engine spark"]),
         ("local", ["--conf", "spark.ui.enabled=true"], ["--conf goes with --engine spark"]),

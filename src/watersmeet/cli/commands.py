@@ -187,7 +187,11 @@ def _run_lasting(
     if final:
         _fail("--final does not go with --checkpoint: a run that goes on has no end\nhint: leave one out", BAD_INPUT)
     if flush and not available_now:
-        _fail("--flush answers what waits once all input is read: it needs --available-now", BAD_INPUT)
+        _fail(
+            "--flush answers what waits once all input is read: it needs --available-now\n"
+            "hint: leave it out, or add that",
+            BAD_INPUT,
+        )
     with phase("reading the script"):
         from watersmeet.cli.run_lasting import run_lasting
         from watersmeet.hosts.local.durable.outflow import Commits
