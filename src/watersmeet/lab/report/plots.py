@@ -21,6 +21,7 @@ MANY_POINTS = 20  # beyond, markers would hide the line
 WIDTH, HEIGHT, LEGEND_LINE = 5.2, 3.1, 0.19
 # So many letters fit below the axis, beside it, above the plot, and into a line of the legend.
 LETTERS, Y_LETTERS, TITLE_LETTERS, LEGEND_LETTERS = 46, 36, 60, 66
+SHORT = (1e-3, 1e6)  # numbers that are written out on logarithmic axes
 STYLE: Mapping[str, Any] = {
     "figure.constrained_layout.use": True,
     "font.size": 10,
@@ -95,6 +96,7 @@ def _fill(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
         _curves(axes, panel, looks)
     if panel.y_log:
         axes.set_yscale("log")
+        _plain_numbers(axes.yaxis)
     else:
         # From 0, so that a small difference does not look like a large one.
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -118,6 +120,7 @@ def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
         _spread(axes, panel, name, panel.x, _colour(look))
     if panel.x_log:
         axes.set_xscale("log")
+        _plain_numbers(axes.xaxis)
 
 
 def _bars(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
@@ -175,6 +178,19 @@ def _ticks(axis: Any, values: Iterable[float | str | None]) -> None:
     if all(value is None or (not isinstance(value, str) and value == int(value)) for value in values):
         axis.get_major_locator().set_params(integer=True)
         axis.set_major_formatter("{x:,.0f}")
+
+
+def _plain_numbers(axis: Any) -> None:
+    """6,000 rather than 6 times a power of ten, on logarithmic axes, as long as that is short."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    class Plain(LogFormatterSciNotation):  # type: ignore[misc]  # Matplotlib may not be installed
+        def __call__(self, value: float, place: int | None = None) -> str:
+            usual: str = super().__call__(value, place)  # empty for ticks that have no room for words
+            return f"{value:,g}" if usual and SHORT[0] <= value < SHORT[1] else usual
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain())
 
 
 def _columns(names: Iterable[str]) -> int:
