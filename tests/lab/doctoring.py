@@ -8,7 +8,12 @@ from typing import Any
 
 from watersmeet.lab.experiment import Experiment, ExperimentTrial, Panel, Result
 
-TIMED = ("processing time (s)", "maximum input rate (tuples/s)", "milliseconds per unit time")
+TIMED = (
+    "processing time (s)",
+    "maximum input rate (tuples/s)",
+    "milliseconds per unit time",
+    "µs per row of input",
+)
 Line = Sequence[float | None]
 
 

@@ -35,16 +35,17 @@ DIFFERENCES = {
 # Fewer units of time than at the small scale, so that the tests are quick.
 QUICKER: dict[str, dict[str, Any]] = {
     "GO03-E2": {"windows": (2, 3, 4, 5), "units": 800},
-    "GO03-E3a": {"units": 400, "repeats": 1},
-    "GO03-E3b": {"units": 200, "repeats": 1, "faster units": 40},
+    "GO03-E3a": {"intervals": (1, 5, 10, 30, 50), "units": 400},
+    "GO03-E3b": {"intervals": (1, 5, 10, 15, 50), "units": 200, "faster units": 40},
     "GO03-E5": {"units": 2500},
     "GO03-E6": {"units": 1000},
     "GO03-E7": {"units": 1500},
     "GO03-E8": {"repeats": 1, "units": 500},
-    "GO03-E4a": {"units": 400, "repeats": 1, "seeds": 2},
+    "GO03-E4a": {"intervals": (0.25, 0.5, 1, 4, 10, 30, 100), "units": 400, "repeats": 1, "seeds": 2},
     "GO03-E4b": {"units": 150, "repeats": 1},
+    "GO03-O2": {"rate": 200, "repeats": 1, "orders": 1000},
 }
-REPEATED = [name for name in BY_ID if name not in ("GO03-E5", "GO03-E7")]  # these two run as E6 does
+REPEATED = [name for name in BY_ID if name not in ("GO03-E3b", "GO03-E5", "GO03-E7")]  # these run as others do
 
 
 @cache
@@ -110,6 +111,7 @@ DOCTORED: dict[str, Callable[[Result], Result]] = {
     "GO03-E4a": lambda result: with_line(result, 0, "HASH30", scaled(3)),
     "GO03-E4b": lambda result: with_line(result, 0, "5 to slow", scaled(1.5)),
     "GO03-W1": lambda result: with_line(result, 0, "S2", backwards),
+    "GO03-O2": lambda result: with_number(result, "answers that differ", 1),
 }
 
 

@@ -464,3 +464,11 @@ def test_a_streaming_query_that_is_too_slow_tells_so(spark, tmp_path):
     assert told["queue_shed_rows"] <= told["shed_rows"]
     assert told["recall_is_estimate"]
     assert 0 <= told["recall"] < 1
+
+
+def test_windows_that_would_lie_on_disk_are_for_one_process() -> None:
+    sources = [Source(name, pa.table({"id": [1], "x": [1], "ts": pa.array([0], pa.timestamp("us"))})) for name in "ab"]
+    sql = QUERIES["a common key"] + " OPTIONS (memory = '1 MB', when_full = 'spill')"
+    run = Simulation(sql, sources, 2)
+    with pytest.raises(OptionError, match="when_full = 'spill' is for queries in one process: Spark keeps windows"):
+        run.job.check()

@@ -50,10 +50,10 @@ KINDS = {
     "full join of windows": "SELECT a.k, COUNT(*) AS n, COUNT(b.k) AS m FROM a [RANGE 9 SECONDS] FULL JOIN b [ROWS 7] "
     "ON a.k = b.k GROUP BY a.k",
     "anti join of a view": "SELECT DISTINCT a.k FROM a [RANGE 9 SECONDS] ANTI JOIN (SELECT k, COUNT(*) AS n FROM b "
-    "[RANGE 9 SECONDS] GROUP BY k) v ON a.k = v.k AND v.n > 1",
+    "[RANGE 9 SECONDS] GROUP BY k) v ON a.k = v.k AND v.n > 1 OPTIONS (pipeline = 'nta')",
     "versions of a table": f"{SELECT} FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k AND b.x > 3",
     "groups of the latest": "SELECT a.k, SUM(b.x) AS total FROM a [RANGE 9 SECONDS] ASOF JOIN b ON a.k = b.k AND "
-    "b.ts <= a.ts GROUP BY a.k",
+    "b.ts <= a.ts GROUP BY a.k OPTIONS (pipeline = 'nta')",
     "since a landmark": "SELECT k, COUNT(*) AS n FROM a [LANDMARK '1970-01-01' EVERY 9 SECONDS] GROUP BY k",
     "groups": f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups of a join": "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
@@ -71,7 +71,7 @@ KINDS = {
     "sessions that grow": "SELECT k, window_end, COUNT(*) AS n FROM SESSION(a, 9 SECONDS PARTITION BY k) "
     "GROUP BY k, window_start, window_end OPTIONS (emit = 'changes')",
     "as of": f"{SELECT} FROM a ASOF LEFT JOIN b ON a.k = b.k AND b.ts <= a.ts",
-    "sets": "SELECT k, s FROM a [RANGE 9 SECONDS] EXCEPT ALL SELECT k, s FROM b [ROWS 6]",
+    "sets": "SELECT k, s FROM a [RANGE 9 SECONDS] EXCEPT ALL SELECT k, s FROM b [ROWS 6] OPTIONS (pipeline = 'nta')",
     "first rows": "SELECT DISTINCT a.s, a.k FROM a [RANGE 20 SECONDS] ORDER BY s DESC LIMIT 3",
     "snapshots": "SELECT RSTREAM a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k EVERY 3 SECONDS",
     "negative tuples": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k "
@@ -91,7 +91,7 @@ KINDS = {
     "first to arrive": "SELECT o.id, o.s, b.id AS other FROM DEDUPLICATE(TABLE a, 3 SECONDS PARTITION BY k, s) AS o, b "
     "WHERE o.k = b.k WINDOW = 5 SECONDS",
     "a view": "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
-    "a [RANGE 3 SECONDS] WHERE v.k = a.k",
+    "a [RANGE 3 SECONDS] WHERE v.k = a.k OPTIONS (pipeline = 'nta')",
 }
 
 

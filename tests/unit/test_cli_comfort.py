@@ -186,7 +186,7 @@ def test_the_script_that_makes_a_shell_complete_is_shown(
 # ---- 80 columns -----------------------------------------------------------------------------------------------------
 
 COMMANDS = ["", "run", "explain", "advise", "complete", "check", "demo", "state", "lab", "lab list", "lab run"]
-COMMANDS += ["lab report", "lab workloads", "lab make", "lab orders", "lab static"]
+COMMANDS += ["lab report", "lab workloads", "lab make", "lab orders", "lab associativity", "lab static"]
 
 
 def assert_fits(told: str) -> None:

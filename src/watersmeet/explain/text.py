@@ -45,6 +45,7 @@ from watersmeet.plan.nodes import (
 from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import hop_by_steps
+from watersmeet.plan.spilling import Spilling
 from watersmeet.plan.window_words import window_text
 
 WIDTH = 80
@@ -141,6 +142,8 @@ def explain(
     lines += _costs([one for one in joins if one.estimate is not None])
     if memory is not None:
         lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
+    if plan.spilling is not None:
+        lines += [Line("in bounded memory"), Line(_spilling(plan.spilling), depth=1)]
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
     if choice.costs:
@@ -428,10 +431,15 @@ def _expiry(method: Method) -> str:
     return "; ".join(f"{', '.join(sorted(aliases))}: {CLEANED[how]}" for how, aliases in said.items())
 
 
+def _spilling(spilling: Spilling) -> str:
+    return f"up to {spilling.written}; what results need of the oldest rows beyond that lies on disk"
+
+
 def _waiting(join: Join, method: Method) -> Iterator[Line]:
-    if method.is_classic:
+    counts_rows = any(isinstance(one.window, RowsWindow) for one in join.inputs)
+    if method.is_classic and (counts_rows or not method.kind.any_order):
         yield Line("rows wait for the watermark, as the algorithm takes them in time order")
-    elif any(isinstance(one.window, RowsWindow) for one in join.inputs):
+    elif counts_rows:
         yield Line("rows wait for the watermark, as ROWS windows count in time order")
 
 

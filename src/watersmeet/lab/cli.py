@@ -198,5 +198,13 @@ def orders(
     typer.echo(rank_orders(streams, limit, equal=equal or (), predicates=predicate or (), interval=interval))
 
 
+@app.command()
+def associativity() -> None:
+    """Search for the smallest rows on which two trees of the same window joins differ, and show them by form."""
+    from watersmeet.lab.associativity import table_of_forms, table_of_stamps
+
+    typer.echo(f"{table_of_stamps()}\n\n{table_of_forms()}")
+
+
 app.command()(static)
 app.command()(errors)

@@ -112,6 +112,11 @@ class Operator(ABC):
         return None
 
     @property
+    def read_rows(self) -> int | None:
+        """The same where a host reads streams in turns, and so may choose how far one gets ahead of the others."""
+        return self.piece_rows
+
+    @property
     def lag_us(self) -> int:
         """For how long rows that time has passed may still wait to be joined, in event time."""
         return 0

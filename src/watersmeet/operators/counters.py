@@ -40,6 +40,13 @@ class Counted:
         "estimated then",
         if_any=True,
     )
+    spilled_rows: int = metric(
+        "rows whose columns went to disk, as memory was full (`when_full = 'spill'`, "
+        "[more](shedding.md#windows-larger-than-memory))",
+        if_any=True,
+        where="in-process",
+    )
+    spilled_bytes: int = metric("bytes that they took in memory", if_any=True, where="in-process")
     kernel_seconds: float = metric(
         "seconds of probing and inserting; of an answer that changes, of all its operators",
         SECONDS,

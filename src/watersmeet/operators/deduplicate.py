@@ -168,6 +168,10 @@ class Deduplicate(Operator):
         return self.inner.piece_rows
 
     @property
+    def read_rows(self) -> int | None:
+        return self.inner.read_rows
+
+    @property
     def lag_us(self) -> int:
         return self.inner.lag_us
 

@@ -15,9 +15,15 @@ from watersmeet.physical.nodes import (
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.plan.shedding import Shedding
+from watersmeet.plan.spilling import Spilling
 
 
-def plan_join(project: Project, method: Method | None = None, shedding: Shedding | None = None) -> PlainNode:
+def plan_join(
+    project: Project,
+    method: Method | None = None,
+    shedding: Shedding | None = None,
+    spilling: Spilling | None = None,
+) -> PlainNode:
     join = project.child
     assert isinstance(join, Join)
     strategy = optimize(join, method)
@@ -27,7 +33,7 @@ def plan_join(project: Project, method: Method | None = None, shedding: Shedding
     elif strategy.method.is_classic:
         node = ClassicJoinNode(strategy, project.columns)
     else:
-        node = WindowJoinNode(strategy, project.columns, shedding)
+        node = WindowJoinNode(strategy, project.columns, shedding, spilling=spilling)
     # ROWS windows count rows in time order, and most of the papers' algorithms take them so.
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
     if isinstance(node, ClassicJoinNode) and strategy.method.kind.any_order and not counts_rows:

@@ -30,7 +30,7 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
                 method = replace(method, at_every_push=True)
             # By alias, which is enough here: only subqueries can use one twice.
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)
-            return PhysicalPlan(plan_join(project, method, plan.shedding), leaves, choice)
+            return PhysicalPlan(plan_join(project, method, plan.shedding, plan.spilling), leaves, choice)
         case Project(child=Join()) as project if is_monotone(project) and runs_alone(project) and has_sides(project):
             return PhysicalPlan(plan_growing(project), growing_leaves(project), choice)
     answer = AnswerPlanner(plan, choice.pipeline, quantum).answer()

@@ -21,6 +21,7 @@ from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression, OverCall
 from watersmeet.plan.nodes import Input, Join, Kind, SortKey
 from watersmeet.plan.shedding import Shedding
+from watersmeet.plan.spilling import Spilling
 
 Columns = tuple[tuple[str, Expression], ...]
 # When rows that have expired are noticed: as time passes, or not before the next row comes (pipeline = 'ita').
@@ -109,6 +110,7 @@ class WindowJoinNode(PhysicalNode):
     shedding: Shedding | None = None
     announced: tuple[str, ...] | None = None
     timeless: tuple[str, ...] = ()
+    spilling: Spilling | None = None
 
     @property
     def replans(self) -> bool:

@@ -37,6 +37,7 @@ from watersmeet.plan.expressions import SortKey as SortKey
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
 from watersmeet.plan.shedding import Shedding
+from watersmeet.plan.spilling import Spilling
 
 # As wide as the tables of the kernels (operators/kernels/walk.py, papers/joins/kernels/nested.py).
 MAX_INPUTS = 8
@@ -514,6 +515,10 @@ class Plan:
         return shedding_of(self.root, self.options)
 
     @property
+    def spilling(self) -> Spilling | None:
+        return spilling_of(self.root, self.options)
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the select list."""
         return schema_of(self.root)
@@ -606,10 +611,17 @@ def shedding_of(root: Node, options: Options) -> Shedding | None:
     return Shedding.of(options, [one.alias for one in plain.join.streams])
 
 
+def spilling_of(root: Node, options: Options) -> Spilling | None:
+    """What the options let a plan put to disk: rows of a plain join of streams."""
+    plain = plain_join(root)
+    return None if plain is None else Spilling.of(options, [one.alias for one in plain.join.streams])
+
+
 def check_options(root: Node, options: Options) -> None:
     """Refuse an option that the query has no use for, rather than pass it over."""
     method_of(root, options)
     shedding_of(root, options)
+    spilling_of(root, options)
     if options.has("emit") and not any(isinstance(one, Hop | Session) for one in windows_below(root)):
         raise OptionError(
             "option emit says how windows of TUMBLE, HOP and SESSION are given, and the query has none",

@@ -207,6 +207,7 @@ OPTIONS: dict[str, Option] = {
         _choice("turns", "joining", "time", "round_robin"),
         _choice("pipeline", "expiry", "auto", "ita", "tpa", "nta"),
         Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
+        _choice("when_full", "forgetting", "shed", "spill"),
         _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
         _choice("allocation", "forgetting", "fixed", "variable"),
         Option("shed_seed", "shed_seed", "forgetting", _seed),
@@ -243,6 +244,7 @@ class Options:
     turns: str = "time"
     pipeline: str = "auto"
     memory: Memory | None = None
+    when_full: str = "shed"
     shed: str = "auto"
     allocation: str = "fixed"
     shed_seed: int = 1

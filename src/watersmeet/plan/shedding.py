@@ -12,6 +12,7 @@ DEFAULT_POLICY = "prob"
 _WITHOUT_MEMORY = {
     "archive": "is for what is forgotten",
     "max_lag": "sheds rows of a join in bounded memory",
+    "when_full": "says what to do when memory is full",
 }
 
 
@@ -44,9 +45,13 @@ class Shedding:
                     does = _WITHOUT_MEMORY.get(name, "says what to forget")
                     raise options.wrong(name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'")
             return None
+        if options.when_full == "spill":
+            return None  # nothing is forgotten (see plan/spilling)
         if options.shed == "none":
             raise options.wrong(
-                "memory", "bounds the memory, but shed = 'none' forbids to forget", "write shed = 'prob'"
+                "memory",
+                "bounds the memory, but shed = 'none' forbids to forget",
+                "write shed = 'prob', or when_full = 'spill'",
             )
         # An order is all right: it changes no row that is kept.
         for name in names_for("joining"):
@@ -103,6 +108,10 @@ class Shedding:
     def of_no_join(cls, options: Options, why: str) -> None:
         """For an answer that is no plain join: a row forgotten early would make it wrong, not only smaller."""
         for name in names_for("forgetting"):
+            if options.has(name) and options.when_full == "spill":
+                raise options.wrong(
+                    "when_full", "is for plain joins of streams, and this query asks for more", "leave memory out"
+                )
             if options.has(name) and (name, options.shed) != ("shed", "none"):
                 raise options.wrong(
                     name,

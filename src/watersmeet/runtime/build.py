@@ -193,6 +193,10 @@ def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
         from watersmeet.operators.keeping.bounded import BoundedMemory
 
         keeping = partial(BoundedMemory, shedding=node.shedding)
+    if node.spilling is not None:
+        from watersmeet.operators.keeping.spilling import SpillingMemory
+
+        keeping = partial(SpillingMemory, spilling=node.spilling)
     return WindowJoin(
         node.strategy,
         node.columns,

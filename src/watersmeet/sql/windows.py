@@ -147,6 +147,14 @@ def _stream(name: Name, scope: Scope) -> str:
 
 def _check_count(constraint: Constraint, names: list[str]) -> None:
     if len(set(names)) < len(names):
+        if constraint.kind == "path":
+            again = next(name for i, name in enumerate(names) if name in names[:i])
+            # One row cannot be passed twice: 0 <= c - b and 0 <= b - c leave only equal times (H02's ABCBCD).
+            raise WindowError(
+                f"the path comes back to {again}, which is one row of each combination and has one time",
+                hint=f"give the row of the second visit a name of its own: FROM …, {again} AS {again}2, and write that "
+                "in the path",
+            )
         raise WindowError("a stream stands twice in one constraint; name different streams")
     if constraint.kind != "path" and len(names) != 2:
         word = "DWINDOW" if constraint.kind == "directed" else "WINDOW"

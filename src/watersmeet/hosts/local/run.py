@@ -101,7 +101,7 @@ class LocalRun:
 
     def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
         """Push one batch of one stream, then tell the operators how far time has come."""
-        batch = feed.take(self.operator.piece_rows)
+        batch = feed.take(self.operator.read_rows)
         if batch is None:
             self._clock.end(feed.name)
         else:

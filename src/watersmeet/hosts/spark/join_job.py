@@ -162,6 +162,13 @@ class JoinJob(SparkJob):
     def check(self) -> None:
         """A worker knows only its bucket's share of the memory, and cannot say what is wrong with the whole."""
         shedding, buckets = self.plan.shedding, self.partitioning.buckets
+        if self.plan.spilling is not None:
+            raise self.plan.options.wrong(
+                "when_full",
+                "is for queries in one process: Spark keeps windows in its state store, from which a bucket is rebuilt "
+                "in memory",
+                "leave memory out, and have more buckets, so that each is smaller: Session(spark, buckets=…)",
+            )
         if shedding is None:
             return
         # With the whole memory: a share that is too small would be refused here in words that name only the share.

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.lab.experiment import Panel
+from watersmeet.lab.papers.spread import in_turn
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.stages import optimize
@@ -118,12 +119,8 @@ class Repeated:
 
 
 def repeated(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, Repeated]:
-    """Measure in turn, so that a slow minute of the machine hits all alike."""
-    samples: dict[K, list[float]] = {name: [] for name in contenders}
-    for _ in range(repeats):
-        for name, contender in contenders.items():
-            samples[name].append(contender())
-    return {name: Repeated.of(of_one) for name, of_one in samples.items()}
+    """Each measured several times, in turn."""
+    return {name: Repeated.of(samples) for name, samples in in_turn(contenders, repeats).items()}
 
 
 def medians(contenders: Mapping[K, Callable[[], float]], repeats: int) -> dict[K, float]:

@@ -26,6 +26,7 @@ from watersmeet.operators.join.few_step import FewStep, Way, plain_columns, take
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.measures import Measures
+from watersmeet.operators.join.piece_size import PieceSize
 from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us, reach_of
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
@@ -90,6 +91,8 @@ class WindowJoin(Counting):
         self.keeping = keeping(self.layout)
         self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
         self._go_by_routes()
+        kept_us = {alias: strategy.join.retention_us(alias) for alias in self.windows.streams}
+        self._piece_size = PieceSize(self.stores, kept_us)
         reaches = {alias: reach_of(self.windows, alias) for alias in self.windows.streams if alias in self.stores}
         self._reaches = {alias: others for alias, others in reaches.items() if others is not None}
         self.planner = planner
@@ -135,6 +138,10 @@ class WindowJoin(Counting):
     @property
     def piece_rows(self) -> int | None:
         return self.keeping.piece_rows
+
+    @property
+    def read_rows(self) -> int | None:
+        return self._piece_size.rows() if self.piece_rows is None else self.piece_rows
 
     # ---- rows come --------------------------------------------------------------------------------------------------
 

@@ -181,11 +181,12 @@ def enter(steps, equals, ranges, tests, limits, d, state):
         put(state, RUN_STOP, d, np.int64(0))
     else:
         p, end = of_step(steps, d, TAIL), of_step(steps, d, HEAD)
-        # Without disorder times ascend from tail to head, so the period is found by halving.
-        if of_step(steps, d, SLACK) == 0:
-            base, count = of_step(steps, d, TIME) + 8 * p, end - p
-            end = p + first_at_least(base, count, hi + 1)
-            p += first_at_least(base, count, lo)
+        # The newest time so far ascends from tail to head, and a row is behind it by SLACK at most. So where halving
+        # finds a row that is further than that before the period, or after it, all rows on that side are outside.
+        slack = of_step(steps, d, SLACK)
+        base, count = of_step(steps, d, TIME) + 8 * p, end - p
+        end = p + first_at_least(base, count, hi + slack + 1)
+        p += first_at_least(base, count, lo - slack)
         put(state, CURSOR, d, p)
         put(state, RUN_STOP, d, end)
     return True

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.files import replace_file, written
+from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan
 from watersmeet.version import VERSION
@@ -26,6 +27,7 @@ class Identity:
 
     run: str
     query: str
+    pipeline: str  # which was chosen at first: state of another does not fit
     layout: int = LAYOUT
     version: str = VERSION
 
@@ -45,7 +47,7 @@ class CheckpointFolder:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._hold()
         try:
-            self.is_new, self.identity = self._identity(sum_of(identity_of(plan)))
+            self.identity = self._identity(plan)
         except BaseException:
             self.close()
             raise
@@ -66,12 +68,12 @@ class CheckpointFolder:
                 f"another run is using the checkpoint {self.path}", hint="stop it first, or give another --checkpoint"
             ) from None
 
-    def _identity(self, query: str) -> tuple[bool, Identity]:
-        path = self.path / _IDENTITY
+    def _identity(self, plan: Plan) -> Identity:
+        path, query = self.path / _IDENTITY, sum_of(identity_of(plan))
         if not path.exists():
-            made = Identity(uuid4().hex[:12], query)
+            made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline)
             replace_file(path, json.dumps(made.__dict__).encode())
-            return True, made
+            return made
         try:
             held = Identity(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
@@ -87,7 +89,7 @@ class CheckpointFolder:
                 f"the checkpoint {self.path} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new --checkpoint, or go back to the query that wrote this one",
             )
-        return False, held
+        return held
 
     def close(self) -> None:
         if self._lock is not None:

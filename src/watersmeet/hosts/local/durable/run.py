@@ -75,13 +75,16 @@ class DurableRun:
         self.on_answers: OnAnswers | None = None
         self.on_batch: Callable[[Metrics], None] | None = None
         self.wall = BatchClock()
-        self.fed = FedQuery(plan, wall=self.wall, tell=tell, sourced=frozenset(readers))
         self._readers = dict(readers)
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
         self._positions: dict[str, Any] = {}
         self._number = -1  # of the last batch
         self._folder = CheckpointFolder(folder, plan)
         try:
+            # What is known of the inputs changes from start to start, and another way might be chosen by it.
+            chosen = replace(plan.options, pipeline=self._folder.identity.pipeline)
+            sourced = frozenset(readers)
+            self.fed = FedQuery(replace(plan, options=chosen), wall=self.wall, tell=tell, sourced=sourced)
             self._journal = Journal(self._folder.path, sync=self.settings.sync)
             self._snapshots = Snapshots(self._folder.path)
             self._sink = make_sink(self._folder.identity.run)

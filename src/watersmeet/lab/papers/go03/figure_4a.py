@@ -92,8 +92,8 @@ def _options(name: str, interval: float) -> str:
 def best_by_time(intervals: Sequence[float], rates: Sequence[float | None]) -> float:
     """The middle, by ratios, of the intervals at which a join is within 5 % of its best: its curve is flat there.
 
-    >>> best_by_time([1, 2, 4, 8], [50, 98, 100, 60])
-    2.8284271247461903
+    >>> round(best_by_time([1, 2, 4, 8], [50, 98, 100, 60]), 2)
+    2.83
     """
     known = [(tau, rate) for tau, rate in zip(intervals, rates, strict=True) if rate is not None]
     best = max(rate for _, rate in known)

@@ -19,7 +19,7 @@ BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 MORE_BUCKETS = (10, 50, 100, 200, 1000, 2000, 10_000, 20_000)
 FIGURE_6: Settings = {
     "small": {"rate": 100, "values": (10, 100, 1000), "buckets": BUCKETS, "repeats": 3},
-    "paper": {"rate": 500, "values": (10, 100, 1000), "buckets": BUCKETS, "repeats": 3},
+    "paper": {"rate": 300, "values": (10, 100, 1000), "buckets": BUCKETS, "repeats": 3},
     "10x": {"rate": 5000, "values": (100, 1000, 10_000), "buckets": MORE_BUCKETS, "repeats": 1},
 }
 
