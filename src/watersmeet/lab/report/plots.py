@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from textwrap import wrap
@@ -21,6 +22,7 @@ MANY_POINTS = 20  # beyond, markers would hide the line
 WIDTH, HEIGHT, LEGEND_LINE = 5.2, 3.1, 0.19
 # So many letters fit below the axis, beside it, above the plot, and into a line of the legend.
 LETTERS, Y_LETTERS, TITLE_LETTERS, LEGEND_LETTERS = 46, 36, 60, 66
+TITLE_WORDS = 5  # fewer do not say what is to be seen
 SHORT = (1e-3, 1e6)  # numbers that are written out on logarithmic axes
 STYLE: Mapping[str, Any] = {
     "figure.constrained_layout.use": True,
@@ -75,7 +77,7 @@ def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
         figure, axes = pyplot.subplots(figsize=(WIDTH, HEIGHT + LEGEND_LINE * lines))
         try:
             _fill(axes, panel, looks)
-            axes.set_title(_broken(panel.title, TITLE_LETTERS))
+            axes.set_title(_broken(panel_title(panel), TITLE_LETTERS))
             axes.set(xlabel=_broken(panel.x_label, TITLE_LETTERS), ylabel=_broken(panel.y_label, Y_LETTERS))
             if lines:
                 figure.legend(loc="outside lower center", ncols=columns)
@@ -84,6 +86,20 @@ def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
         finally:
             pyplot.close(figure)
     return out.getvalue()
+
+
+def panel_title(panel: Panel) -> str:
+    """What a plot shows, also to someone who sees nothing but it: a short title gets what is drawn over what.
+
+    >>> panel_title(Panel("Both rates alike", "rate (rows/s)", "rows scanned", [], {}))
+    'Both rates alike: rows scanned by rate (rows/s)'
+    >>> panel_title(Panel("Rows that are held by each strategy, in seconds", "x", "y", [], {}))
+    'Rows that are held by each strategy, in seconds'
+    """
+    words = [word for word in re.split(r"\W+", panel.title) if len(word) > 2 and word.isalpha()]
+    if len(words) >= TITLE_WORDS:
+        return panel.title
+    return f"{panel.title}: {panel.y_label}" + (f" by {panel.x_label}" if panel.x_label else "")
 
 
 def _fill(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
