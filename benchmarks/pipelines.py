@@ -110,10 +110,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs of each, after one to warm up")
     parser.add_argument("--short", action="store_true", help="only the smaller windows")
     asked = parser.parse_args()
-    found = []
-    for case in (*papers(), *joins(asked.short)):
-        found.append(measured(case, asked.runs))
-        print(found[-1][0].line(), flush=True)
+    found = [measured(case, asked.runs) for case in (*papers(), *joins(asked.short))]
     share = sum(near for _, near in found) / len(found)
     report(
         "pipelines", [*(one for one, _ in found), figure("choices right or within 5 %", "of all", [share], ">= 0.9")]

@@ -368,16 +368,6 @@ def test_results_are_found_again_only_where_that_is_much_cheaper():
     assert chosen(window_s=100, keys=25_000, operator="DISTINCT a.k") == "nta"
 
 
-def test_rows_of_one_stream_are_held_as_they_were_chosen():
-    from watersmeet.optimizer.choose_pipeline import choose_pipeline
-
-    for sql in (
-        "SELECT k FROM a [RANGE 5 SECONDS] EXCEPT SELECT k FROM b [RANGE 5 SECONDS]",
-        "SELECT a.k, COUNT(*) AS n FROM a [ROWS 5], b [RANGE 5 SECONDS] WHERE a.k = b.k GROUP BY a.k",
-    ):
-        assert choose_pipeline(bind(sql, catalog(a=1000, b=1000))).pipeline == "tpa"
-
-
 def test_a_scan_is_priced_by_its_rows_and_what_goes_on_by_its_lookups():
     text = (Path(__file__).parents[2] / "examples" / "checkout.sql").read_text()
     (job,) = read_script(text, open_sources=False)

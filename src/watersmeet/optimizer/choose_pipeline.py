@@ -17,16 +17,16 @@ from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
 from watersmeet.physical.pipeline import Pipeline, PipelineChoice
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.nodes import Join, Plan, nodes_below
+from watersmeet.plan.nodes import Join, Plan, inputs_below, nodes_below
 
 # Results are found again only if that is so many times cheaper. How many partners a row has is often an assumption, and
 # to be wrong costs more on that side: holding was never more than a quarter slower, finding again up to four times.
-SURE = 1.5
+SURE = 2.0
 
 
 def choose_pipeline(plan: Plan) -> PipelineChoice:
-    """The one asked for, else the cheaper one. Only joins of windows in time can find their results again; everything
-    else holds the rows it chose, which are never more than the rows that came."""
+    """The one asked for, else the cheaper one. Only joins of windows in time can find their results again; of the rest
+    neither is much cheaper, and states that were kept are of the one that the number of windows gives."""
     asked = plan.options.pipeline
     if asked != "auto":
         return PipelineChoice(asked)  # type: ignore[arg-type]  # the option has the same words
@@ -35,7 +35,7 @@ def choose_pipeline(plan: Plan) -> PipelineChoice:
     joins = [node for node in nodes if isinstance(node, Join) and len(node.streams) > 1]
     # Where rows push each other out, or a view says when, no rate tells how many leave.
     if not joins or not all(map(_ends_by_time, joins)):
-        return PipelineChoice("tpa")
+        return PipelineChoice(_by_windows(plan))
     costs, held = {"tpa": 0.0, "nta": 0.0}, {"tpa": 0.0, "nta": 0.0}
     for join in joins:
         description = _described(join)
@@ -46,6 +46,11 @@ def choose_pipeline(plan: Plan) -> PipelineChoice:
         held["nta"] += sum(one.rows for one in streams)
     cheaper: Pipeline = "nta" if costs["tpa"] > SURE * costs["nta"] else "tpa"
     return PipelineChoice(cheaper, costs, held)
+
+
+def _by_windows(plan: Plan) -> Pipeline:
+    windows = [one for one in inputs_below(plan.root) if one.window is not None]
+    return "tpa" if len(windows) <= 1 else "nta"
 
 
 def _described(join: Join) -> Description:

@@ -53,7 +53,9 @@ class AnswerPlanner:
     def __init__(self, plan: Plan, pipeline: Pipeline, quantum: int | None = None) -> None:
         self.plan = plan
         self.froms = FromPlanner(self, pipeline)
-        self.outermost = Surroundings("at_next_input" if pipeline == "ita" else "in_time", quantum=quantum)
+        self.outermost = Surroundings(
+            "at_next_input" if pipeline in ("ita", "ita_scan") else "in_time", quantum=quantum
+        )
 
     def answer(self) -> AnswerNode:
         root, quantum = self._root(self.plan.root), self.outermost.quantum

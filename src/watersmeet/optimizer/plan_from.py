@@ -75,7 +75,7 @@ class FromPlanner:
 
     def __init__(self, answers: Answers, pipeline: Pipeline) -> None:
         self.answers = answers
-        self.negative = pipeline == "nta"
+        self.negative = pipeline in ("nta", "nta_scan")
         self._names: set[str] = set()
 
     def rows(

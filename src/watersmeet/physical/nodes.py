@@ -203,6 +203,7 @@ class ContinuousNode(PhysicalNode):
     kind: Kind
     schema: pa.Schema
     pipeline: Pipeline
+    schedule: str = "pull"  # who runs next among H04's operators as printed
 
     @property
     def kept_whole(self) -> bool:

@@ -18,6 +18,7 @@ from watersmeet.model.zones import check_zone
 from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.order_rules import ORDER_RULES, OrderRule
+from watersmeet.plan.pipelines import OWN, PUBLISHED, SCHEDULES
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -205,7 +206,8 @@ OPTIONS: dict[str, Option] = {
         Option("order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES)),
         _choice("windows", "joining", "closure", "gca", "lca"),
         _choice("turns", "joining", "time", "round_robin"),
-        _choice("pipeline", "expiry", "auto", "ita", "tpa", "nta"),
+        _choice("pipeline", "expiry", *OWN, *PUBLISHED),
+        _choice("schedule", "expiry", *SCHEDULES),
         Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
         _choice("when_full", "forgetting", "shed", "spill"),
         _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
@@ -243,6 +245,7 @@ class Options:
     windows: str = "closure"
     turns: str = "time"
     pipeline: str = "auto"
+    schedule: str = "pull"
     memory: Memory | None = None
     when_full: str = "shed"
     shed: str = "auto"

@@ -60,7 +60,9 @@ from watersmeet.physical.nodes import (
     ViewSourceNode,
     leaves_below,
 )
+from watersmeet.plan.algorithms import load
 from watersmeet.plan.nodes import keeps_arrival
+from watersmeet.plan.pipelines import PUBLISHED, PUBLISHED_OPERATORS
 
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin
@@ -79,10 +81,20 @@ class AnswerBuilder:
         self._queues: list[Fifo] = []
 
     def operator(self, node: ContinuousNode) -> Operator:
+        if node.pipeline in PUBLISHED:
+            return self._published(node)
         root = self._node(node.child)
         return Continuous(
             root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins, whole=node.kept_whole
         )
+
+    def _published(self, node: ContinuousNode) -> Operator:
+        """One of the papers' networks, which the engine's own operators do not know of."""
+        published = load(PUBLISHED_OPERATORS)(node.pipeline, node.schedule, self._node)
+        root = published.answer(node.child)
+        made = Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins)
+        made.counters.work = published.work
+        return made
 
     def _node(self, node: AnswerNode) -> Node:
         match node:

@@ -12,6 +12,7 @@ from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input, Plan
+from watersmeet.plan.pipelines import PUBLISHED
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class ContinuousJob(SparkJob):
     @cached_property
     def bucket_plan(self) -> Plan:
         """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
+        if self.plan.options.pipeline in PUBLISHED:
+            raise self.plan.options.wrong(
+                "pipeline",
+                "runs operators as H04 prints them, which are here to be compared, in one process",
+                "leave pipeline out on Spark",
+            )
         if self.plan.options.pipeline != "ita":
             return self.plan
         return replace(self.plan, options=self.plan.options.but(pipeline="tpa"))

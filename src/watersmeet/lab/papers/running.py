@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import FOREVER_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
@@ -29,6 +29,7 @@ from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Algorithm
 from watersmeet.papers.joins.description import JoinDescription, describe
+from watersmeet.plan.pipelines import PUBLISHED
 from watersmeet.runtime.build import Built, build, build_query
 from watersmeet.session import Query, Session
 
@@ -168,11 +169,13 @@ class Replayed:
     """How an answer that changes was told, row of input by row of input.
 
     `waits_us` has a place for each change of the log: how long after its instant, in event time, it was told.
-    `seconds` has one for each instant at which rows came: how long they took to process.
+    `seconds` has one for each instant at which rows came: how long they took to process; `told` how many changes were
+    told then.
     """
 
     waits_us: Int64s
     seconds: Float64s
+    told: Int64s
 
     @property
     def mean_wait(self) -> float:
@@ -181,6 +184,11 @@ class Replayed:
     @property
     def longest_wait(self) -> float:
         return float(self.waits_us.max()) / 1e6
+
+    @property
+    def responses_us(self) -> Float64s:
+        """How long after its instant each change was told, with what processing took."""
+        return self.waits_us + np.repeat(self.seconds * 1e6, self.told)
 
     @property
     def processing_us(self) -> float:
@@ -205,7 +213,7 @@ def replay_together(session: Session, queries: Mapping[str, str]) -> dict[str, R
     for now in instants.tolist():
         for one in runs.values():
             one.step(now)
-    return {name: Replayed(np.concatenate(one.waits_us), np.array(one.seconds)) for name, one in runs.items()}
+    return {name: one.replayed for name, one in runs.items()}
 
 
 class _Replay:
@@ -217,6 +225,22 @@ class _Replay:
         self.waits_us = [np.empty(0, np.int64)]
         self.seconds: list[float] = []
         self._read = dict.fromkeys(self.batches, 0)
+        self._told: list[int] = []
+        # As printed, a scan knows the time by its own tuples; our hosts know it by those of all streams.
+        self._own_clocks = session.sql(sql).plan.options.pipeline in PUBLISHED
+
+    @property
+    def replayed(self) -> Replayed:
+        return Replayed(np.concatenate(self.waits_us), np.array(self.seconds), np.array(self._told))
+
+    def _clocks(self, now: int) -> dict[str, int]:
+        """Time gives out what lies before an instant, so the changes of this one need the next."""
+        if not self._own_clocks:
+            return dict.fromkeys(self.batches, now + 1)
+        return {
+            alias: int(self.batches[alias].times[read - 1]) + 1 if read else BEGINNING_US
+            for alias, read in self._read.items()
+        }
 
     def step(self, now: int) -> None:
         """Let the rows of this instant come in."""
@@ -229,9 +253,9 @@ class _Replay:
             if last > first:
                 for _ in self.built.operator.push(alias, _part(rows, first, last)):
                     raise AssertionError("an answer that changes is told when time goes on")
-        # Time gives out what lies before an instant, so the changes of this one need the next.
-        told = list(self.built.operator.advance(dict.fromkeys(self.batches, now + 1)))
+        told = list(self.built.operator.advance(self._clocks(now)))
         self.seconds.append(thread_time() - started)
+        self._told.append(sum(batch.num_rows for batch in told))
         self.waits_us += [now - batch.column("_ts").cast(pa.int64()).to_numpy() for batch in told]
 
 

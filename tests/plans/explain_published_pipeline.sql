@@ -1,0 +1,4 @@
+SELECT a.k, COUNT(*) AS n FROM a [RANGE 10 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k GROUP BY a.k
+EXCEPT
+SELECT k, 2 AS n FROM b [RANGE 10 SECONDS]
+OPTIONS (pipeline = 'tpa_scan')
