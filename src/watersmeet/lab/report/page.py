@@ -11,7 +11,7 @@ from watersmeet.lab.experiment import Check, Panel
 from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
 from watersmeet.lab.report.gather import Entry, JudgedRun
 from watersmeet.lab.report.opening import opening
-from watersmeet.lab.report.plots import plot_name
+from watersmeet.lab.report.plots import panel_title, plot_name
 
 MOST_ROWS = 16
 
@@ -63,10 +63,10 @@ def _entry(entry: Entry, folder: str) -> Iterator[Block]:
     yield TextBlock(_sentence(f"Data: {around.data}"))
     yield from _settings(entry, shown, around.reconstructed)
     for number, panel in enumerate(shown.record.result.panels):
-        yield TextBlock(_sentence(f"**{panel.title}**: {panel.y_label} by {panel.x_label or 'case'}"))
+        yield TextBlock(f"**{panel_title(panel)}**")
         if not panel.table_only:
             name = plot_name(one.id, number)
-            yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel.title}")
+            yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel_title(panel)}")
         yield _measured(panel)
         if panel.low:
             yield TextBlock(_sentence(f"In brackets, and as bars in the plot: {panel.spread}"))

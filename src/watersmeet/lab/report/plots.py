@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from textwrap import wrap
@@ -21,6 +22,8 @@ MANY_POINTS = 20  # beyond, markers would hide the line
 WIDTH, HEIGHT, LEGEND_LINE = 5.2, 3.1, 0.19
 # So many letters fit below the axis, beside it, above the plot, and into a line of the legend.
 LETTERS, Y_LETTERS, TITLE_LETTERS, LEGEND_LETTERS = 46, 36, 60, 66
+TITLE_WORDS = 5  # fewer do not say what is to be seen
+SHORT = (1e-3, 1e6)  # numbers that are written out on logarithmic axes
 STYLE: Mapping[str, Any] = {
     "figure.constrained_layout.use": True,
     "font.size": 10,
@@ -74,7 +77,7 @@ def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
         figure, axes = pyplot.subplots(figsize=(WIDTH, HEIGHT + LEGEND_LINE * lines))
         try:
             _fill(axes, panel, looks)
-            axes.set_title(_broken(panel.title, TITLE_LETTERS))
+            axes.set_title(_broken(panel_title(panel), TITLE_LETTERS))
             axes.set(xlabel=_broken(panel.x_label, TITLE_LETTERS), ylabel=_broken(panel.y_label, Y_LETTERS))
             if lines:
                 figure.legend(loc="outside lower center", ncols=columns)
@@ -83,6 +86,20 @@ def _draw(panel: Panel, looks: Mapping[str, int]) -> str:
         finally:
             pyplot.close(figure)
     return out.getvalue()
+
+
+def panel_title(panel: Panel) -> str:
+    """What a plot shows, also to someone who sees nothing but it: a short title gets what is drawn over what.
+
+    >>> panel_title(Panel("Both rates alike", "rate (rows/s)", "rows scanned", [], {}))
+    'Both rates alike: rows scanned by rate (rows/s)'
+    >>> panel_title(Panel("Rows that are held by each strategy, in seconds", "x", "y", [], {}))
+    'Rows that are held by each strategy, in seconds'
+    """
+    words = [word for word in re.split(r"\W+", panel.title) if len(word) > 2 and word.isalpha()]
+    if len(words) >= TITLE_WORDS:
+        return panel.title
+    return f"{panel.title}: {panel.y_label}" + (f" by {panel.x_label}" if panel.x_label else "")
 
 
 def _fill(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
@@ -95,6 +112,7 @@ def _fill(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
         _curves(axes, panel, looks)
     if panel.y_log:
         axes.set_yscale("log")
+        _plain_numbers(axes.yaxis)
     else:
         # From 0, so that a small difference does not look like a large one.
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -118,6 +136,7 @@ def _curves(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
         _spread(axes, panel, name, panel.x, _colour(look))
     if panel.x_log:
         axes.set_xscale("log")
+        _plain_numbers(axes.xaxis)
 
 
 def _bars(axes: Any, panel: Panel, looks: Mapping[str, int]) -> None:
@@ -175,6 +194,19 @@ def _ticks(axis: Any, values: Iterable[float | str | None]) -> None:
     if all(value is None or (not isinstance(value, str) and value == int(value)) for value in values):
         axis.get_major_locator().set_params(integer=True)
         axis.set_major_formatter("{x:,.0f}")
+
+
+def _plain_numbers(axis: Any) -> None:
+    """6,000 rather than 6 times a power of ten, on logarithmic axes, as long as that is short."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    class Plain(LogFormatterSciNotation):  # type: ignore[misc]  # Matplotlib may not be installed
+        def __call__(self, value: float, place: int | None = None) -> str:
+            usual: str = super().__call__(value, place)  # empty for ticks that have no room for words
+            return f"{value:,g}" if usual and SHORT[0] <= value < SHORT[1] else usual
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain())
 
 
 def _columns(names: Iterable[str]) -> int:

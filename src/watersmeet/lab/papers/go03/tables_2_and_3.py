@@ -42,7 +42,7 @@ def tables_2_and_3(trial: ExperimentTrial) -> Result:
                 "ts of its tuples (s)",
                 [str(i + 1) for i in range(len(found))],
                 lines,
-                bars=True,
+                table_only=True,
             )
         ],
         {
