@@ -2,8 +2,8 @@
 
 While one stream is read, the others lie ahead of it by up to a piece. A walk along a chain of equal keys, from new to
 old, passes over what is ahead: so in windows that are short against a piece it is the piece that a walk costs, not the
-window. Shorter pieces cost more calls. If a share f of all rows has the key of a chain, a piece of P rows costs each row
-P f for what is passed over and 1 / P for the calls, which is least where P goes by 1 / sqrt(f). Pieces need not be
+window. Shorter pieces cost more calls. If a share f of all rows has the key of a chain, a piece of P rows costs each
+row P f for what is passed over and 1 / P for the calls, which is least where P goes by 1 / sqrt(f). Pieces need not be
 shorter than some windows, as walks are then about as long as they must be.
 """
 
