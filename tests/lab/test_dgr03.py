@@ -27,6 +27,9 @@ LESS: dict[str, dict[str, Any]] = {
     "D-E7": {"ticks": 12_000, "window": 2000, "shares": (0.5, 1.0)},
     "D-E7s": {"ticks": 12_000, "window": 2000, "maps": 2, "spreads": (0.0, 1.0, 2.0)},
     "D-E8": {"ticks": 12_000, "window": 2000},
+    "D-O1": {"shares": (0.5, 1.0)},
+    "D-O2": {"ticks": 1600, "window": 200, "times": (1.0, 3.0)},
+    "D-O4": {"shares": (0.5, 1.0)},
     **{name: {**QUICK, "shares": (0.5, 1.0, 1.5)} for name in ("D-E9", "D-E10", "D-E11")},
 }
 DIFFERENT = {"D-E3", "D-E4", "D-E6", "D-E6v", "D-E7s"}
@@ -74,6 +77,12 @@ DOCTORED: list[tuple[str, Callable[[Result], Result]]] = [
     ("D-E9", with_number("PROB/OPT at M = w, domain 200", 0.999)),
     ("D-E10", with_number("EXACT/OPT at M = w, domain 10", 1.0)),
     ("D-E11", with_line("EXACT", lambda y: y + 0.03)),
+    ("D-O1", with_line("ARM", lambda y: 2 * y)),
+    ("D-O2", with_line("RAND", lambda y: 1.5 * y)),
+    ("D-O2", with_line("PROB, integrated", lambda y: 0.7 * y)),
+    ("D-O2", with_number("longest lag (ticks)", 200)),
+    ("D-O4", with_line("PROB", lambda y: 0.5 * y)),
+    ("D-O4", with_line("PROB", lambda y: 0.5 * y, panel=1)),
 ]  # fmt: skip
 
 

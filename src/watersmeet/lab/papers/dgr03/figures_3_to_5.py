@@ -16,9 +16,9 @@ POLICIES: Mapping[str, Policy] = {"PROB": "prob", "LIFE": "life", "RAND": "rand"
 MODEL = {name: f"{name}, model" for name in POLICIES}
 DOMAINS = (2, 5, 10, 20, 50, 100, 200)
 
-WINDOW_400 = scaled(400, draws=10, largest="100x")
-WINDOW_800 = scaled(800, draws=10)
-UNIFORM = scaled(400, draws=5, largest="paper", skew=0.0, domains=DOMAINS)
+WINDOW_400 = scaled(400, draws=6, largest="100x")
+WINDOW_800 = scaled(800, draws=5)
+UNIFORM = scaled(400, draws=4, largest="paper", skew=0.0, domains=DOMAINS)
 UNIFORM = {**UNIFORM, "small": {**UNIFORM["small"], "domains": DOMAINS[::2]}}
 
 

@@ -13,7 +13,7 @@ from watersmeet.lab.papers.dgr03.reading import WINDOW, Floats, at_w, everywhere
 from watersmeet.lab.papers.dgr03.streams import DATA, RECONSTRUCTED, Pair, draws, memories_of, scaled
 
 DOMAINS = (10, 50, 200)
-DOMAIN = {domain: scaled(400, draws=5, domain=domain) for domain in DOMAINS}
+DOMAIN = {domain: scaled(400, draws=4, domain=domain) for domain in DOMAINS}
 SHOWN = ("PROB", "RAND")
 
 
