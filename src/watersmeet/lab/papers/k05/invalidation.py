@@ -168,7 +168,7 @@ def _what_it_takes(found: Mapping[str, WindowedOperator], tables: Mapping[str, p
         query = query_over(found[name].sql.format(w=kinds[kind]), tables)
         started = thread_time()
         query.to_arrow()
-        return (thread_time() - started) / rows * 1e6
+        return float((thread_time() - started) / rows * 1e6)
 
     contenders = {(name, kind): partial(once, name, kind) for name in found for kind in kinds}
     took = repeated(contenders, repeats)
