@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.paper_streams import TABLE_5, TABLE_6, TABLE_7, order
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import OptionError, WatersmeetError
+from watersmeet.lab.orders import rank_orders
 from watersmeet.optimizer.cost.go03 import (
     Eager,
     eager_cost,
@@ -331,3 +333,17 @@ def test_advice_names_the_choices_of_the_heuristics_and_the_orders_by_origin() -
         "  24  S4, S3, S1, S2  646050.0     8.04",
     ]
     assert "mean of all 24 orders: 279400.0" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"interval": 0.0}, "the interval of lazy evaluation is 0"),
+        ({"predicates": ["a,z:0.5,3"]}, "a predicate names z, which is none of the streams a, b"),
+        ({"predicates": ["a,b"]}, "'a,b' is no predicate"),
+        ({"equal": ["a,q"]}, "does not name two streams"),
+    ],
+)
+def test_what_is_wrong_with_a_join_to_be_ordered_is_told(said: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        rank_orders(["a:1,2,3", "b:1,2,3"], **said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.errors import OptionError
+from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
 from watersmeet.optimizer.join_order import MOST_STREAMS
 from watersmeet.papers.orders.advise import advice_text, advise, lazy_text
@@ -40,9 +40,15 @@ def rank_orders(
         raise OptionError(f"{len(streams)} streams were given", hint=f"give 2 to {MOST_STREAMS}, each as {NUMBERS}")
     rates = tuple(_stream(text) for text in streams)
     keys = tuple(_key(text, rates) for text in equal or ([] if predicates else [",".join(one.name for one in rates)]))
-    graph = JoinGraph(rates, keys, tuple(_predicate(text) for text in predicates))
-    text = advice_text(advise(graph), limit)
-    return text if interval is None else f"{text}\n{lazy_text(graph, interval)}"
+    try:
+        graph = JoinGraph(rates, keys, tuple(_predicate(text) for text in predicates))
+        text = advice_text(advise(graph), limit)
+        return text if interval is None else f"{text}\n{lazy_text(graph, interval)}"
+    except OptionError:
+        raise
+    except WatersmeetError as error:
+        # What the models refuse was written in the command.
+        raise OptionError(str(error)) from None
 
 
 def _stream(text: str) -> StreamRate:

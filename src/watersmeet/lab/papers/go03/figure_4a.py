@@ -31,7 +31,7 @@ FEWER = (0.25, 0.5, 1, 2, 4, 7, 10, 15, 30, 50, 100)
 FIGURE_4A_INTERVALS = (0.25, 0.5, 1, 2, 4, 7, 10, 15, 20, 30, 40, 50, 75, 100, 150)
 FIGURE_4A: Settings = {
     "small": {"intervals": FEWER, "units": 600, "repeats": 3, "seeds": 3},
-    "paper": {"intervals": FIGURE_4A_INTERVALS, "units": 5000, "repeats": 5, "seeds": 5},
+    "paper": {"intervals": FIGURE_4A_INTERVALS, "units": 3000, "repeats": 5, "seeds": 5},
 }
 
 JOINS_4A = {"NLJ": 1, "HASH2": 2, "HASH10": 10, "HASH30": 30}

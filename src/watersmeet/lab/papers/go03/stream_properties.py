@@ -42,7 +42,7 @@ def stream_properties(trial: ExperimentTrial) -> Result:
         query = out_of_order(disorder, given["rate"], given["seconds"], trial.seed)
         started = thread_time()
         given_rows[disorder] = sum(batch.num_rows for batch in query.batches(batch_rows=1 << 10))
-        return (thread_time() - started) * 1e6 / (3 * given["rate"] * given["seconds"])
+        return float((thread_time() - started) * 1e6 / (3 * given["rate"] * given["seconds"]))
 
     took = repeated({disorder: partial(once, disorder) for disorder in DISORDERS}, given["repeats"])
     for disorder in DISORDERS:
@@ -122,7 +122,7 @@ def items_of_an_order(orders: int, *, unique: bool) -> float:
 
 def counted_items(orders: int) -> float:
     pairs = "SELECT o.id FROM o [RANGE 60 SECONDS], i [RANGE 60 SECONDS] WHERE o.id = i.order_id"
-    return shop(orders, unique=True).sql(pairs).to_arrow().num_rows / orders
+    return float(shop(orders, unique=True).sql(pairs).to_arrow().num_rows / orders)
 
 
 def _times_in_order(result: Result, disorder: float) -> float:
