@@ -47,7 +47,9 @@ def untimed(experiment: Experiment) -> Experiment:
 
 def with_lines(result: Result, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
     """The result with the lines of every panel changed."""
-    return Result([replace(panel, lines=change(dict(panel.lines))) for panel in result.panels], result.numbers)
+    # What is made up has no spread.
+    changed = [replace(one, lines=change(dict(one.lines)), low={}, high={}) for one in result.panels]
+    return Result(changed, result.numbers)
 
 
 def swapped(result: Result, one: str, other: str) -> Result:
