@@ -22,13 +22,14 @@ from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.group_by import GroupByOperator
-from watersmeet.operators.continuous.node import everything_below
+from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Algorithm
 from watersmeet.papers.joins.description import JoinDescription, describe
+from watersmeet.papers.pipelines.group_by import Contents
 from watersmeet.plan.pipelines import PUBLISHED
 from watersmeet.runtime.build import Built, build, build_query
 from watersmeet.session import Query, Session
@@ -188,7 +189,8 @@ class Replayed:
     @property
     def responses_us(self) -> Float64s:
         """How long after its instant each change was told, with what processing took."""
-        return self.waits_us + np.repeat(self.seconds * 1e6, self.told)
+        processing: Float64s = np.repeat(self.seconds * 1e6, self.told)
+        return processing + self.waits_us
 
     @property
     def processing_us(self) -> float:
@@ -305,6 +307,28 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
         grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupByOperator))
         found.append((built.operator.window_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
     return Weighed(*(max(column) for column in zip(*found, strict=True)))
+
+
+def negatives_sent(session: Session, sql: str) -> int:
+    """How many rows windows sent once more as they left, under negative tuples."""
+    run = LocalRun(session.sql(sql).plan)
+    for _ in run.batches():
+        pass
+    operator = run._built.operator
+    assert isinstance(operator, Continuous)
+    nodes = [*everything_below(operator.root), *_published_below(operator.root)]
+    return sum(getattr(node, "sent_again", 0) for node in nodes)
+
+
+def _published_below(root: Node) -> Iterator[object]:
+    """The papers' operators that stand below the log of an answer."""
+    waiting: list[object] = [one.child for one in everything_below(root) if isinstance(one, Contents)]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        both = getattr(one, "both", None)
+        waiting += [getattr(one, "child", None), getattr(both, "left", None), getattr(both, "right", None)]
+        waiting = [each for each in waiting if each is not None]
 
 
 def times_to(session: Session, sql: str, outputs: Sequence[int], *, batch_rows: int) -> tuple[list[float], float]:

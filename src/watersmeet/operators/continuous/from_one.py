@@ -34,8 +34,9 @@ BORN = pa.field("__born", pa.int64())
 class FromOne:
     """The rows of one input that satisfy the predicates, as the columns asked for, while they live.
 
-    Rows are held until they die: by default only those chosen, as the columns asked for. With `negative` all rows are,
-    as they came; when they die they are chosen once more (negative tuples).
+    Rows are held until they die: those chosen, as the columns asked for. With `negative` they are held as they came,
+    and when they die they are sent and chosen once more (negative tuples). Those not chosen are not sent, as no
+    operator above has seen them, unless `every` is set: so H04 has it.
     """
 
     STATE = ("source", "trigger", "expiry", "_next", "complete")
@@ -65,6 +66,8 @@ class FromOne:
         )
         self._next = 0
         self.complete = BEGINNING_US
+        self.every = False
+        self.sent_again = 0
 
     @property
     def held_rows(self) -> int:
@@ -96,11 +99,13 @@ class FromOne:
         self.complete = self.trigger.reach(until, entered)
         left = self.expiry.leave(self.complete)
         if self.negative:
+            self.sent_again += len(left)
             left, _ = self._chosen(left, left.data.column(BORN.name).to_numpy(zero_copy_only=False))
         return entered_and_left(entered, self.trigger.noticed(left, entered))
 
     def _as_held(self, born: Born, entered: Delta, kept: Positions | None) -> Born:
         if self.negative:
+            born = born if kept is None or self.every else born.take(kept)
             columns = [*(born.data.column(name) for name in self.held.names[:-1]), pa.array(born.births)]
             return replace(born, data=pa.RecordBatch.from_arrays(columns, schema=self.held))
         return replace(born if kept is None else born.take(kept), data=entered.data)

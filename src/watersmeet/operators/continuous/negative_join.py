@@ -21,7 +21,8 @@ from watersmeet.plan.nodes import Input
 
 class NegativeJoin(FromMany):
     """Every stream has a window in time. The rows of each are held until they leave it; then each is joined once more,
-    and the combinations of which it is the first to leave are withdrawn. Rows that are withdrawn have no numbers."""
+    and the combinations of which it is the first to leave are withdrawn. Rows that are withdrawn have no numbers. Rows
+    that their own conditions keep out of the join are not sent again, unless `every` is set: so H04 has it."""
 
     STATE = (*FromMany.STATE, "held")
 
@@ -38,6 +39,8 @@ class NegativeJoin(FromMany):
         """held: by stream, the columns that joining a row once more takes."""
         super().__init__(join, sources, schema, trigger, ranged=ranged)
         assert not self.announced
+        self.every = False
+        self.sent_again = 0
         self.held = {alias: KnownDeaths(columns, in_turn=True) for alias, columns in held.items()}
 
     @property
@@ -56,7 +59,9 @@ class NegativeJoin(FromMany):
         found = list(self._combinations(lives))
         for alias, one in lives.items():
             data = one.rows.data.select(self.held[alias].schema.names)
-            self.held[alias].enter(Born(data, one.rows.times, one.deaths, one.serials, {}))
+            born = Born(data, one.rows.times, one.deaths, one.serials, {})
+            _, kept = (one.rows, None) if self.every else self.join.door.admissions[alias].filtered(one.rows)
+            self.held[alias].enter(born if kept is None else born.take(kept))
         entered = entering(self._born(pa.concat_batches(found), lives)) if found else no_changes(self.schema)
         self.complete = self.trigger.reach(until, entered)
         left = self._withdrawn(self.complete)
@@ -79,6 +84,7 @@ class NegativeJoin(FromMany):
             gone = self.held[one.alias].leave(until)
             if len(gone) == 0:
                 continue
+            self.sent_again += len(gone)
             # A death less the length of the window is the row's own time.
             times = gone.instants - (death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0])
             # All members are still stored: who leaves is forgotten after this.

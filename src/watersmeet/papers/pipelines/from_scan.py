@@ -137,6 +137,11 @@ class FromExpire:
     def nbytes(self) -> int:
         return self.node.nbytes
 
+    @property
+    def sent_again(self) -> int:
+        """Negative tuples that windows sent."""
+        return self.node.sent_again
+
     def nodes(self) -> Iterator[Node]:
         yield from self.node.inputs()
 

@@ -80,6 +80,7 @@ class Published:
         sources = [node.source] if isinstance(node, FromOne) else list(node.sources.values())
         node.trigger = WExpire([one for one in sources if isinstance(one, StreamSource)])
         assert isinstance(node, FromOne | NegativeJoin)
+        node.every = True
         return FromExpire(node)
 
     def _set_operation(self, node: SetOperationNode) -> PublishedOperator:

@@ -5,13 +5,14 @@ No query runs like this, and no option asks for it. It is here so that what the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.group_by import GroupByOperator
+from watersmeet.operators.continuous.node import Node
 from watersmeet.papers.pipelines.group_by import Contents
 from watersmeet.papers.pipelines.tuples import POSITIVE, Tuples
 from watersmeet.plan.expressions import Aggregate, Column
@@ -34,8 +35,8 @@ class SlowPath:
         self.voluntary = voluntary
         self.now = 0
 
-    def nodes(self) -> tuple[()]:
-        return ()
+    def nodes(self) -> Iterator[Node]:
+        yield from ()
 
     def next_event(self) -> int:
         return FOREVER_US
