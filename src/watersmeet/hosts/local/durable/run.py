@@ -209,6 +209,11 @@ class DurableRun:
         with self._lock:
             return self.fed.report()
 
+    def latest_json(self) -> dict[str, Any]:
+        """The same for programs elsewhere."""
+        with self._lock:
+            return self.fed.report().as_json()
+
     def with_waiting(self) -> Metrics:
         """The same with the rows that wait for time to go on."""
         with self._lock:
