@@ -132,7 +132,9 @@ def free_port() -> int:
 def live(folder: Path, script: str, port: int) -> None:
     from watersmeet.cli.serve import Address, serve_script
 
-    serve_script(script.format(folder=folder), str(folder / "checkpoint"), QUICK, Address("127.0.0.1", port, None), Limits())
+    serve_script(
+        script.format(folder=folder), str(folder / "checkpoint"), QUICK, Address("127.0.0.1", port, None), Limits()
+    )
 
 
 class Life:
@@ -144,7 +146,7 @@ class Life:
         self.port = free_port()
         self.process = context.Process(target=live, args=(folder, script, self.port))
         self.process.start()
-        self.client = Client(f"http://127.0.0.1:{self.port}/")
+        self.client = self.client_of(self.port)
         until = time.monotonic() + 60
         while True:
             try:
@@ -154,6 +156,10 @@ class Life:
                 assert self.process.is_alive(), f"the server ended with {self.process.exitcode}"
                 assert time.monotonic() < until, "the server did not come up"
             time.sleep(0.02)
+
+    @staticmethod
+    def client_of(port: int) -> Client:
+        return Client(f"http://127.0.0.1:{port}/")
 
     def kill(self) -> None:
         self.process.kill()

@@ -1,8 +1,8 @@
 """The latest answers of a query, for those who listen and for those who come back.
 
-Answers are cut into events with an id: the run, the batch, and which part of it. A batch that is repeated after a crash
-has the same ids. All who listen read the same log, each from a place of their own, so nobody is waited for and nothing
-is kept twice.
+Answers are cut into events with an id: the run, the batch, and which part of it, if not the last. A batch that is
+repeated after a crash has the same ids. All who listen read the same log, each from a place of their own, so nobody is
+waited for and nothing is kept twice.
 """
 
 from __future__ import annotations
@@ -66,11 +66,10 @@ class ChangeLog:
 
     def add(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
         """The answers of a batch; by the thread of the run."""
-        made: list[Event] = []
-        for batch in batches:
-            for at in range(0, batch.num_rows, EVENT_ROWS):
-                rows, place = batch.slice(at, EVENT_ROWS), (number, len(made))
-                made.append(Event(place, f"{self.run}-{number}-{place[1]}", rows, rows.nbytes))
+        parts = [batch.slice(at, EVENT_ROWS) for batch in batches for at in range(0, batch.num_rows, EVENT_ROWS)]
+        # Who has the last part has the whole batch, also where nobody knows any more how many parts it had.
+        places: list[Place] = [(number, part) for part in range(len(parts) - 1)] + [(number, ALL_PARTS)]
+        made = [Event(place, self._id_of(place), rows, rows.nbytes) for place, rows in zip(places, parts, strict=False)]
         with self._lock:
             self._events += made
             self._rows += sum(one.rows.num_rows for one in made)

@@ -15,6 +15,7 @@ class Limits:
     kept_rows: int = 100_000  # the latest rows of each query, for those who come back
     kept_bytes: int = 64 * MIB
     connections: int = 512  # beside subscribers
+    head_s: float = 10.0  # who has not asked for anything within so long is let go
     body_pause_s: float = 30.0  # who sends nothing of a body for so long is let go
     send_pause_s: float = 10.0  # who reads nothing of an answer for so long is let go
     room_s: float = 10.0  # for so long rows wait for those before them

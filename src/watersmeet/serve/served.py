@@ -39,7 +39,7 @@ class ServedQuery:
 
     def started(self) -> None:
         """What the run has repeated is in the log; what was before is not."""
-        self.log.begin_after(self.run.first_number - self.run.repeated_batches - 1)
+        self.log.begin_after(self.run.answered_before)
 
     @property
     def changes(self) -> bool:

@@ -8,6 +8,7 @@ import socket
 from threading import Event, Thread
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -61,7 +62,7 @@ class HttpServer:
         config = uvicorn.Config(
             make_app(served, self._listeners, limits, token),
             interface="asgi3",
-            http=_protocol(limits.send_pause_s),
+            http=_protocol(limits),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -104,30 +105,54 @@ class HttpServer:
         await serving
 
 
-def _protocol(patience_s: float) -> type[H11Protocol]:
-    """HTTP for connections of which nobody waits: one that takes nothing for so long is cut."""
+def _protocol(limits: Limits) -> type[H11Protocol]:
+    """HTTP over connections of which none is waited for: neither for what it asks, nor until it reads."""
 
     class Impatient(H11Protocol):
-        _timer: asyncio.TimerHandle | None = None
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._asking, self._reading = _Timer(limits.head_s), _Timer(limits.send_pause_s)
+            self._asking.start(self.loop, transport)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is h11.IDLE:  # a part of a request, the first or a next one
+                self._asking.start(self.loop, self.transport)
+            else:
+                self._asking.stop()
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._timer = self.loop.call_later(patience_s, self.transport.abort)
+            self._reading.start(self.loop, self.transport)
 
         def resume_writing(self) -> None:
-            self._forget()
+            self._reading.stop()
             super().resume_writing()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._forget()
+            self._asking.stop()
+            self._reading.stop()
             super().connection_lost(exc)
 
-        def _forget(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
     return Impatient
+
+
+class _Timer:
+    """Cuts a connection, unless it is stopped before."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        """If it does not run already."""
+        if self._handle is None:
+            self._handle = loop.call_later(self._seconds, transport.abort)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
 
 def _allow_files(connections: int) -> None:

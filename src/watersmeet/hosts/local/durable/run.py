@@ -96,6 +96,8 @@ class DurableRun:
         self.repeated_batches = 0
         self.first_number = 0  # of the first batch of this life
         self.snapshot_number = -1
+        self.answered_number = -1  # the last batch that gave answers
+        self.answered_before = -1  # the last of those that no life repeats any more
         self.snapshot_pause_s = 0.0  # the longest
         self._saving: Future[None] | None = None
         self._saver = ThreadPoolExecutor(1, "watersmeet saves")
@@ -252,6 +254,7 @@ class DurableRun:
                 if name in self._readers:
                     self._readers[name].resume(position)
             self._positions = dict(snapshot.notes["positions"])
+            self.answered_number = self.answered_before = snapshot.notes.get("answered", snapshot.number)
             self.wall.put(*snapshot.notes["wall"])
             if "pushed" in snapshot.notes:
                 self.notes.load(snapshot.notes["pushed"])
@@ -396,6 +399,8 @@ class DurableRun:
         assert self._outflow is not None
         is_there = self._number <= self._sink.last_number  # it was committed before a crash
         self._outflow.put(self._number, [] if is_there else answers)
+        if any(one.num_rows for one in answers):
+            self.answered_number = self._number
         if self.on_answers is not None and answers:
             self.on_answers(self._number, as_batches(answers))
 
@@ -417,6 +422,7 @@ class DurableRun:
                 "positions": dict(self._positions),
                 "wall": [self.wall.now, self.wall.today],
                 "pushed": self.notes.as_json(),
+                "answered": self.answered_number,
             }
             self.snapshot_pause_s = max(self.snapshot_pause_s, monotonic() - began_s)
             self._journal.roll()
