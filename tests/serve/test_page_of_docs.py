@@ -25,7 +25,7 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
         names = [one["name"] for one in client.get("/queries").json()["queries"]]
         assert started == f"serving {', '.join(names)} at http://127.0.0.1:8740/\n"
         commands = [(code, said) for (kind, code), (_, said) in pairwise(rest) if kind == "sh"]
-        assert len(commands) == 5
+        assert len(commands) == 7
         for code, said in commands:
             code = code.replace("http://127.0.0.1:8740/", client.url)
             found = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False).stdout

@@ -104,6 +104,27 @@ def test_decimals_keep_their_digits(tmp_path: Path) -> None:
         assert one == {"d": Decimal("12345678901234567.0123456789"), "v": 1.5}
 
 
+def test_a_promise_makes_answers_certain(client: Client) -> None:
+    client.posted("a", [row(1, 2, 0), row(1, 3, 1)])
+    for _ in range(2):
+        told = client.http.post("/streams/a/advance", json={"until": "2026-01-01T12:00:02+00:00"}).json()
+        assert client.answer("groups", told["batches"]["groups"]) == [{"k": 1, "n": 2, "total": 5.0}]
+    for wrong in (
+        "{",
+        "[]",
+        "{}",
+        '{"until": "soon"}',
+        '{"until": 5}',
+        '{"until": "9999-12-31", "x": 1}',
+        "[" * 99_999,
+    ):
+        found = client.http.post("/streams/a/advance", content=wrong, headers={"Content-Type": JSON})
+        assert (found.status_code, set(found.json())) == (400, {"error", "hint"}), wrong
+    assert (
+        client.http.post("/streams/a/advance", content="{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    )
+
+
 # ---- once, although sent twice --------------------------------------------------------------------------------------
 
 

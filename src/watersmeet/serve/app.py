@@ -19,10 +19,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.notes import Note
 from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.instants import instant_us
 from watersmeet.serve.bodies import Bodies
-from watersmeet.serve.decoding import ARROW, decoded
+from watersmeet.serve.decoding import ARROW, JSON, decoded
 from watersmeet.serve.encoding import arrow_stream, rows_json, wants_arrow
 from watersmeet.serve.guard import Guard
 from watersmeet.serve.http_error import HttpError
@@ -44,6 +46,7 @@ PATHS = {
     "GET /streams": "the streams, and how many rows of each were taken",
     "GET /streams/NAME": "one of them",
     "POST /streams/NAME": "rows in: lines of JSON, an array of JSON, or a stream of Arrow",
+    "POST /streams/NAME/advance": 'no row before this time will come: {"until": "2026-01-31 12:00:00"}',
     "GET /metrics": "numbers for Prometheus",
 }
 SHOWN_ROWS = 10_000  # of an answer in JSON, unless more are asked for
@@ -84,6 +87,7 @@ class Endpoints:
         }
         pages = [Route(path, self.page, methods=["GET"]) for path in self._pages]
         streams = [
+            Route("/streams/{name:path}/advance", self.advance, methods=["POST"]),
             Route("/streams/{name:path}", self.post, methods=["POST"]),
             Route("/streams/{name:path}", self.stream, methods=["GET"]),
         ]
@@ -137,6 +141,13 @@ class Endpoints:
                 lambda: (decoded(body, kind, stream.schema, stream.checked), _note(request, body))
             )
         return _json(await self._posts.take(stream.name, rows, note))
+
+    async def advance(self, request: Request) -> Response:
+        stream = self._served.stream(request.path_params["name"])
+        stream.check_posted()
+        async with self._bodies.read(request) as body:
+            until = _until(request.headers.get("content-type", ""), body)
+        return _json(await anyio.to_thread.run_sync(stream.advance, until))
 
     def metrics(self, request: Request) -> Response:
         return Response(self._scrape.text(), media_type="text/plain; version=0.0.4; charset=utf-8", headers=NO_STORE)
@@ -219,6 +230,22 @@ def _number(request: Request, name: str) -> int | None:
     if not (written.isascii() and written.isdigit() and len(written) < 16):
         raise HttpError(400, f"{name}={written[:40]} is not a whole number")
     return int(written)
+
+
+def _until(content_type: str, body: bytes) -> int:
+    """The instant that a promise is about."""
+    if content_type.partition(";")[0].strip().lower() != JSON:
+        raise HttpError(415, "a promise is a JSON object", f"send it as {JSON}")
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or set(told) != {"until"}:
+        raise HttpError(400, "a promise says until when", 'such as {"until": "2026-01-31 12:00:00"}')
+    try:
+        return instant_us(told["until"])
+    except WatersmeetError as error:
+        raise HttpError.of(400, error) from None
 
 
 def _note(request: Request, body: bytes) -> Note | None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from watersmeet.errors import RunError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.host import LocalHost
@@ -122,6 +123,16 @@ class ServedStream:
                 f"stream {self.name!r} has data of its own, so no rows of it can be posted",
                 "leave its source out of the script, then rows are posted",
             )
+
+    def advance(self, until_us: int) -> dict[str, Any]:
+        """Tell all queries that no row before this time will come. To tell them again does no harm."""
+        try:
+            return {
+                "stream": self.name,
+                "batches": {one.name: one.run.advance(self.name, until_us) for one in self._queries},
+            }
+        except RunError as error:
+            raise HttpError.of(503 if not self._queries[0].run.is_open else 409, error) from None
 
     def told(self) -> dict[str, Any]:
         """`taken` and `sequences` are what all queries have, as a post counts when all have it."""
