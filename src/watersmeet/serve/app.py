@@ -43,6 +43,7 @@ PATHS = {
     "GET /queries/NAME/answer": "its present answer, where that changes; as Arrow by Accept; ?limit=N, ?batch=N",
     "GET /queries/NAME/rows": "the last rows it gave; as Arrow by Accept; ?limit=N, ?batch=N",
     "GET /queries/NAME/changes": "rows as they come, as server-sent events; goes on behind Last-Event-ID",
+    "GET /queries/NAME/history": "its numbers of the last minutes; ?since=SECONDS",
     "GET /streams": "the streams, and how many rows of each were taken",
     "GET /streams/NAME": "one of them",
     "POST /streams/NAME": "rows in: lines of JSON, an array of JSON, or a stream of Arrow",
@@ -52,7 +53,14 @@ PATHS = {
 SHOWN_ROWS = 10_000  # of an answer in JSON, unless more are asked for
 ANSWERED_S = 10.0
 LONGEST_NAME = 200
-PAGE = {"/": ("index.html", "text/html; charset=utf-8")}
+HTML, CSS, SCRIPT = "text/html; charset=utf-8", "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+PAGE = {
+    "/": ("index.html", HTML),
+    "/page/page.css": ("page.css", CSS),
+    **{f"/page/{name}.js": (f"{name}.js", SCRIPT) for name in ("api", "page", "plan", "plots", "rows")},
+    "/page/uplot/uPlot.iife.min.js": ("uplot/uPlot.iife.min.js", SCRIPT),
+    "/page/uplot/uPlot.min.css": ("uplot/uPlot.min.css", CSS),
+}
 NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 OF_PAGE = {
     **NO_STORE,
@@ -82,6 +90,7 @@ class Endpoints:
             "/queries/{name:path}/answer": self.answer,
             "/queries/{name:path}/rows": self.rows,
             "/queries/{name:path}/changes": self.changes,
+            "/queries/{name:path}/history": self.history,
             "/queries/{name:path}": self.query,
             "/streams": self.streams,
         }
@@ -123,6 +132,10 @@ class Endpoints:
         query = self._served.query(request.path_params["name"])
         after = request.headers.get("last-event-id") or request.query_params.get("after")
         return self._listeners.response(query.name, query.log, after)
+
+    def history(self, request: Request) -> Response:
+        query = self._served.query(request.path_params["name"])
+        return _json({"samples": query.history.since(_number(request, "since") or 0)})
 
     def streams(self, request: Request) -> Response:
         return _json({"streams": [one.told() for one in self._served.streams.values()]})

@@ -47,6 +47,8 @@ class Scrape(Collector):
     def _add_state(self, families: dict[str, Family], query: str) -> None:
         run = self._served.queries[query].run
         _family(families, "batches", "batches that were answered", True, ["query"]).add_metric([query], run.number + 1)
+        busy = _family(families, "batch_seconds", "seconds that batches took since the start", True, ["query"])
+        busy.add_metric([query], run.batch_seconds)
         pause = _family(families, "snapshot_pause_seconds", "the longest pause for saving the state", False, ["query"])
         pause.add_metric([query], run.snapshot_pause_s)
         for name in run.fed.streams:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
+from time import time
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,10 +23,12 @@ from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.script import Job
 from watersmeet.serve.change_log import ChangeLog
+from watersmeet.serve.history import History
 from watersmeet.serve.http_error import HttpError
 from watersmeet.serve.limits import Limits
 
 T = TypeVar("T")
+SAMPLED = ("rows_in", "results", "late_rows", "window_rows", "state_bytes", "watermark_us", "recall", "plan_switches")
 
 
 class ServedQuery:
@@ -35,6 +38,7 @@ class ServedQuery:
         self.run = run
         self.log = ChangeLog(run.name, job.plan.output_schema, limits.kept_rows, limits.kept_bytes)
         run.on_answers = self.log.add
+        self.history = History()
         self._present: tuple[int, pa.Table] | None = None
         self._presenting = Lock()
 
@@ -68,6 +72,18 @@ class ServedQuery:
                 assert table is not None
                 self._present = number, table
             return self._present[1], self._present[0]
+
+    def sample(self) -> dict[str, Any]:
+        """The numbers of this moment, for the page."""
+        metrics = self.run.latest_json()
+        return {
+            "time_s": round(time(), 3),
+            **{name: metrics[name] for name in SAMPLED},
+            "newest_us": _known_us(max(clock.newest_us for clock in self.run.fed.clock.clocks.values())),
+            "batches": self.run.number + 1,
+            "batch_seconds": round(self.run.batch_seconds, 6),
+            "taken": {name: self.run.taken(name) for name in self.streams},
+        }
 
     @cached_property
     def _plan_json(self) -> Any:
@@ -148,7 +164,7 @@ class ServedStream:
             "taken": min(taken.values()),
             "taken_by_query": taken,
             "late_by_query": {name: clock.late_rows for name, clock in clocks.items()},
-            "newest_us": newest_us if BEGINNING_US < newest_us < FOREVER_US else None,
+            "newest_us": _known_us(newest_us),
             "sequences": self._sequences(),
         }
 
@@ -194,6 +210,10 @@ def _named(name: str, known: Mapping[str, T], what: str) -> T:
         f"there is no {what} named {name!r}",
         f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}",
     )
+
+
+def _known_us(instant_us: int) -> int | None:
+    return instant_us if BEGINNING_US < instant_us < FOREVER_US else None
 
 
 def columns_json(schema: pa.Schema) -> list[dict[str, str]]:

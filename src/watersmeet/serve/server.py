@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from watersmeet.errors import SetupError
 from watersmeet.serve.app import make_app
 from watersmeet.serve.guard import is_loopback
+from watersmeet.serve.history import EVERY_S
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.listeners import Listeners
 from watersmeet.serve.served import Served
@@ -102,7 +103,15 @@ class HttpServer:
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.005)
         self._up.set()
+        sampling = asyncio.create_task(self._sample())
         await serving
+        sampling.cancel()
+
+    async def _sample(self) -> None:
+        while True:
+            for query in self._served.queries.values():
+                query.history.add(await asyncio.to_thread(query.sample))
+            await asyncio.sleep(EVERY_S)
 
 
 def _protocol(limits: Limits) -> type[H11Protocol]:

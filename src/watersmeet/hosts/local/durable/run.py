@@ -99,6 +99,7 @@ class DurableRun:
         self.answered_number = -1  # the last batch that gave answers
         self.answered_before = -1  # the last of those that no life repeats any more
         self.snapshot_pause_s = 0.0  # the longest
+        self.batch_seconds = 0.0  # that batches of this life took, from what came to its answers
         self._saving: Future[None] | None = None
         self._saver = ThreadPoolExecutor(1, "watersmeet saves")
         self._intake = Intake(self._readers)
@@ -324,6 +325,7 @@ class DurableRun:
 
     def _batch(self, arrived: Sequence[Arrived]) -> None:
         """Write down what came, answer it, and hand the answers on."""
+        began_s = monotonic()
         self.wall.go_on()
         taken: list[Arrived] = []
         steps: list[tuple[Step, Rows | None]] = []
@@ -349,6 +351,7 @@ class DurableRun:
         _tell_all(taken, number=number)
         answers = self._apply(number, steps)
         self._give(answers)
+        self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
             self.on_batch(self.fed.metrics)
 
