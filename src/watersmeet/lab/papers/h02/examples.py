@@ -78,7 +78,7 @@ WORKED = tuple(
         {"small": settings, "paper": settings},
         run_example,
         EXAMPLE_CHECKS,
-        data="the rows of the figure",
+        data="printed: the rows of the figure",
         reconstructed={"times": "the figure has no numbers; these satisfy what the text says of it"},
     )
     for number, (figure, settings) in enumerate(EXAMPLES.items(), 1)
