@@ -63,6 +63,7 @@ SCHEMA = {
     "progress": {"query", "seconds", "metrics"},
     "notice": {"text"},
     "warning": {"text"},
+    "serving": {"url", "queries"},
     "done": {"query", "seconds", "metrics"},
     "error": {"text", "hint", "shown", "exit_code"},
 }

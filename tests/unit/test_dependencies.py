@@ -12,7 +12,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = ("spark", "check", "test", "lab")  # what make test-lowest installs, and what is among it
+EXTRAS = ("spark", "check", "serve", "test", "lab")  # what make test-lowest installs, and what is among it
 
 
 def requirements() -> list[Requirement]:

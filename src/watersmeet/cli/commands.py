@@ -21,6 +21,7 @@ from watersmeet.noticing import phase
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
+    from watersmeet.hosts.local.durable.run import Settings
     from watersmeet.hosts.local.run import LocalRun
     from watersmeet.hosts.spark.state import State
     from watersmeet.runtime.interrupt import Interrupts
@@ -194,21 +195,103 @@ def _run_lasting(
         )
     with phase("reading the script"):
         from watersmeet.cli.run_lasting import run_lasting
-        from watersmeet.hosts.local.durable.outflow import Commits
-        from watersmeet.hosts.local.durable.run import Settings
 
-        gather, commit_every, save_every = map(_seconds, ("--gather", "--commit-every", "--save-every"), intervals)
-        commits = Commits() if commit_every is None else Commits(every_s=commit_every)
-        settings = Settings(
-            batch_rows=batch_rows,
-            gather_s=gather or 0.0,
-            snapshot_s=10.0 if save_every is None else save_every,
-            commits=commits,
-            available_now=available_now,
-            flush=flush,
-        )
+        settings = _lasting_settings(batch_rows, intervals, available_now, flush)
     if run_lasting(text, checkpoint, settings):
         raise typer.Exit(INTERRUPTED)
+
+
+def _lasting_settings(
+    batch_rows: int, intervals: tuple[str | None, str | None, str | None], available_now: bool, flush: bool
+) -> Settings:
+    from watersmeet.hosts.local.durable.outflow import Commits
+    from watersmeet.hosts.local.durable.run import Settings
+
+    gather, commit_every, save_every = map(_seconds, ("--gather", "--commit-every", "--save-every"), intervals)
+    commits = Commits() if commit_every is None else Commits(every_s=commit_every)
+    return Settings(
+        batch_rows=batch_rows,
+        gather_s=gather or 0.0,
+        snapshot_s=10.0 if save_every is None else save_every,
+        commits=commits,
+        available_now=available_now,
+        flush=flush,
+    )
+
+
+@app.command()
+def serve(
+    file: Script,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Where queries keep their progress; else a folder that goes at the end."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address; any but loopback needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")] = 8740,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            envvar="WATERSMEET_TOKEN",
+            help="What requests must bring along. Others on this machine see options: better in the environment.",
+        ),
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="The most rows that are answered at once.")] = 1 << 16,
+    gather: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="How long a batch waits for more rows; not by default.")
+    ] = None,
+    commit_every: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="How often answers go into sinks; by default each second.")
+    ] = None,
+    save_every: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="How often the state is saved; by default each 10 seconds.")
+    ] = None,
+    max_body: Annotated[str, typer.Option(metavar="SIZE", help="The largest body of a POST.")] = "16 MiB",
+    max_subscribers: Annotated[int, typer.Option(min=1, help="How many may listen at a time.")] = 1_000,
+    keep_rows: Annotated[
+        int, typer.Option(min=1, help="So many of the last rows of a query are kept for those who come back.")
+    ] = 100_000,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Tell all that goes to stderr as JSON, an object on every line.")
+    ] = False,
+) -> None:
+    """Run every query of a script in this process, with HTTP around them, until Ctrl-C.
+
+    Streams without a source take rows by POST. Answers, their changes, plans and metrics are read over HTTP.
+    """
+    speak(as_json=as_json, quiet=quiet)
+    _need_server()
+    text = _text_of(file)
+    with phase("reading the script"):
+        from watersmeet.cli.serve import Address, serve_script
+        from watersmeet.serve.limits import Limits
+
+        settings = _lasting_settings(batch_rows, (gather, commit_every, save_every), False, False)
+        limits = Limits(body_bytes=_bytes("--max-body", max_body), subscribers=max_subscribers, kept_rows=keep_rows)
+    try:
+        serve_script(text, checkpoint, settings, Address(host, port, token or None), limits)
+    except KeyboardInterrupt:
+        _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
+
+
+def _need_server() -> None:
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "prometheus_client")):
+        _fail("the server is not installed\nhint: pip install 'watersmeet[serve]'", BAD_INPUT)
+
+
+def _bytes(option: str, written: str) -> int:
+    from watersmeet.plan.memory import Memory
+
+    try:
+        size = Memory.parse(written)
+    except WatersmeetError:
+        size = None
+    if size is None or size.size is None:
+        _fail(f"{option} {written} is no size\nhint: write it as '16 MiB'", BAD_INPUT)
+    return size.size
 
 
 def _seconds(option: str, written: str | None) -> float | None:

@@ -40,7 +40,7 @@ def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings
     with voice().progress(", ".join(job.name for job in jobs), live=live) as progress:
         lasting.start()
         for name, run in lasting.runs.items():
-            _tell_of_restart(name, run)
+            tell_of_restart(name, run)
 
         def look() -> None:
             seconds = time.monotonic() - started
@@ -53,18 +53,20 @@ def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings
         lasting.wait(look)
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for name, run in lasting.runs.items():
-        voice().ended(name, how, run.fed.metrics, seconds, _summary(name, how, run, seconds, settings))
+        voice().ended(name, how, run.fed.metrics, seconds, summary(name, how, run, seconds, settings))
 
 
-def _tell_of_restart(name: str, run: DurableRun) -> None:
+def tell_of_restart(name: str, run: DurableRun) -> None:
     if run.first_number > 0:
         again = f", {run.repeated_batches:,} of them repeated" if run.repeated_batches else ""
         voice().remark(f"{name} goes on after {run.first_number:,} batches{again}")
 
 
-def _summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings) -> str:
+def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings, *, is_kept: bool = True) -> str:
+    """is_kept: whether the checkpoint is there for a next start."""
     metrics: Metrics = run.fed.metrics
-    where = f" after batch {run.number:,}; the next start goes on from {run.folder}" if how == "stopped" else ""
+    on = f"; the next start goes on from {run.folder}" if is_kept else ""
+    where = f" after batch {run.number:,}{on}" if how == "stopped" else ""
     told = f"{name} {how}{where}: {describe(metrics, seconds)}"
     waits = "" if settings.flush else waiting(run.with_waiting())
     if waits:

@@ -39,6 +39,10 @@ class Voice(Protocol):
 
     def ended(self, query: str, how: str, total: Metrics, seconds: float, words: str) -> None: ...
 
+    def serving(self, url: str, queries: list[str]) -> None:
+        """A server is up at an address."""
+        ...
+
 
 class Sentences:
     """For people. `quiet`: neither progress nor what is going on, and no last line."""
@@ -76,6 +80,9 @@ class Sentences:
     def ended(self, query: str, how: str, total: Metrics, seconds: float, words: str) -> None:
         if how == "stopped" or not self.quiet:
             self.tell(words)
+
+    def serving(self, url: str, queries: list[str]) -> None:
+        self._write(f"serving {', '.join(queries)} at {url}")  # as it is: an address must not be cut
 
 
 class JsonLines(logging.Handler):
@@ -121,10 +128,13 @@ class JsonLines(logging.Handler):
         return _Totals(self, query)
 
     def batch(self, query: str, total: Metrics, **batch: Any) -> None:
-        self.event("progress", query=query, batch=batch, metrics=as_json(total))
+        self.event("progress", query=query, batch=batch, metrics=total.as_json())
 
     def ended(self, query: str, how: str, total: Metrics, seconds: float, words: str) -> None:
-        self.event(how, query=query, seconds=_rounded(seconds), metrics=as_json(total))
+        self.event(how, query=query, seconds=_rounded(seconds), metrics=total.as_json())
+
+    def serving(self, url: str, queries: list[str]) -> None:
+        self.event("serving", url=url, queries=queries)
 
 
 class _Totals:
@@ -149,24 +159,10 @@ class _Totals:
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
             seconds = _rounded(now - self._started)
-            self._to.event("progress", query=self._query, seconds=seconds, metrics=as_json(metrics))
+            self._to.event("progress", query=self._query, seconds=seconds, metrics=metrics.as_json())
 
     def show(self, text: str) -> None:
         """Texts are for people; `batch` tells the numbers."""
-
-
-def as_json(metrics: Metrics) -> dict[str, Any]:
-    """The metrics by the names of their table; NULL for a watermark that is not a time.
-
-    >>> from watersmeet.runtime.metrics import Metrics
-    >>> as_json(Metrics(rows_in=3))["rows_in"], as_json(Metrics())["watermark_us"]
-    (3, None)
-    """
-    from watersmeet.model.time import BEGINNING_US, FOREVER_US
-
-    told = metrics.as_dict()
-    known = BEGINNING_US < metrics.watermark_us < FOREVER_US
-    return told | {"watermark_us": metrics.watermark_us if known else None}
 
 
 def _rounded(seconds: float) -> float:

@@ -127,11 +127,9 @@ class JsonWriter:
 
     def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
         self._file = _opened(path, start)
-        self._names = schema.names
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for row in python_rows(_finite(batch)):
-            line = json.dumps(dict(zip(self._names, row, strict=True)), default=_json_value, ensure_ascii=False)
+        for line in json_rows(batch):
             self._file.write(line.encode() + b"\n")
 
     def close(self) -> None:
@@ -139,6 +137,13 @@ class JsonWriter:
 
     def discard(self) -> None:
         self._file.close()
+
+
+def json_rows(batch: pa.RecordBatch) -> Iterator[str]:
+    """The rows as JSON objects."""
+    names = batch.schema.names
+    for row in python_rows(_finite(batch)):
+        yield json.dumps(dict(zip(names, row, strict=True)), default=_json_value, ensure_ascii=False)
 
 
 def _finite(batch: pa.RecordBatch) -> pa.RecordBatch:

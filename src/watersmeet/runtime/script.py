@@ -146,7 +146,7 @@ def declare(
     """Add the stream or table of a CREATE statement to the catalog. `pushed`: a stream may be without a source."""
     is_table = isinstance(statement, CreateTable)
     statement = _as_stream(statement)
-    check_source_options(statement, text, on_spark=opener is not open_in_process)
+    check_source_options(statement, text, on_spark=opener not in (open_in_process, open_to_go_on))
     versions = _versions(statement, text, is_table=is_table)
     needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}

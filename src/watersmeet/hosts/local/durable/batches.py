@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from watersmeet.hosts.local.durable.notes import Note
 from watersmeet.io.connectors.contract import Range
 
 _SIZE = struct.Struct("<I")
@@ -25,6 +26,7 @@ class Step:
     rows: pa.RecordBatch | None = None
     range: Range = None
     until_us: int = 0
+    note: Note | None = None  # by which rows that were pushed are known again
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class BatchRecord:
                 case "pushed":
                     assert step.rows is not None
                     bodies.append(step.rows.serialize())
-                    told.append(["pushed", step.stream, bodies[-1].size])
+                    noted = [] if step.note is None else [step.note.as_json()]
+                    told.append(["pushed", step.stream, bodies[-1].size, *noted])
                 case "end" | "flush":
                     told.append([step.kind, step.stream])
                 case "promise":
@@ -69,7 +72,9 @@ class BatchRecord:
                     steps.append(Step("read", stream, range=more[0]))
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
-                    steps.append(Step("pushed", stream, pa.ipc.read_record_batch(body, schemas[stream])))
+                    rows = pa.ipc.read_record_batch(body, schemas[stream])
+                    note = Note(*more[1]) if len(more) > 1 else None
+                    steps.append(Step("pushed", stream, rows, note=note))
                     at += more[0]
                 case "end" | "flush":
                     steps.append(Step(kind, stream))

@@ -85,6 +85,12 @@ class Intake:
             self._pushed_rows += arrived.rows
             self._changed.notify_all()
 
+    def has_room(self, rows: int) -> bool:
+        """Whether so many rows could stand in line without waiting."""
+        with self._changed:
+            self._check_open()
+            return not self._pushed_rows or self._pushed_rows + rows <= self._most_pushed_rows
+
     def _check_open(self) -> None:
         if self._closed is not None:
             raise self._closed

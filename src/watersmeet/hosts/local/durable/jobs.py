@@ -8,12 +8,12 @@ from pathlib import Path
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
 from watersmeet.io.connectors.contract import NumberedSink
-from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell, warn
-from watersmeet.runtime.script import Job
+from watersmeet.runtime.script import CONSOLE, Job
 
 
 class LastingJobs:
@@ -22,7 +22,8 @@ class LastingJobs:
     def __init__(
         self, jobs: Sequence[Job], checkpoint: Path, settings: Settings, *, tell: Tell = warn, pushed: bool = False
     ) -> None:
-        """pushed: streams without a source are pushed; if not, they are refused."""
+        """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
+        are refused, and it prints."""
         self.runs: dict[str, DurableRun] = {}
         try:
             for job, folder in zip(jobs, _folders(checkpoint, jobs), strict=True):
@@ -75,6 +76,8 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
 
     def sink(run: str) -> NumberedSink:
+        if pushed and job.sink is CONSOLE:
+            return NoSink()
         return numbered_sink(job.name, job.sink, job.plan.output_schema, run)
 
     return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)

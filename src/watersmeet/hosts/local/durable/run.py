@@ -23,12 +23,14 @@ from watersmeet.hosts.local.durable.batches import BatchRecord, Step
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.intake import Arrived, Intake
 from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots, copied
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.run import BATCH_ROWS
 from watersmeet.io.connectors.contract import NumberedSink, Range, Reader
-from watersmeet.io.event_times import without_nulls
+from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.saving import load_state, state_of
@@ -92,10 +94,15 @@ class DurableRun:
             self._folder.close()
             raise
         self.folder = self._folder.path
+        self.name = self._folder.identity.run  # new for a new checkpoint, the same in all lives
+        self.notes = Notes()
         self.repeated_batches = 0
         self.first_number = 0  # of the first batch of this life
         self.snapshot_number = -1
+        self.answered_number = -1  # the last batch that gave answers
+        self.answered_before = -1  # the last of those that no life repeats any more
         self.snapshot_pause_s = 0.0  # the longest
+        self.batch_seconds = 0.0  # that batches of this life took, from what came to its answers
         self._saving: Future[None] | None = None
         self._saver = ThreadPoolExecutor(1, "watersmeet saves")
         self._intake = Intake(self._readers)
@@ -158,13 +165,25 @@ class DurableRun:
         return number
 
     def checked(self, stream: str, rows: Any) -> list[pa.RecordBatch]:
-        """Rows in any form as batches of a stream; what does not fit is refused."""
-        return self.fed.incoming(self.fed.named(stream), rows)
-
-    def push_soon(self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None = 60.0) -> Future[int]:
-        """The same without waiting for the disk: rows that were `checked`."""
+        """Rows in any form as batches of a stream; what does not fit is refused, and nothing has changed then."""
         name = self.fed.named(stream)
-        arrived = Arrived(Step("pushed", name, rows), rows.num_rows, Future())
+        batches, clock = self.fed.incoming(name, rows), self.fed.clock.clocks[name]
+        if not clock.stream.by_arrival:
+            for batch in batches:
+                timed_rows(clock.stream, without_nulls(clock.stream, batch), clock.rows_in)
+        return batches
+
+    def has_room(self, rows: int) -> bool:
+        """Whether `push_soon` would take so many rows without waiting; raises if the run has ended."""
+        return self._intake.has_room(rows)
+
+    def push_soon(
+        self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None = 60.0, note: Note | None = None
+    ) -> Future[int]:
+        """The same without waiting for the disk: rows that were `checked`. `note` is kept in `notes` from when they are
+        logged, in this life and later ones."""
+        name = self.fed.named(stream)
+        arrived = Arrived(Step("pushed", name, rows, note=note), rows.num_rows, Future())
         self._intake.push(arrived, timeout_s)
         assert arrived.logged is not None
         return arrived.logged
@@ -196,6 +215,11 @@ class DurableRun:
         with self._lock:
             return self.fed.report()
 
+    def latest_json(self) -> dict[str, Any]:
+        """The same for programs elsewhere."""
+        with self._lock:
+            return self.fed.report().as_json()
+
     def with_waiting(self) -> Metrics:
         """The same with the rows that wait for time to go on."""
         with self._lock:
@@ -205,6 +229,11 @@ class DurableRun:
         """What a changing answer is now."""
         with self._lock:
             return self.fed.answer()
+
+    def present(self) -> tuple[pa.Table | None, int]:
+        """What a changing answer is now, and after which batch."""
+        with self._lock:
+            return self.fed.answer(), self._number
 
     def taken(self, stream: str) -> int:
         """How many rows of a stream have come so far, in all lives: whoever pushes goes on behind them."""
@@ -229,7 +258,10 @@ class DurableRun:
                 if name in self._readers:
                     self._readers[name].resume(position)
             self._positions = dict(snapshot.notes["positions"])
+            self.answered_number = self.answered_before = snapshot.notes.get("answered", snapshot.number)
             self.wall.put(*snapshot.notes["wall"])
+            if "pushed" in snapshot.notes:
+                self.notes.load(snapshot.notes["pushed"])
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
         for number, data in self._journal.records(self._number):
             self._repeat(BatchRecord.from_bytes(number, data, schemas))
@@ -239,8 +271,8 @@ class DurableRun:
     def _repeat(self, record: BatchRecord) -> None:
         self.wall.put(record.now_s, record.today_us)
         steps = [self._read_again(step) for step in record.steps]
-        answers = self._apply([(step, self._rows_of(step)) for step in steps])
-        self._number = record.number
+        self._note(steps, record.number)
+        answers = self._apply(record.number, [(step, self._rows_of(step)) for step in steps])
         self.repeated_batches += 1
         self._give(answers)
 
@@ -296,6 +328,7 @@ class DurableRun:
 
     def _batch(self, arrived: Sequence[Arrived]) -> None:
         """Write down what came, answer it, and hand the answers on."""
+        began_s = monotonic()
         self.wall.go_on()
         taken: list[Arrived] = []
         steps: list[tuple[Step, Rows | None]] = []
@@ -318,10 +351,11 @@ class DurableRun:
         for step, _ in steps:
             if step.kind == "read":
                 self._ranges[step.stream] = step.range
+        self._note([step for step, _ in steps], number)  # before whoever waits is told, who may ask for it
         _tell_all(taken, number=number)
-        answers = self._apply(steps)
-        self._number = number
+        answers = self._apply(number, steps)
         self._give(answers)
+        self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
             self.on_batch(self.fed.metrics)
 
@@ -337,12 +371,17 @@ class DurableRun:
             rows = without_nulls(clock.stream, rows, clock.skip)
         return clock.timed(rows)
 
-    def _apply(self, steps: Sequence[tuple[Step, Rows | None]]) -> list[Answer]:
+    def _note(self, steps: Sequence[Step], number: int) -> None:
+        for step in steps:
+            if step.note is not None:
+                self.notes.add(step.stream, step.note, number, 0 if step.rows is None else step.rows.num_rows)
+
+    def _apply(self, number: int, steps: Sequence[tuple[Step, Rows | None]]) -> list[Answer]:
         found: list[Answer] = []
         with self._lock:
             for step, rows in steps:
                 if rows is not None:
-                    found += self.fed.push(step.stream, rows) if len(rows) else []
+                    found += self._pushed(step.stream, rows)
                 elif step.kind == "flush":
                     found += self.fed.flush()
                 elif step.kind == "end":
@@ -350,12 +389,25 @@ class DurableRun:
                 else:
                     found += self.fed.promise(step.stream, step.until_us)
             found += self.fed.tick()
+            self._number = number
+        return found
+
+    def _pushed(self, stream: str, rows: Rows) -> list[Answer]:
+        """In pieces as large as the operator takes them; that follows from its state, so a repeat has the same."""
+        found: list[Answer] = []
+        at = 0
+        while at < len(rows):
+            until = min(at + (self.fed.operator.piece_rows or BATCH_ROWS), len(rows))
+            found += self.fed.push(stream, rows if until - at == len(rows) else rows.slice(at, until))
+            at = until
         return found
 
     def _give(self, answers: list[Answer]) -> None:
         assert self._outflow is not None
         is_there = self._number <= self._sink.last_number  # it was committed before a crash
         self._outflow.put(self._number, [] if is_there else answers)
+        if any(one.num_rows for one in answers):
+            self.answered_number = self._number
         if self.on_answers is not None and answers:
             self.on_answers(self._number, as_batches(answers))
 
@@ -373,7 +425,12 @@ class DurableRun:
             for name, range in self._ranges.items():
                 self._positions[name] = self._readers[name].position_after(range)
             self._ranges.clear()
-            notes = {"positions": dict(self._positions), "wall": [self.wall.now, self.wall.today]}
+            notes = {
+                "positions": dict(self._positions),
+                "wall": [self.wall.now, self.wall.today],
+                "pushed": self.notes.as_json(),
+                "answered": self.answered_number,
+            }
             self.snapshot_pause_s = max(self.snapshot_pause_s, monotonic() - began_s)
             self._journal.roll()
             self.snapshot_number = self._number

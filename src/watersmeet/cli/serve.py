@@ -1,0 +1,98 @@
+"""`watersmeet serve`: queries that go on, and HTTP around them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from watersmeet.cli.run_lasting import summary, tell_of_restart
+from watersmeet.cli.voice import voice
+from watersmeet.explain.explaining import explained
+from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.run import Settings
+from watersmeet.hosts.local.host import LocalHost
+from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.progress import brief
+from watersmeet.runtime.script import Job, open_to_go_on, read_script
+from watersmeet.serve.limits import Limits
+from watersmeet.serve.served import Served
+from watersmeet.serve.server import HttpServer, bound, url_of
+
+
+@dataclass(frozen=True)
+class Address:
+    host: str
+    port: int
+    token: str | None
+
+
+def serve_script(text: str, checkpoint: str | None, settings: Settings, address: Address, limits: Limits) -> None:
+    """Run a script until it is stopped."""
+    told = read_script(text, explain=True, opener=open_to_go_on, pushed=True)
+    for job in told:
+        if job.told is not None:
+            print(explained(job.plan, job.told, LocalHost()), flush=True)
+    jobs = [job for job in told if job.told is None]
+    if not jobs:
+        return
+    # Before anything else, so that a port that is in use is told at once.
+    with bound(address.host, address.port, address.token) as at, _kept_in(checkpoint) as folder:
+        interrupts = Interrupts(voice().tell)
+        lasting = LastingJobs(jobs, folder, settings, tell=lambda what: voice().warn(str(what)), pushed=True)
+        with interrupts.stopping(lasting.request_stop):
+            served = Served(jobs, lasting.runs, limits)
+            lasting.start()
+            served.started()
+            server = HttpServer(served, at, limits, address.token)
+            server.start()
+            try:
+                seconds = _run(jobs, lasting, url_of(at), server)
+                _tell_of_end(lasting, seconds, settings, is_kept=checkpoint is not None)
+            finally:
+                server.stop()
+
+
+@contextmanager
+def _kept_in(checkpoint: str | None) -> Iterator[Path]:
+    if checkpoint is not None:
+        yield Path(checkpoint)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="watersmeet-serve-"))
+    voice().remark("nothing is kept when this ends; with --checkpoint DIR the next start goes on from here")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) -> float:
+    """How many seconds it ran."""
+    for name, run in lasting.runs.items():
+        tell_of_restart(name, run)
+    voice().serving(url, [job.name for job in jobs])
+    started = time.monotonic()
+    with voice().progress(", ".join(job.name for job in jobs), live=True) as progress:
+
+        def look() -> None:
+            if not sys.stderr.isatty():  # a log of a service would fill up with it
+                return
+            seconds = time.monotonic() - started
+            lines = {name: brief(run.latest(), seconds) for name, run in lasting.runs.items()}
+            progress.show("\n".join(f"{name}, {line}" for name, line in lines.items()))
+
+        lasting.wait(look)
+    # Those who listen hear of the end when all answers are given.
+    server.stop()
+    return time.monotonic() - started
+
+
+def _tell_of_end(lasting: LastingJobs, seconds: float, settings: Settings, *, is_kept: bool) -> None:
+    for name, run in lasting.runs.items():
+        words = summary(name, "stopped", run, seconds, settings, is_kept=is_kept)
+        voice().ended(name, "stopped", run.fed.metrics, seconds, words)

@@ -1,0 +1,1 @@
+"""`watersmeet serve`: queries that go on, with HTTP around them. Nothing else imports a server library."""

@@ -1,0 +1,171 @@
+"""A real server on a free port of this machine, in this process or in one of its own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.outflow import Commits
+from watersmeet.hosts.local.durable.run import Settings
+from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.serve.limits import Limits
+from watersmeet.serve.served import Served
+from watersmeet.serve.server import HttpServer, bound, url_of
+
+SCRIPT = """
+CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
+CREATE STREAM b (k BIGINT, w VARCHAR, ts TIMESTAMP) WITH (time = 'ts');
+CREATE SINK groups WITH (sink = 'parquet', path = '{folder}/groups') AS
+  SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 1 MINUTE] GROUP BY k;
+SELECT a.k, a.v, b.w FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS;
+SELECT k, v FROM a [RANGE 1 MINUTE] ORDER BY v DESC LIMIT 3;
+"""
+NDJSON, JSON, ARROW = "application/x-ndjson", "application/json", "application/vnd.apache.arrow.stream"
+QUICK = Settings(snapshot_s=0.1, sync=False, commits=Commits(every_s=0.02))
+
+
+def row(k: int, v: float, second: float) -> dict[str, Any]:
+    return {"k": k, "v": v, "ts": f"2026-01-01 12:{int(second) // 60:02d}:{second % 60:09.6f}"}
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(one) + "\n" for one in rows).encode()
+
+
+class Client:
+    """What the tests ask of a server."""
+
+    def __init__(self, url: str, **headers: str) -> None:
+        self.url = url
+        self.http = httpx.Client(base_url=url, timeout=20, headers=headers, trust_env=False)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.http.get(path, headers=headers)
+
+    def post(self, stream: str, rows: list[dict[str, Any]], **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(f"/streams/{stream}", content=lines(rows), headers={"Content-Type": NDJSON, **named})
+
+    def posted(self, stream: str, rows: list[dict[str, Any]], **headers: str) -> dict[str, Any]:
+        found = self.post(stream, rows, **headers)
+        assert found.status_code == 200, found.text
+        told: dict[str, Any] = found.json()
+        return told
+
+    def answer(self, query: str, batch: int = 0) -> list[dict[str, Any]]:
+        found = self.get(f"/queries/{query}/answer?batch={batch}")
+        assert found.status_code == 200, found.text
+        rows: list[dict[str, Any]] = found.json()["rows"]
+        return rows
+
+
+@contextmanager
+def serving(
+    folder: Path, script: str = SCRIPT, *, limits: Limits | None = None, token: str | None = None
+) -> Iterator[Client]:
+    """In this process. At the end all is saved, and all who listen are let go."""
+    limits = limits or Limits()
+    jobs = read_script(script.format(folder=folder), opener=open_to_go_on, pushed=True)
+    with bound("127.0.0.1", 0, token) as at:
+        lasting = LastingJobs(jobs, folder / "checkpoint", QUICK, tell=lambda what: None, pushed=True)
+        served = Served(jobs, lasting.runs, limits)
+        lasting.start()
+        served.started()
+        server = HttpServer(served, at, limits, token)
+        server.start()
+        client = Client(url_of(at), **({"Authorization": f"Bearer {token}"} if token else {}))
+        try:
+            yield client
+        finally:
+            client.http.close()
+            lasting.stop()
+            server.stop()
+
+
+class Events:
+    """What a subscriber hears, event by event."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        assert response.status_code == 200, response.read()
+        self._parts = response.iter_text()
+        self._text = ""
+
+    def next(self) -> dict[str, Any]:
+        """The next event, comments passed over: its fields, `data` read."""
+        while True:
+            while "\n\n" not in self._text:
+                self._text += next(self._parts)
+            text, _, self._text = self._text.partition("\n\n")
+            fields = dict(line.split(": ", 1) for line in text.splitlines() if not line.startswith(":"))
+            if fields:
+                return {**fields, "data": json.loads(fields["data"])}
+
+
+@contextmanager
+def listening(client: Client, query: str, after: str | None = None) -> Iterator[Events]:
+    headers = {"Last-Event-ID": after} if after else {}
+    with client.http.stream("GET", f"/queries/{query}/changes", headers=headers) as response:
+        events = Events(response)
+        events._text += next(events._parts)  # it is heard from here on
+        yield events
+
+
+# ---- in a process of its own ----------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def live(folder: Path, script: str, port: int) -> None:
+    from watersmeet.cli.serve import Address, serve_script
+
+    serve_script(
+        script.format(folder=folder), str(folder / "checkpoint"), QUICK, Address("127.0.0.1", port, None), Limits()
+    )
+
+
+class Life:
+    """A server that can be killed. It is forked from a process that has imported all, so it costs little."""
+
+    def __init__(self, folder: Path, script: str = SCRIPT) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["tests.serve.preloaded"])
+        self.port = free_port()
+        self.process = context.Process(target=live, args=(folder, script, self.port))
+        self.process.start()
+        self.client = self.client_of(self.port)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                if self.client.get("/health").status_code == 200:
+                    return
+            except httpx.TransportError:
+                assert self.process.is_alive(), f"the server ended with {self.process.exitcode}"
+                assert time.monotonic() < until, "the server did not come up"
+            time.sleep(0.02)
+
+    @staticmethod
+    def client_of(port: int) -> Client:
+        return Client(f"http://127.0.0.1:{port}/")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(20)
+
+    def terminate(self) -> int | None:
+        os.kill(self.process.pid or 0, 15)
+        self.process.join(30)
+        return self.process.exitcode

@@ -1,0 +1,104 @@
+"""`watersmeet serve` as it is started and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.serve.serving import Client, Events, Life, free_port, row
+from tests.unit.test_cli import call
+from watersmeet.errors import SetupError
+from watersmeet.serve.server import bound
+
+SCRIPT = """
+CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
+SELECT k, v FROM a;
+"""
+
+
+def script(folder: Path) -> str:
+    path = folder / "script.sql"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_it_says_where_it_is_and_ends_when_asked_to(tmp_path: Path) -> None:
+    """The whole way: a process, --json, a post, a listener, SIGTERM."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "watersmeet", "serve", script(tmp_path), "--port", "0", "--json"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    told = []
+    for line in process.stderr:
+        told.append(json.loads(line))
+        if told[-1]["event"] == "serving":
+            break
+    assert told[-1]["queries"] == ["query 1"]
+    assert any("with --checkpoint DIR" in one.get("text", "") for one in told)
+    client = Client(told[-1]["url"])
+    with client.http.stream("GET", "/queries/query_1/changes") as response:
+        events = Events(response)
+        client.posted("a", [row(1, 2, 3)])
+        assert events.next()["data"]["rows"] == [{"k": 1, "v": 2.0}]
+        process.send_signal(signal.SIGTERM)
+        assert events.next()["event"] == "end"
+    told = [json.loads(line) for line in process.stderr]
+    assert process.wait(20) == 0
+    assert [one["metrics"]["rows_in"] for one in told if one["event"] == "stopped"] == [1]
+    assert list(tmp_path.glob("watersmeet-serve-*")) == []
+
+
+def test_sigterm_keeps_all_for_the_next_start(tmp_path: Path) -> None:
+    life = Life(tmp_path, SCRIPT)
+    life.client.posted("a", [row(1, 2, 3)])
+    assert life.terminate() == 0
+    life = Life(tmp_path, SCRIPT)
+    assert life.client.get("/streams/a").json()["taken"] == 1
+    assert life.client.get("/queries/query_1").json()["checkpoint"]["repeated_batches"] == 0
+    assert life.terminate() == 0
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with bound("127.0.0.1", 0, None) as taken:
+        port = taken.getsockname()[1]
+        assert call("serve", script(tmp_path), "--port", str(port)) == 2
+    told = capsys.readouterr().err
+    assert f"port {port} of 127.0.0.1 cannot be used: Address already in use" in told
+    assert "--port" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])
+def test_another_address_than_loopback_needs_a_token(tmp_path: Path, host: str) -> None:
+    with pytest.raises(SetupError, match="a token is needed"):
+        bound(host, free_port(), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--max-body", "much"], "--max-body much is no size"),
+        (["--max-body", "5 rows"], "--max-body 5 rows is no size"),
+        (["--gather", "soon"], "--gather"),
+        (["--host", "no.such.host.invalid", "--token", "t"], "no address of this machine"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert call("serve", script(tmp_path), *options) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert call("serve", script(tmp_path)) == 2
+    assert "pip install 'watersmeet[serve]'" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""Rows that are posted: in every form, whole or not at all, and once although they are sent twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.serve.serving import ARROW, JSON, NDJSON, Client, lines, row, serving
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with serving(tmp_path) as client:
+        yield client
+
+
+def arrow(rows: list[dict[str, Any]], batches: int = 1) -> bytes:
+    table = pa.Table.from_pylist(rows)
+    table = table.set_column(2, "ts", table["ts"].cast(pa.timestamp("us")))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=-(-len(rows) // batches))
+    return bytes(sink.getvalue())
+
+
+def taken(client: Client, stream: str = "a") -> int:
+    return int(client.get(f"/streams/{stream}").json()["taken"])
+
+
+def settled(client: Client, told: dict[str, Any]) -> int:
+    """How many rows were taken when all queries have answered."""
+    for query, number in told["batches"].items():
+        client.get(f"/queries/{query}/rows?batch={number}")
+    return taken(client, told["stream"])
+
+
+ROWS = [row(k % 3, k / 2, k) for k in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (NDJSON, lines(ROWS)),
+        ("application/jsonl; charset=utf-8", lines(ROWS).replace(b"\n", b"\r\n\n")),
+        (JSON, json.dumps(ROWS).encode()),
+        (JSON, json.dumps(ROWS[0]).encode()),
+        (ARROW, arrow(ROWS)),
+        (ARROW, arrow(ROWS, batches=4)),
+    ],
+)
+def test_rows_come_in_any_form(client: Client, kind: str, body: bytes) -> None:
+    found = client.http.post("/streams/a", content=body, headers={"Content-Type": kind})
+    told = found.json()
+    assert (found.status_code, told["repeated"]) == (200, False)
+    assert told["batches"] == {"groups": 0, "query 2": 0, "query 3": 0}  # all in one batch, however they came
+    assert told["rows"] == settled(client, told) == (1 if body == json.dumps(ROWS[0]).encode() else 10)
+
+
+@pytest.mark.parametrize(
+    ("body", "row", "words"),
+    [
+        ([*ROWS[:4], {**ROWS[4], "k": "five"}, *ROWS[5:]], 5, "column 'k'"),
+        ([*ROWS[:9], {**ROWS[9], "k": 1.5}], 10, "column 'k'"),
+        ([ROWS[0], {**ROWS[1], "z": 1}], 2, "no column 'z'"),
+        ([*ROWS[:7], {**ROWS[7], "ts": None}], 8, "event time 'ts' is NULL"),
+        ([*ROWS[:2], {**ROWS[2], "ts": "yesterday"}], 3, "yesterday"),
+        ([{**ROWS[2], "ts": 5}], 1, "column 'ts'"),
+        ([{"k": 2**70, "v": 1, "ts": "2026-01-01"}], 1, "column 'k'"),
+        ([ROWS[0], 7], 2, "row 2 is 7, not an object"),
+    ],
+)
+def test_a_bad_row_is_named_and_nothing_is_taken(client: Client, body: Any, row: int, words: str) -> None:
+    found = client.http.post("/streams/a", content=json.dumps(body), headers={"Content-Type": JSON})
+    told = found.json()
+    assert (found.status_code, told["row"]) == (400, row), told
+    assert words in told["error"]
+    assert settled(client, client.posted("a", ROWS)) == 10
+
+
+def test_a_bad_row_of_arrow_is_named(client: Client) -> None:
+    body = arrow([*ROWS[:6], {**ROWS[6], "ts": None}, *ROWS[7:]])
+    told = client.http.post("/streams/a", content=body, headers={"Content-Type": ARROW}).json()
+    assert (told["row"], "is NULL" in told["error"]) == (7, True)
+
+
+def test_decimals_keep_their_digits(tmp_path: Path) -> None:
+    script = """
+        CREATE STREAM a (d DECIMAL(30, 10), v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
+        SELECT d, v FROM a;
+    """
+    with serving(tmp_path, script) as client:
+        body = '{"d": 12345678901234567.0123456789, "v": 1.5, "ts": "2026-01-01"}'
+        told = client.http.post("/streams/a", content=body, headers={"Content-Type": NDJSON}).json()
+        assert told["rows"] == 1, told
+        found = client.get("/queries/query_1/rows?batch=0", Accept=ARROW).content
+        (one,) = pa.ipc.open_stream(found).read_all().to_pylist()
+        assert one == {"d": Decimal("12345678901234567.0123456789"), "v": 1.5}
+
+
+def test_a_promise_makes_answers_certain(client: Client) -> None:
+    client.posted("a", [row(1, 2, 0), row(1, 3, 1)])
+    for _ in range(2):
+        told = client.http.post("/streams/a/advance", json={"until": "2026-01-01T12:00:02+00:00"}).json()
+        assert client.answer("groups", told["batches"]["groups"]) == [{"k": 1, "n": 2, "total": 5.0}]
+    for wrong in (
+        "{",
+        "[]",
+        "{}",
+        '{"until": "soon"}',
+        '{"until": 5}',
+        '{"until": "9999-12-31", "x": 1}',
+        "[" * 99_999,
+    ):
+        found = client.http.post("/streams/a/advance", content=wrong, headers={"Content-Type": JSON})
+        assert (found.status_code, set(found.json())) == (400, {"error", "hint"}), wrong
+    assert (
+        client.http.post("/streams/a/advance", content="{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    )
+
+
+# ---- once, although sent twice --------------------------------------------------------------------------------------
+
+
+def test_a_key_is_taken_once(client: Client) -> None:
+    first = client.posted("a", ROWS, Idempotency_Key="one")
+    again = client.posted("a", ROWS, Idempotency_Key="one")
+    assert again == {**first, "repeated": True}
+    other = client.posted("a", ROWS, Idempotency_Key="two")
+    assert (other["repeated"], settled(client, other)) == (False, 20)
+
+
+def test_a_key_with_other_rows_is_refused(client: Client) -> None:
+    client.posted("a", ROWS, Idempotency_Key="one")
+    found = client.post("a", ROWS[:3], Idempotency_Key="one")
+    assert (found.status_code, "other rows" in found.json()["error"]) == (422, True)
+
+
+def test_a_client_counts_its_posts(client: Client) -> None:
+    for number in (1, 2, 2, 1):
+        client.posted("a", ROWS[number : number + 1], X_Client="me", X_Sequence=str(number))
+    told = client.posted("a", ROWS[:1], X_Client="you", X_Sequence="1")
+    assert settled(client, told) == 3
+    assert client.get("/streams/a").json()["sequences"] == {"me": 2, "you": 1}
+    found = client.post("a", ROWS, X_Client="me", X_Sequence="4")
+    assert (found.status_code, found.json()["expected"]) == (409, 3)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X_Sequence": "0"},
+        {"X_Sequence": "-1"},
+        {"X_Sequence": "1e3"},
+        {"X_Sequence": "9" * 30},
+        {"X_Client": "me"},
+        {"Idempotency_Key": ""},
+        {"Idempotency_Key": "x" * 201},
+        {"Idempotency_Key": "x", "X_Sequence": "1"},
+    ],
+)
+def test_a_note_that_says_nothing_is_refused(client: Client, headers: dict[str, str]) -> None:
+    assert client.post("a", ROWS, **headers).status_code == 400
+
+
+def test_what_was_taken_is_known_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        client.posted("a", ROWS[:2], Idempotency_Key="one")
+        client.posted("a", ROWS[2:4], X_Client="me", X_Sequence="1")
+    with serving(tmp_path) as client:
+        assert client.get("/streams/a").json()["sequences"] == {"me": 1}
+        assert client.posted("a", ROWS[:2], Idempotency_Key="one")["repeated"]
+        assert client.posted("a", ROWS[2:4], X_Client="me", X_Sequence="1")["repeated"]
+        assert settled(client, client.posted("a", ROWS[4:], X_Client="me", X_Sequence="2")) == 10
+
+
+def test_many_clients_at_once_lose_nothing(client: Client) -> None:
+    """Each sends every post twice, at the same time."""
+
+    def send(number: int) -> list[dict[str, Any]]:
+        own = Client(client.url)
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [
+                pool.submit(own.posted, "a", [row(number, post, 1)], Idempotency_Key=f"{number} {post}")
+                for post in range(10)
+                for _ in range(2)
+            ]
+            return [job.result() for job in jobs]
+
+    with ThreadPoolExecutor(8) as pool:
+        told = [one for some in pool.map(send, range(8)) for one in some]
+    assert sum(not one["repeated"] for one in told) == 80
+    last = client.posted("a", [row(99, 0, 30)])
+    assert settled(client, last) == 81
+    totals = {one["k"]: (one["n"], one["total"]) for one in client.answer("groups", last["batches"]["groups"])}
+    assert totals == dict.fromkeys(range(8), (10, 45.0))
