@@ -30,8 +30,8 @@ class Item:
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """An item and what became of it. `where` are files, seen from the top of the repository; `reached` is a command, a
-    text of SQL or a line of Python; `shown` are tests (`tests/…::test_…`) and experiments by their ids."""
+    """An item and what became of it. `where` are files and folders, seen from the top of the repository; `reached` is a
+    command, a text of SQL or a line of Python; `shown` are tests (`tests/…::test_…`) and experiments by their ids."""
 
     item: Item
     where: tuple[str, ...]
