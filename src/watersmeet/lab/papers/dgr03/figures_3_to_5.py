@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def by_domain(trial: ExperimentTrial) -> Panel:
             line[name] = gain
     title = "uniform keys: what OPT finds beyond RAND, by the size of the domain"
     panel = panel_of(title, "distinct keys", "share of EXACT", domains, lines)
-    return Panel(**{**panel.__dict__, "x_log": True})
+    return replace(panel, x_log=True)
 
 
 def gain_over_rand(pair: Pair, memory: int) -> float:
