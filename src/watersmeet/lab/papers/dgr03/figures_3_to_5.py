@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def by_domain(trial: ExperimentTrial) -> Panel:
             line[name] = gain
     title = "uniform keys: what OPT finds beyond RAND, by the size of the domain"
     panel = panel_of(title, "distinct keys", "share of EXACT", domains, lines)
-    return Panel(**{**panel.__dict__, "x_log": True})
+    return replace(panel, x_log=True)
 
 
 def gain_over_rand(pair: Pair, memory: int) -> float:
@@ -147,7 +148,12 @@ def gains_in(result: Result, least: float, most: float) -> Floats:
 
 
 UNIFORM_CHECKS = (
-    *AS_MODELLED,
+    Check("the engine's own join finds as much as the paper's model by RAND: within 4 % of EXACT",
+          lambda r: agrees(r, "RAND")),
+    Check("and by PROB and LIFE: within 4 % of EXACT", lambda r: agrees(r, "PROB") and agrees(r, "LIFE"),
+          essential=False,
+          why="the model is told how often each key comes in the very rows that come, as in the paper, and finds a few "
+              "percent more by that alone; without that table PROB is RAND, as the paper says it should be"),
     Check("RAND, PROB and LIFE find the same: within 5 % of EXACT of each other", everywhere(
         lambda r: np.ptp([numbers(r, name) for name in POLICIES], axis=0) <= 0.05 * numbers(r, "EXACT"))),
     Check("OPT is above all of them", everywhere(lambda r: numbers(r, "OPT") > best_policy(r))),

@@ -7,6 +7,7 @@ unevenness and many maps. D-E7f and D-E7w ask the same of real streams.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -167,7 +168,7 @@ def run_sensitivity(trial: ExperimentTrial) -> Result:
                      given["spreads"], found),
             Panel("on how many maps PROB finds over 90 % at M = w", about, "share of maps", given["spreads"],
                   {"over 90 %": over.tolist()}),
-            Panel(**{**maps.__dict__, "lines": {**maps.lines, **level}}),
+            replace(maps, lines={**maps.lines, **level}),
         ]
     )  # fmt: skip
 
