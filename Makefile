@@ -11,7 +11,7 @@ BUILDER ?= .venv-wheel
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
 SEEDS ?= 1
-BENCHMARKS ?= start joins algorithms adaptive aggregates continuous small_batches pushes memory shedding spark_joins spark_batches spark_shedding
+BENCHMARKS ?= start joins algorithms adaptive aggregates continuous pipelines small_batches pushes memory shedding spark_joins spark_batches spark_shedding
 
 define few_tests
 $(1)/bin/python -m pip list --disable-pip-version-check

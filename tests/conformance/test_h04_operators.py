@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.relays import Relay, goes_on_as_if_nothing_had_happened
+from tests.runners import Source, bound_plan
 from watersmeet.errors import OptionError
 from watersmeet.lab.papers.running import session_of
 from watersmeet.operators.continuous.pipeline import Continuous
@@ -352,3 +354,12 @@ def test_figure_2_expiry_by_an_operators_own_clock_is_wrong() -> None:
     assert voluntary[6] == [8]
     assert 8 not in right
     assert not any(20 in told for tick, told in voluntary.items() if tick > 1)
+
+
+@pytest.mark.parametrize("pipeline", PUBLISHED)
+def test_a_state_that_is_handed_on_goes_on_to_the_same_answers(pipeline: str) -> None:
+    sources = [Source("a", stream(3), "ts"), Source("b", stream(1003), "ts")]
+    for query in QUERIES[1::4]:
+        for schedule in ("pull", "memory"):
+            sql = f"{query} OPTIONS (pipeline = '{pipeline}', schedule = '{schedule}')"
+            goes_on_as_if_nothing_had_happened(Relay(bound_plan(sql, sources), sources), 4)
