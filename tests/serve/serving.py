@@ -129,9 +129,12 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def live(folder: Path, script: str, port: int) -> None:
+def live(folder: Path, script: str, port: int, ends_at: str | None, after: int) -> None:
+    from tests.durable.lives import die_at
     from watersmeet.cli.serve import Address, serve_script
 
+    if ends_at is not None:
+        die_at(ends_at, after)
     serve_script(
         script.format(folder=folder), str(folder / "checkpoint"), QUICK, Address("127.0.0.1", port, None), Limits()
     )
@@ -140,11 +143,12 @@ def live(folder: Path, script: str, port: int) -> None:
 class Life:
     """A server that can be killed. It is forked from a process that has imported all, so it costs little."""
 
-    def __init__(self, folder: Path, script: str = SCRIPT) -> None:
+    def __init__(self, folder: Path, script: str = SCRIPT, ends_at: str | None = None, after: int = 0) -> None:
+        """ends_at: a point of `tests.durable.lives`, at which it kills itself after so many times."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.serve.preloaded"])
         self.port = free_port()
-        self.process = context.Process(target=live, args=(folder, script, self.port))
+        self.process = context.Process(target=live, args=(folder, script, self.port, ends_at, after), daemon=True)
         self.process.start()
         self.client = self.client_of(self.port)
         until = time.monotonic() + 60
