@@ -143,11 +143,13 @@ def live(folder: Path, script: str, port: int, ends_at: str | None, after: int) 
 class Life:
     """A server that can be killed. It is forked from a process that has imported all, so it costs little."""
 
-    def __init__(self, folder: Path, script: str = SCRIPT, ends_at: str | None = None, after: int = 0) -> None:
+    def __init__(
+        self, folder: Path, script: str = SCRIPT, ends_at: str | None = None, after: int = 0, port: int | None = None
+    ) -> None:
         """ends_at: a point of `tests.durable.lives`, at which it kills itself after so many times."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.serve.preloaded"])
-        self.port = free_port()
+        self.port = port or free_port()
         self.process = context.Process(target=live, args=(folder, script, self.port, ends_at, after), daemon=True)
         self.process.start()
         self.client = self.client_of(self.port)
