@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
+    from watersmeet.why import Why
 
 
 class Query:
@@ -77,6 +78,32 @@ class Query:
         from watersmeet.advise import advise
 
         return advise(self.host.sampled(self.plan, sample), sample, policies, seconds=seconds)
+
+    def why(self, rows: Mapping[str, int | Mapping[str, Any]]) -> Why:
+        """Why rows did not meet, in words: which condition fails with which values, which window and by how much, that
+        one came too late, or that bounded memory let go of it; or that they met, and when.
+
+        rows: for every input of a join one row, by its number, counted from 1, or by columns and their values. The
+        inputs are read to their end.
+
+        >>> import datetime as dt
+        >>> import pyarrow as pa
+        >>> import watersmeet as wm
+        >>> noon = dt.datetime(2026, 1, 1, 12)
+        >>> session = wm.Session()
+        >>> session.stream("a", pa.table({"id": [1], "k": [7], "ts": [noon]}), time="ts")
+        >>> session.stream("b", pa.table({"id": [1], "k": [8], "ts": [noon + dt.timedelta(seconds=12)]}), time="ts")
+        >>> query = session.sql("SELECT a.id FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS")
+        >>> print(query.why({"a": 1, "b": {"id": 1}}))
+        a, row 1: id 1, k 7, ts 2026-01-01 12:00:00
+        b, row 1: id 1, k 8, ts 2026-01-01 12:00:12
+        they do not meet:
+          a.k = b.k does not hold: 7 on the left, 8 on the right
+          WINDOW = 10 s: b is 12 s later than a, 2 s too much
+        """
+        from watersmeet.why import why
+
+        return why(self.plan, rows)
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too.

@@ -402,6 +402,27 @@ def explain(
         typer.echo(text)
 
 
+@app.command()
+def why(
+    file: Script,
+    rows: Annotated[
+        list[str],
+        typer.Option(metavar="ROWS", help="A row of each input: a:17,b:23 by number, from 1, or a.id=17 by column."),
+    ],
+    query: Annotated[str | None, typer.Option(metavar="NAME", help="Which query, if the script has several.")] = None,
+    format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
+) -> None:
+    """Tell why some rows did not meet: which condition, which window and by how much, too late, or forgotten."""
+    try:
+        with phase("looking at the rows"):
+            from watersmeet.cli.why import why_script
+
+            told = why_script(_text_of(file), rows, query, as_json=format == PlanFormat.json)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    typer.echo(told)
+
+
 def _explained(text: str, format: PlanFormat, analyze: bool, sample: int) -> list[tuple[str, str]]:
     with phase("planning"):
         from watersmeet.runtime.script import read_script
