@@ -12,6 +12,7 @@ import pytest
 from tests.lab.doctoring import Miniatures, swapped, untimed, with_number, without_times
 from watersmeet.lab.experiment import ExperimentTrial, Panel, Result, Verdict
 from watersmeet.lab.papers import h02, running
+from watersmeet.lab.papers.h02 import flights
 from watersmeet.lab.papers.h04 import EXPERIMENTS, selectivity
 from watersmeet.lab.papers.h04.examples import PROBING, VOLUNTARY
 from watersmeet.lab.papers.h04.throughput import FIGURE_16_CHECKS
@@ -28,6 +29,8 @@ from watersmeet.lab.papers.h04.workload import (
     shop,
 )
 from watersmeet.lab.papers.running import replay, times_to, weigh
+
+pytestmark = pytest.mark.lab
 
 TIMED = ("H04-E13", "H04-E16")  # nothing but time decides these, or nearly
 QUICK: dict[str, dict[str, Any]] = {
@@ -172,7 +175,7 @@ def test_too_few_outputs_are_an_error() -> None:
 def made_up_flights(rows: int) -> dict[str, pa.Table]:
     rng = np.random.default_rng(rows)
     made = {}
-    for name in h02.AIRPORTS:
+    for name in flights.AIRPORTS:
         minutes = np.sort(rng.integers(0, 3 * rows, rows // 3))
         made[name] = pa.table(
             {
@@ -185,9 +188,9 @@ def made_up_flights(rows: int) -> dict[str, pa.Table]:
 
 
 def test_the_experiments_with_flights_run_on_tables_like_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (h02, selectivity):
+    for module in (flights, selectivity):
         monkeypatch.setattr(module, "real_flights", made_up_flights)
-    joined = h02.WITH_FLIGHTS.run(ExperimentTrial({**h02.FLIGHTS["small"], "rows": 3000}))
+    joined = h02.WITH_FLIGHTS.run(ExperimentTrial({**flights.FLIGHTS["small"], "rows": 3000}))
     assert h02.WITH_FLIGHTS.verdict(joined) == "reproduced"
     selected = selectivity.WITH_FLIGHTS.run(ExperimentTrial({**selectivity.FLIGHTS["small"], "rows": 600}))
     assert untimed(selectivity.WITH_FLIGHTS).verdict(selected) != "not reproduced"
