@@ -36,6 +36,8 @@ QUERIES = (
     "SELECT k FROM a [RANGE 4 SECONDS] INTERSECT SELECT k FROM b [RANGE 4 SECONDS]",
     "SELECT k FROM a [RANGE 4 SECONDS] UNION ALL SELECT k FROM b [RANGE 3 SECONDS]",
     "SELECT k FROM a [RANGE 4 SECONDS] UNION SELECT k FROM b [RANGE 3 SECONDS]",
+    "SELECT b.k FROM b [RANGE 1 SECONDS], a [RANGE 4 SECONDS] WHERE a.k = b.k "
+    "UNION SELECT k FROM a [RANGE 2 SECONDS] AS c",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s, MEDIAN(v) AS m FROM a [RANGE 4 SECONDS] GROUP BY k HAVING COUNT(*) > 1",
     "SELECT MAX(a.v) AS m, COUNT(*) AS n FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
     "SELECT DISTINCT a.v, b.v AS w FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k",
@@ -77,6 +79,8 @@ def test_answers_are_the_references_at_every_instant(query: str, pipeline: str) 
             asked = session.sql(f"{query} OPTIONS (pipeline = '{pipeline}', boundary = '{boundary}')")
             expected = answer(asked.plan, {name: stream(seed + 1000 * (name == "b")) for name in "ab"})
             ours = asked.to_arrow()
+            log = list(zip(ours["_ts"].to_pylist(), ours["_op"].to_pylist(), strict=True))
+            assert log == sorted(log, key=lambda one: (one[0], one[1] == "+")), "rows that leave come first"
             assert net(ours) == net(
                 pa.Table.from_pylist(
                     [dict(zip(ours.column_names, row, strict=True)) for row in expected], schema=ours.schema

@@ -24,6 +24,7 @@ from watersmeet.physical.hidden import time_column
 from watersmeet.plan.pipelines import Noticing
 
 NO_WINDOWS = np.empty(0, np.int64)
+UNNUMBERED = -1
 
 
 class WExpire:
@@ -157,7 +158,9 @@ class FromExpire:
     def get_next(self, until: int) -> Tuples:
         delta = self.node.take(until)
         kinds = np.where(delta.diffs > 0, POSITIVE, NEGATIVE)
-        made = Tuples(delta.data, delta.instants, kinds, delta.order, np.empty((len(delta), 0), np.int64))
+        # What W-JOIN finds again as a member leaves has no number to be known by, so none of its tuples has.
+        order = np.full(len(delta), UNNUMBERED) if isinstance(self.node, NegativeJoin) else delta.order
+        made = Tuples(delta.data, delta.instants, kinds, order, np.empty((len(delta), 0), np.int64))
         # What came after all that is known to have left waits, as tuples are to come in order.
         now, self._ahead = together([self._ahead, made], self.schema).before(self.get_time())
         return now

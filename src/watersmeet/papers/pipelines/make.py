@@ -15,6 +15,7 @@ from watersmeet.papers.pipelines.contract import PublishedOperator
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.from_scan import FromExpire, FromScan, WExpire, lasting
 from watersmeet.papers.pipelines.group_by import Contents, WGroupBy
+from watersmeet.papers.pipelines.leaving_first import LeavingFirst
 from watersmeet.papers.pipelines.network import Fifo, FifoNetwork
 from watersmeet.papers.pipelines.set_operations import Binary, WIntersect, WMinus, WUnion
 from watersmeet.physical.nodes import (
@@ -46,9 +47,9 @@ class Published:
         assert isinstance(node, NetNode), "checked when the query was planned"
         noticing: Noticing = "negative" if self.noticing == "negative" else "in_time"
         contents = Contents(self.operator(node.child), noticing, self.work)
-        return Net(
-            contents if self.schedule == "pull" else FifoNetwork(contents, self.queues, self.schedule, self.work)
-        )
+        pulled = self.schedule == "pull"
+        root = contents if pulled else FifoNetwork(contents, self.queues, self.schedule, self.work)
+        return Net(LeavingFirst(root))
 
     def operator(self, node: AnswerNode) -> PublishedOperator:
         """With a queue at its output, unless operators ask each other."""

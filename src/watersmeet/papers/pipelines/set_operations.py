@@ -109,8 +109,8 @@ def _beside(left: Int64Table, right: Int64Table) -> Int64Table:
 
 
 def _renumbered(tuples: Tuples, side: int, stamps: Int64Table) -> Tuples:
-    """Numbers of both sides differ; one that says nothing goes on saying nothing."""
-    order = np.where(tuples.order < 0, tuples.order, 2 * tuples.order + side)
+    """Numbers of both sides differ; those below 0, which only say from where a tuple came, stay below it."""
+    order = np.where(tuples.order < 0, 2 * tuples.order - side, 2 * tuples.order + side)
     return Tuples(tuples.data, tuples.instants, tuples.kinds, order, stamps)
 
 

@@ -123,9 +123,9 @@ def leave_turn(slot, turn, bounds):
 
 @kernel
 def find_slot(value, wanted, number, newest, oldest, older, newer, work):
-    """By value: the oldest equal one, or that with the number wanted."""
+    """By value: the oldest one with the number wanted. Numbers below 0 only say from where tuples came."""
     slot = oldest[value]
-    while slot != NONE and wanted >= 0 and number[slot] != wanted:
+    while slot != NONE and number[slot] != wanted:
         work[0] += 1
         slot = newer[slot]
     work[0] += 1
