@@ -155,7 +155,7 @@ def below_the_answer(sql: str, streams: dict[str, list[tuple[int, str]]]) -> Any
         times = np.array([(t + 100) * SECOND for t, _ in rows])
         data = pa.record_batch({"v": [v for _, v in rows], "ts": pa.array(times, pa.timestamp("us"))})
         list(operator.push(name, Rows(data, times)))
-    contents = operator.root.child  # type: ignore[attr-defined]
+    contents = operator.root.child.child  # type: ignore[attr-defined]
     assert isinstance(contents, Contents)
     return contents.child
 
@@ -266,7 +266,7 @@ def test_the_cases_are_what_the_operators_do() -> None:
             session = shop(seed)
             operator = build(session.sql(f"{sql} OPTIONS (pipeline = 'nta_scan', boundary = 'half_open')").plan)
             assert isinstance(operator, Continuous)
-            published = operator.root.child.child  # type: ignore[attr-defined]
+            published = operator.root.child.child.child  # type: ignore[attr-defined]
             came: dict[int, set[int]] = {}
             for input_ in (
                 (published.child,) if isinstance(published, WDistinct) else (published.both.left, published.both.right)
