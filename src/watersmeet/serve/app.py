@@ -212,13 +212,13 @@ async def _answered(run: DurableRun, request: Request) -> None:
     """Wait until a batch is answered, if that is asked for: a post is acknowledged before."""
     number = _number(request, "batch")
     until_s = monotonic() + ANSWERED_S
-    while number is not None and run.number < number:
+    while number is not None and run.given_number < number:
         if monotonic() >= until_s:
             raise HttpError(
                 504,
-                f"batch {number} was not answered within {ANSWERED_S:g} s; the last one is {run.number}",
+                f"batch {number} was not answered within {ANSWERED_S:g} s; the last one is {run.given_number}",
                 "ask again",
-                batch=run.number,
+                batch=run.given_number,
             )
         await asyncio.sleep(0.002)
 
@@ -234,7 +234,7 @@ def _answer(query: ServedQuery, request: Request) -> Response:
 
 def _last_rows(query: ServedQuery, request: Request) -> Response:
     limit = _number(request, "limit")
-    number = query.run.number
+    number = query.run.given_number
     table = query.log.last_rows(SHOWN_ROWS if limit is None else limit)
     return _rows(table, {"batch": number}, NO_STORE, wants_arrow(request.headers.get("accept", "")))
 

@@ -96,6 +96,7 @@ class DurableRun:
         self.repeated_batches = 0
         self.first_number = 0  # of the first batch of this life
         self.snapshot_number = -1
+        self.given_number = -1  # the last batch whose answers, if any, were handed on
         self.answered_number = -1  # the last batch that gave answers
         self.answered_before = -1  # the last of those that no life repeats any more
         self.snapshot_pause_s = 0.0  # the longest
@@ -250,7 +251,7 @@ class DurableRun:
         snapshot = self._snapshots.latest()
         if snapshot is not None:
             load_state(self.fed, snapshot.state)
-            self._number = self.snapshot_number = snapshot.number
+            self._number = self.given_number = self.snapshot_number = snapshot.number
             for name, position in snapshot.notes["positions"].items():
                 if name in self._readers:
                     self._readers[name].resume(position)
@@ -406,6 +407,7 @@ class DurableRun:
             self.answered_number = self._number
         if self.on_answers is not None and answers:
             self.on_answers(self._number, as_batches(answers))
+        self.given_number = self._number
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
