@@ -18,10 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import RunError
+from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
-from watersmeet.hosts.local.durable.intake import Arrived, Intake
+from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
@@ -55,6 +55,7 @@ class Settings:
     commits: Commits = field(default_factory=Commits)
     available_now: bool = False
     flush: bool = False
+    skipped: frozenset[int] = frozenset()  # batches that are not repeated, as their rows make the query fail
 
 
 class DurableRun:
@@ -77,6 +78,7 @@ class DurableRun:
         self.on_answers: OnAnswers | None = None
         self.on_batch: Callable[[Metrics], None] | None = None
         self.wall = BatchClock()
+        self._tell = tell
         self.fed = FedQuery(plan, wall=self.wall, tell=tell, sourced=frozenset(readers))
         self._readers = dict(readers)
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
@@ -270,7 +272,18 @@ class DurableRun:
         self.wall.put(record.now_s, record.today_us)
         steps = [self._read_again(step) for step in record.steps]
         self._note(steps, record.number)
-        answers = self._apply(record.number, [(step, self._rows_of(step)) for step in steps])
+        if record.number in self.settings.skipped:
+            rows = sum(rows_in(step.rows) for step in steps)
+            self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
+            steps = []
+        try:
+            answers = self._apply(record.number, [(step, self._rows_of(step)) for step in steps])
+        except WatersmeetError as error:
+            raise RunError(
+                f"batch {record.number:,} fails whenever it is repeated: {error.message}",
+                hint=f"--skip-batch {record.number} of watersmeet serve leaves its rows out; or start anew, with "
+                "another --checkpoint and a query that takes such rows",
+            ) from error
         self.repeated_batches += 1
         self._give(answers)
 
