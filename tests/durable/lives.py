@@ -45,6 +45,7 @@ class Case:
     batch_rows: int = 64
     snapshot_s: float = 0.02
     commit_s: float = 0.01
+    lateness: str = "1 second"
 
 
 def rows_of(name: str, count: int, seed: int = 0) -> pa.Table:
@@ -83,10 +84,10 @@ def made_run(case: Case) -> Any:
 
     session = wm.Session()
     for name in case.read:
-        session.stream(name, str(case.folder / name), time="ts", lateness="1 second")
+        session.stream(name, str(case.folder / name), time="ts", lateness=case.lateness)
     for name in case.pushed:
         schema = {"id": "BIGINT", "k": "BIGINT", "v": "DOUBLE", "s": "VARCHAR", "ts": "TIMESTAMP"}
-        session.stream(name, schema=schema, time="ts", lateness="1 second")
+        session.stream(name, schema=schema, time="ts", lateness=case.lateness)
     plan = session.sql(case.sql).plan
     streams = {one.name: one for one in relations_below(plan.root)}
     sink = {"sink": "parquet", "path": str(case.folder / "out")}
@@ -188,10 +189,8 @@ def lived(case: Case, count: int, ends_at: str | None = None, after: int = 0, ti
 def killed_again_and_again(case: Case, count: int, seed: int, kills: int) -> int:
     """Lives that end at random points, then one to the end; how many were killed."""
     rng = random.Random(seed)
-    died = 0
-    for _ in range(kills):
-        if not lived(case, count, rng.choice(POINTS), rng.randrange(8)):
-            died += 1
+    points = [("Journal.append after", 2), *((rng.choice(POINTS), rng.randrange(8)) for _ in range(kills - 1))]
+    died = sum(not lived(case, count, point, after) for point, after in points)
     assert lived(case, count)
     return died
 

@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.durable.lives import POINTS, Case, acknowledged, answer, killed_again_and_again, lived, write_files
+from tests.durable.lives import (
+    POINTS,
+    Case,
+    acknowledged,
+    answer,
+    killed_again_and_again,
+    lived,
+    made_run,
+    write_files,
+)
 from tests.effort import EFFORT
+from watersmeet.errors import RunError
 
 COUNT = 400
 QUERIES = {
@@ -65,3 +75,14 @@ def test_a_run_goes_on_with_files_that_come_later(tmp_path: Path) -> None:
     assert lived(replace(later, batch_rows=1), COUNT)
     assert 0 < first < answer(later).num_rows
     assert answer(later).equals(answer(whole))
+
+
+def test_batches_are_not_repeated_with_another_lateness(tmp_path: Path) -> None:
+    case = begun(case_of(tmp_path / "case", "groups", pushed=False))
+    assert not lived(case, COUNT, "FolderSink.commit after", 0)
+    with pytest.raises(RunError, match="lateness of stream 'a' was '1 s' and is now '20 s'"):
+        made_run(replace(case, lateness="20 seconds")).start()
+    assert lived(case, COUNT)
+    later = made_run(replace(case, lateness="20 seconds"))  # all was done, so nothing is repeated
+    later.start()
+    later.wait()

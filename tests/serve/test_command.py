@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.serving import Client, Events, Life, free_port, row
+from tests.serve.serving import QUICK, Client, Events, Life, free_port, row
 from tests.unit.test_cli import call
-from watersmeet.errors import SetupError
+from watersmeet.errors import RunError, SetupError, WatersmeetError
+from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.runtime.script import open_to_go_on, read_script
 from watersmeet.serve.server import bound
 
 SCRIPT = """
@@ -74,6 +76,36 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Traceback" not in told
 
 
+def test_a_batch_that_always_fails_can_be_left_out(tmp_path: Path) -> None:
+    """The rest is there, before it and after it."""
+    text = SCRIPT.replace("SELECT k", "SELECT k + 1 AS k")
+    (job,) = read_script(text, opener=open_to_go_on, pushed=True)
+    told: list[str] = []
+
+    def made(*skipped: int) -> LastingJobs:
+        batches = {job.name: frozenset(skipped)}
+        return LastingJobs([job], tmp_path, QUICK, tell=lambda one: told.append(str(one)), pushed=True, skipped=batches)
+
+    lasting = made()
+    lasting.start()
+    run = lasting.runs[job.name]
+    assert run.push("a", [row(1, 1, 1)]) == 0
+    assert run.push("a", [row(2**63 - 1, 1, 2)]) == 1
+    with pytest.raises(WatersmeetError, match="overflows"):
+        lasting.wait()
+    with pytest.raises(RunError, match=r"batch 1 fails whenever it is repeated: .* overflows") as caught:
+        made().start()
+    assert "--skip-batch 1" in (caught.value.hint or "")
+    for skipped in ((1,), ()):
+        lasting = made(*skipped)
+        lasting.start()
+        run = lasting.runs[job.name]
+        run.push("a", [row(2, 1, 3)])
+        lasting.stop()
+    assert run.taken("a") == 3
+    assert told == ["batch 1 with its 1 rows was left out, as asked for"]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])
 def test_another_address_than_loopback_needs_a_token(tmp_path: Path, host: str) -> None:
     with pytest.raises(SetupError, match="a token is needed"):
@@ -86,6 +118,8 @@ def test_another_address_than_loopback_needs_a_token(tmp_path: Path, host: str) 
         (["--max-body", "much"], "--max-body much is no size"),
         (["--max-body", "5 rows"], "--max-body 5 rows is no size"),
         (["--gather", "soon"], "--gather"),
+        (["--port", "0", "--skip-batch", "other:3"], "--skip-batch other:3 names no batch"),
+        (["--port", "0", "--skip-batch", "last"], "--skip-batch last names no batch"),
         (["--host", "no.such.host.invalid", "--token", "t"], "no address of this machine"),
     ],
 )

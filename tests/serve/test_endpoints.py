@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,16 @@ def test_metrics_are_what_prometheus_reads(client: Client) -> None:
     assert families["watersmeet_watermark_us"].type == "gauge"
     assert families["watersmeet_posts"].samples[0].value == 3
     assert not any("cache_hits" in name for name in families)  # which is Spark's
+
+
+def test_no_answer_waits_for_more_bytes(client: Client) -> None:
+    """Nagle's algorithm and a delayed acknowledgement would make each of these take 40 ms."""
+    took = []
+    for _ in range(20):
+        started = time.perf_counter()
+        assert client.get("/health").status_code == 200
+        took.append(time.perf_counter() - started)
+    assert min(took) < 0.03
 
 
 def test_it_says_that_it_is_well(client: Client) -> None:

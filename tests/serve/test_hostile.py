@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -123,13 +124,47 @@ def test_arrow_that_is_cut_or_changed_never_hurts(client: Client) -> None:
         assert found.status_code == 400 or found.json()["rows"] == 0
 
 
-def test_arrow_that_lies_about_its_rows_is_refused(client: Client) -> None:
-    schema = pa.schema([])
+def stream_of(batch: pa.RecordBatch, **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_struct_array(pa.array([{}] * 100_000, pa.struct([]))))
-    found = client.http.post("/streams/a", content=bytes(sink.getvalue()), headers={"Content-Type": ARROW})
-    assert found.status_code == 400
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def many_rows() -> bytes:
+    return stream_of(pa.RecordBatch.from_struct_array(pa.array([{}] * 100_000, pa.struct([]))))
+
+
+def long_text(rows: int) -> bytes:
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int8()), pa.array(["x" * 100_000]))
+    times = pa.array([0] * rows, pa.timestamp("us"))
+    return stream_of(pa.RecordBatch.from_arrays([pa.array([1] * rows), words, times], ["k", "w", "ts"]))
+
+
+def zeros(compression: str | None) -> bytes:
+    columns = [pa.array([0] * 100_000), pa.array([""] * 100_000), pa.array([0] * 100_000, pa.timestamp("us"))]
+    return stream_of(pa.RecordBatch.from_arrays(columns, ["k", "w", "ts"]), compression=compression)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (many_rows(), "100,000 rows cannot be in"),
+        (long_text(10_000), "more than 16 times as large as the body"),
+        (zeros("zstd"), "it is compressed"),
+        (zeros("lz4"), "it is compressed"),
+    ],
+    ids=["rows without columns", "one text for all", "zstd", "lz4"],
+)
+def test_a_little_arrow_that_stands_for_much_is_refused(client: Client, body: bytes, words: str) -> None:
+    found = client.http.post("/streams/b", content=body, headers={"Content-Type": ARROW})
+    assert (found.status_code, words in found.json()["error"]) == (400, True), found.text
+
+
+@pytest.mark.parametrize("body", [zeros(None), long_text(3)], ids=["plain", "dictionary"])
+def test_arrow_in_its_usual_forms_is_taken(client: Client, body: bytes) -> None:
+    found = client.http.post("/streams/b", content=body, headers={"Content-Type": ARROW})
+    assert found.status_code == 200, found.text
 
 
 def test_a_large_body_is_taken_and_a_larger_one_refused(client: Client) -> None:

@@ -246,6 +246,10 @@ def serve(
     save_every: Annotated[
         str | None, typer.Option(metavar="INTERVAL", help="How often the state is saved; by default each 10 seconds.")
     ] = None,
+    skip_batch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:N", help="Leave out a batch with which a query fails again and again."),
+    ] = None,
     max_body: Annotated[str, typer.Option(metavar="SIZE", help="The largest body of a POST.")] = "16 MiB",
     max_subscribers: Annotated[int, typer.Option(min=1, help="How many may listen at a time.")] = 1_000,
     keep_rows: Annotated[
@@ -270,7 +274,7 @@ def serve(
         settings = _lasting_settings(batch_rows, (gather, commit_every, save_every), False, False)
         limits = Limits(body_bytes=_bytes("--max-body", max_body), subscribers=max_subscribers, kept_rows=keep_rows)
     try:
-        serve_script(text, checkpoint, settings, Address(host, port, token or None), limits)
+        serve_script(text, checkpoint, settings, Address(host, port, token or None), limits, skip_batch or ())
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 

@@ -6,13 +6,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.cli.run_lasting import summary, tell_of_restart
 from watersmeet.cli.voice import voice
+from watersmeet.errors import SetupError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.run import Settings
@@ -32,7 +33,14 @@ class Address:
     token: str | None
 
 
-def serve_script(text: str, checkpoint: str | None, settings: Settings, address: Address, limits: Limits) -> None:
+def serve_script(
+    text: str,
+    checkpoint: str | None,
+    settings: Settings,
+    address: Address,
+    limits: Limits,
+    skipped: Sequence[str] = (),
+) -> None:
     """Run a script until it is stopped."""
     told = read_script(text, explain=True, opener=open_to_go_on, pushed=True)
     for job in told:
@@ -44,7 +52,14 @@ def serve_script(text: str, checkpoint: str | None, settings: Settings, address:
     # Before anything else, so that a port that is in use is told at once.
     with bound(address.host, address.port, address.token) as at, _kept_in(checkpoint) as folder:
         interrupts = Interrupts(voice().tell)
-        lasting = LastingJobs(jobs, folder, settings, tell=lambda what: voice().warn(str(what)), pushed=True)
+        lasting = LastingJobs(
+            jobs,
+            folder,
+            settings,
+            tell=lambda what: voice().warn(str(what)),
+            pushed=True,
+            skipped=_skipped(skipped, jobs),
+        )
         with interrupts.stopping(lasting.request_stop):
             served = Served(jobs, lasting.runs, limits)
             lasting.start()
@@ -56,6 +71,26 @@ def serve_script(text: str, checkpoint: str | None, settings: Settings, address:
                 _tell_of_end(lasting, seconds, settings, is_kept=checkpoint is not None)
             finally:
                 server.stop()
+
+
+def _warn(what: Warning) -> None:
+    voice().warn(str(what))
+
+
+def _skipped(written: Sequence[str], jobs: Sequence[Job]) -> dict[str, frozenset[int]]:
+    """--skip-batch N, or NAME:N where there are several queries."""
+    found: dict[str, frozenset[int]] = {}
+    for one in written:
+        name, colon, number = one.rpartition(":")
+        job = next((job for job in jobs if job.name.lower() == name.strip().lower()), None)
+        job = jobs[0] if not colon and len(jobs) == 1 else job
+        if job is None or not number.strip().isdecimal():
+            raise SetupError(
+                f"--skip-batch {one} names no batch of a query",
+                hint=f"write --skip-batch '{jobs[0].name}:17', for the batch that the error named",
+            )
+        found[job.name] = found.get(job.name, frozenset()) | {int(number)}
+    return found
 
 
 @contextmanager

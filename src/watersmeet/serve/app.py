@@ -10,6 +10,7 @@ from importlib.resources import files
 from time import monotonic
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import pyarrow as pa
 from starlette.applications import Starlette
@@ -52,6 +53,7 @@ PATHS = {
 }
 SHOWN_ROWS = 10_000  # of an answer in JSON, unless more are asked for
 ANSWERED_S = 10.0
+DECODERS = 4  # so many bodies are made rows at a time
 LONGEST_NAME = 200
 HTML, CSS, SCRIPT = "text/html; charset=utf-8", "text/css; charset=utf-8", "text/javascript; charset=utf-8"
 PAGE = {
@@ -77,6 +79,7 @@ class Endpoints:
         self._served = served
         self._listeners = listeners
         self._bodies = Bodies(limits)
+        self._decoding: anyio.CapacityLimiter | None = None  # made on the event loop
         self._posts = Posts({name: one.run for name, one in served.queries.items()}, limits)
         self._scrape = Scrape(served, self._of_server)
         self._pages = {path: _page(name, kind) for path, (name, kind) in PAGE.items()}
@@ -106,7 +109,7 @@ class Endpoints:
         body, kind = self._pages[request.url.path]
         return Response(body, media_type=kind, headers=OF_PAGE)
 
-    def health(self, request: Request) -> Response:
+    async def health(self, request: Request) -> Response:
         runs = {name: one.run for name, one in self._served.queries.items()}
         failed = [name for name, run in runs.items() if run.failed]
         status = "failed" if failed else "ok" if all(run.is_open for run in runs.values()) else "stopping"
@@ -150,8 +153,9 @@ class Endpoints:
             raise HttpError(415, "the body is compressed", "send it as it is")
         async with self._bodies.read(request) as body:
             kind = request.headers.get("content-type", "")
-            rows, note = await anyio.to_thread.run_sync(
-                lambda: (decoded(body, kind, stream.schema, stream.checked), _note(request, body))
+            note = _note(request, body)
+            rows = await anyio.to_thread.run_sync(
+                decoded, body, kind, stream.schema, stream.checked, limiter=self._decoders()
             )
         return _json(await self._posts.take(stream.name, rows, note))
 
@@ -164,6 +168,12 @@ class Endpoints:
 
     def metrics(self, request: Request) -> Response:
         return Response(self._scrape.text(), media_type="text/plain; version=0.0.4; charset=utf-8", headers=NO_STORE)
+
+    def _decoders(self) -> anyio.CapacityLimiter:
+        """Threads of their own: those of readers may all wait for a long batch."""
+        if self._decoding is None:
+            self._decoding = anyio.CapacityLimiter(DECODERS)
+        return self._decoding
 
     def _of_server(self) -> dict[str, tuple[str, float, bool]]:
         return {
@@ -202,13 +212,13 @@ async def _answered(run: DurableRun, request: Request) -> None:
     """Wait until a batch is answered, if that is asked for: a post is acknowledged before."""
     number = _number(request, "batch")
     until_s = monotonic() + ANSWERED_S
-    while number is not None and run.number < number:
+    while number is not None and run.given_number < number:
         if monotonic() >= until_s:
             raise HttpError(
                 504,
-                f"batch {number} was not answered within {ANSWERED_S:g} s; the last one is {run.number}",
+                f"batch {number} was not answered within {ANSWERED_S:g} s; the last one is {run.given_number}",
                 "ask again",
-                batch=run.number,
+                batch=run.given_number,
             )
         await asyncio.sleep(0.002)
 
@@ -224,7 +234,7 @@ def _answer(query: ServedQuery, request: Request) -> Response:
 
 def _last_rows(query: ServedQuery, request: Request) -> Response:
     limit = _number(request, "limit")
-    number = query.run.number
+    number = query.run.given_number
     table = query.log.last_rows(SHOWN_ROWS if limit is None else limit)
     return _rows(table, {"batch": number}, NO_STORE, wants_arrow(request.headers.get("accept", "")))
 

@@ -11,14 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.serve.arrow_body import read_arrow
 from watersmeet.serve.http_error import HttpError
 
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 JSON = "application/json"
 KINDS = f"send lines of JSON as {NDJSON[0]}, an array of JSON as {JSON}, or a stream of Arrow as {ARROW}"
-# Of what is not compressed a byte holds eight rows at most.
-ROWS_PER_BYTE = 8
 
 # Checks rows of a stream in any form and gives them as batches.
 Check = Callable[[Any], list[pa.RecordBatch]]
@@ -28,7 +27,7 @@ def decoded(body: bytes, content_type: str, schema: pa.Schema, check: Check) -> 
     """The rows of a body as one batch of a stream. `schema` is what its rows have, `check` refuses others."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == ARROW:
-        return _as_one(_checked(_of_arrow(body), check), schema)
+        return _as_one(_checked(read_arrow(body), check), schema)
     has_decimals = any(pa.types.is_decimal(field.type) for field in schema)
     if kind in NDJSON:
         rows = _of_lines(body, has_decimals)
@@ -44,25 +43,6 @@ def _as_one(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBa
     if len(batches) == 1:
         return batches[0]
     return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=schema)
-
-
-# ---- Arrow ----------------------------------------------------------------------------------------------------------
-
-
-def _of_arrow(body: bytes) -> pa.Table:
-    batches: list[pa.RecordBatch] = []
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-            schema = reader.schema
-            for batch in reader:
-                if batch.num_rows > ROWS_PER_BYTE * len(body):
-                    raise ValueError(f"{batch.num_rows:,} rows cannot be in {len(body):,} bytes")
-                batch.validate(full=True)  # what comes from outside may point anywhere
-                batches.append(batch)
-        return pa.Table.from_batches(batches, schema)
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        detail = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise HttpError(400, f"the body is no stream of Arrow: {detail}; no row of it was taken") from None
 
 
 # ---- JSON -----------------------------------------------------------------------------------------------------------
@@ -92,7 +72,7 @@ def _text(body: bytes) -> str:
 
 def _parsed(text: str, has_decimals: bool, where: str) -> Any:
     try:
-        return json.loads(text, parse_float=Decimal if has_decimals else None, parse_constant=_no_constant)
+        return (_WITH_DECIMALS if has_decimals else _WITH_FLOATS).decode(text)
     except RecursionError:
         raise HttpError(400, f"{where} is nested too deeply; no row was taken") from None
     except ValueError as error:
@@ -101,6 +81,11 @@ def _parsed(text: str, has_decimals: bool, where: str) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"JSON has no {name}; null is NULL")
+
+
+# Made once: to make one takes longer than to read a line.
+_WITH_FLOATS = json.JSONDecoder(parse_constant=_no_constant)
+_WITH_DECIMALS = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
 
 
 def _object(row: Any, number: int) -> Any:

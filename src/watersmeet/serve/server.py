@@ -32,8 +32,9 @@ def bound(host: str, port: int, token: str | None) -> socket.socket:
             hint="give --token, or WATERSMEET_TOKEN in the environment, or serve at 127.0.0.1",
         )
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With its protocol: asyncio turns Nagle's waiting off only of sockets that say they are TCP.
+        made = socket.socket(family, kind, protocol)
     except OSError as error:
         raise SetupError(f"{host} is no address of this machine: {error.strerror or error}") from None
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

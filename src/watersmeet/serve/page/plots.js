@@ -63,7 +63,7 @@ export class Plots {
         width: this.width(figure), height: 150, cursor: { drag: { x: false, y: false } }, legend: { show: kind.lines.length > 1 },
         axes: [axis, { ...axis, size: 55, values: (_, ticks) => ticks.map((tick) => amount.format(tick)) }],
         scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
-        series: [{}, ...kind.lines.map((label, n) => ({ label, stroke: colour(n ? "--two" : "--one"), width: 2, dash: n ? [6, 3] : undefined, points: { show: false } }))],
+        series: [{}, ...kind.lines.map((label, n) => ({ label, stroke: colour(n ? "--two" : "--one"), width: 2, spanGaps: true, dash: n ? [6, 3] : undefined, points: { show: false } }))],
       };
       return { kind, figure, caption, plot: new uPlot(options, [[], ...kind.lines.map(() => [])], figure) };
     });

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
@@ -20,14 +21,22 @@ class LastingJobs:
     """Makes a run of every job, and starts and stops them together."""
 
     def __init__(
-        self, jobs: Sequence[Job], checkpoint: Path, settings: Settings, *, tell: Tell = warn, pushed: bool = False
+        self,
+        jobs: Sequence[Job],
+        checkpoint: Path,
+        settings: Settings,
+        *,
+        tell: Tell = warn,
+        pushed: bool = False,
+        skipped: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
-        are refused, and it prints."""
+        are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
         self.runs: dict[str, DurableRun] = {}
         try:
             for job, folder in zip(jobs, _folders(checkpoint, jobs), strict=True):
-                self.runs[job.name] = _made(job, folder, settings, tell, pushed)
+                own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
+                self.runs[job.name] = _made(job, folder, own, tell, pushed)
         except BaseException:
             for run in self.runs.values():
                 run.abandon()

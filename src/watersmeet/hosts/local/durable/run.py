@@ -18,10 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import RunError
+from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
+from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
-from watersmeet.hosts.local.durable.intake import Arrived, Intake
+from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
@@ -55,6 +56,7 @@ class Settings:
     commits: Commits = field(default_factory=Commits)
     available_now: bool = False
     flush: bool = False
+    skipped: frozenset[int] = frozenset()  # batches that are not repeated, as their rows make the query fail
 
 
 class DurableRun:
@@ -77,6 +79,7 @@ class DurableRun:
         self.on_answers: OnAnswers | None = None
         self.on_batch: Callable[[Metrics], None] | None = None
         self.wall = BatchClock()
+        self._tell = tell
         self._readers = dict(readers)
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
         self._positions: dict[str, Any] = {}
@@ -99,6 +102,7 @@ class DurableRun:
         self.repeated_batches = 0
         self.first_number = 0  # of the first batch of this life
         self.snapshot_number = -1
+        self.given_number = -1  # the last batch whose answers, if any, were handed on
         self.answered_number = -1  # the last batch that gave answers
         self.answered_before = -1  # the last of those that no life repeats any more
         self.snapshot_pause_s = 0.0  # the longest
@@ -253,7 +257,7 @@ class DurableRun:
         snapshot = self._snapshots.latest()
         if snapshot is not None:
             load_state(self.fed, snapshot.state)
-            self._number = self.snapshot_number = snapshot.number
+            self._number = self.given_number = self.snapshot_number = snapshot.number
             for name, position in snapshot.notes["positions"].items():
                 if name in self._readers:
                     self._readers[name].resume(position)
@@ -263,8 +267,11 @@ class DurableRun:
             if "pushed" in snapshot.notes:
                 self.notes.load(snapshot.notes["pushed"])
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
+        arriving = ArrivalNote(self.folder, (clock.stream for clock in self.fed.clock.clocks.values()))
         for number, data in self._journal.records(self._number):
+            arriving.check()
             self._repeat(BatchRecord.from_bytes(number, data, schemas))
+        arriving.write()
         self.wall.restarted()
         self.first_number = self._number + 1
 
@@ -272,7 +279,18 @@ class DurableRun:
         self.wall.put(record.now_s, record.today_us)
         steps = [self._read_again(step) for step in record.steps]
         self._note(steps, record.number)
-        answers = self._apply(record.number, [(step, self._rows_of(step)) for step in steps])
+        if record.number in self.settings.skipped:
+            rows = sum(rows_in(step.rows) for step in steps)
+            self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
+            steps = []
+        try:
+            answers = self._apply(record.number, [(step, self._rows_of(step)) for step in steps])
+        except WatersmeetError as error:
+            raise RunError(
+                f"batch {record.number:,} fails whenever it is repeated: {error.message}",
+                hint=f"--skip-batch {record.number} of watersmeet serve leaves its rows out; or start anew, with "
+                "another --checkpoint and a query that takes such rows",
+            ) from error
         self.repeated_batches += 1
         self._give(answers)
 
@@ -410,6 +428,7 @@ class DurableRun:
             self.answered_number = self._number
         if self.on_answers is not None and answers:
             self.on_answers(self._number, as_batches(answers))
+        self.given_number = self._number
 
     # ---- the state --------------------------------------------------------------------------------------------------
 

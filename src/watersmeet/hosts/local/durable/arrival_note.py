@@ -1,0 +1,58 @@
+"""How streams arrive, as a checkpoint notes it: a batch that is repeated must find the same rows in time as before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.files import replace_file
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import format_interval
+
+_FILE = "streams.json"
+_WORDS = {"lateness_us": "lateness", "idle_us": "idle", "max_future_us": "max_future", "on_null": "on_null"}
+
+
+class ArrivalNote:
+    def __init__(self, folder: Path, streams: Iterable[Stream]) -> None:
+        self._path = folder / _FILE
+        self._now = {
+            one.name: {
+                "lateness_us": one.lateness_us,
+                "idle_us": one.arrival.idle_us,
+                "max_future_us": one.arrival.max_future_us,
+                "on_null": one.arrival.on_null,
+            }
+            for one in streams
+        }
+        self._held: dict[str, dict[str, Any]] | None = None
+        if self._path.exists():
+            self._held = json.loads(self._path.read_text(encoding="utf-8"))
+
+    def check(self) -> None:
+        """Refuse to repeat batches that were answered with other settings."""
+        for name, now in self._now.items():
+            before = (self._held or {}).get(name, now)
+            for word, value in now.items():
+                if before[word] != value:
+                    raise _changed(name, _WORDS[word], _shown(before[word]), _shown(value))
+
+    def write(self) -> None:
+        """From here on batches are answered as the streams say now."""
+        if self._held != self._now:
+            replace_file(self._path, json.dumps(self._now).encode())
+
+
+def _shown(value: Any) -> str:
+    return "not said" if value is None else f"'{format_interval(value) if isinstance(value, int) else value}'"
+
+
+def _changed(stream: str, word: str, before: str, now: str) -> RunError:
+    return RunError(
+        f"{word} of stream {stream!r} was {before} and is now {now}, but the run before did not end as it should, and "
+        "batches of it have to be repeated as they were",
+        hint=f"start it once more with {word} = {before}, stop it, then change it",
+    )
