@@ -115,10 +115,16 @@ def test_what_waits_is_told_and_answered_when_asked_for_and_the_run_goes_on(fold
     ("change", "sentence"),
     [
         (lambda folder: (folder / "q.sql").write_text(SCRIPT.format(folder).replace("5 S", "6 S")), "another query"),
+        (
+            lambda folder: (folder / "q.sql").write_text(
+                SCRIPT.format(folder).replace("GROUP BY k;", "GROUP BY k OPTIONS (pipeline = 'ita');")
+            ),
+            "with no pipeline in OPTIONS, and now it has pipeline = 'ita'",
+        ),
         (lambda folder: (folder / "a" / "1.parquet").unlink(), "1.parquet"),
         (lambda folder: (folder / "state" / "metadata").write_text("{}"), "is the checkpoint of a query on Spark"),
     ],
-    ids=["another query", "a file is gone", "a checkpoint of Spark's"],
+    ids=["another query", "another option", "a file is gone", "a checkpoint of Spark's"],
 )
 def test_what_cannot_go_on_is_told_in_a_sentence(folder: Path, change: object, sentence: str) -> None:
     put(folder, "1.parquet", rows(0, 10))

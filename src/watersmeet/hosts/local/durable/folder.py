@@ -19,6 +19,7 @@ from watersmeet.version import VERSION
 
 LAYOUT = 1  # to be raised when what lies here can no longer be read by the code that reads it now
 _IDENTITY = "query.json"
+MAY_CHANGE = ("order", "boundary", "timezone", "emit")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Identity:
     run: str
     query: str
     pipeline: str  # which was chosen at first: state of another does not fit
+    options: dict[str, str]  # how the query was asked to run: they decide what its state is, and when answers come
     layout: int = LAYOUT
     version: str = VERSION
 
@@ -71,7 +73,7 @@ class CheckpointFolder:
     def _identity(self, plan: Plan) -> Identity:
         path, query = self.path / _IDENTITY, sum_of(identity_of(plan))
         if not path.exists():
-            made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline)
+            made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
             replace_file(path, json.dumps(made.__dict__).encode())
             return made
         try:
@@ -89,7 +91,18 @@ class CheckpointFolder:
                 f"the checkpoint {self.path} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new --checkpoint, or go back to the query that wrote this one",
             )
+        self._check_options(held.options, _options_of(plan))
         return held
+
+    def _check_options(self, before: dict[str, str], now: dict[str, str]) -> None:
+        for name in sorted({*before, *now}):
+            if before.get(name) != now.get(name):
+                was, is_now = (f"{name} = '{one[name]}'" if name in one else f"no {name}" for one in (before, now))
+                raise RunError(
+                    f"the checkpoint {self.path} was written by this query with {was} in OPTIONS, and now it has "
+                    f"{is_now}: what is kept would not fit",
+                    hint="go back to that, or start anew with a new --checkpoint",
+                )
 
     def close(self) -> None:
         if self._lock is not None:
@@ -101,3 +114,8 @@ class CheckpointFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
+
+
+def _options_of(plan: Plan) -> dict[str, str]:
+    """But for what may change from start to start, and what is part of what a query means."""
+    return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
