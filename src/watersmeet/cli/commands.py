@@ -185,6 +185,11 @@ def _run_lasting(
     flush: bool,
     final: bool,
 ) -> None:
+    if not checkpoint.strip():
+        _fail(
+            "--checkpoint names no folder\nhint: leave it out, or name one; is a variable of the shell unset?",
+            BAD_INPUT,
+        )
     if final:
         _fail("--final does not go with --checkpoint: a run that goes on has no end\nhint: leave one out", BAD_INPUT)
     if flush and not available_now:
@@ -684,6 +689,8 @@ def main() -> None:
         _fail(error, BAD_INPUT)
     except WatersmeetError as error:
         _fail(error, FAILED)
+    except KeyboardInterrupt:  # before a command has begun
+        raise SystemExit(INTERRUPTED) from None
     except SystemExit as ended:
         if not isinstance(ended.__context__, BrokenPipeError):  # which the command line takes for any failure
             raise

@@ -67,7 +67,9 @@ class Sentences:
         self._write(str(error))
 
     def _write(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        # In one piece: queries that run side by side may speak at once.
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
     def progress(self, query: str, *, live: bool) -> Progress:
         from watersmeet.runtime.progress import NoProgress, progress_on

@@ -87,7 +87,7 @@ def compare(
 
 
 def _columns(x: pa.Table, y: pa.Table, wanted: Sequence[str]) -> list[str]:
-    names = list(wanted) or x.column_names
+    names = list(dict.fromkeys(wanted)) or x.column_names
     for which, table in (("first", x), ("second", y)):
         missing = [name for name in names if name not in table.column_names]
         if missing:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from watersmeet.errors import OptionError
+
 
 class Shape(StrEnum):
     text = "text"
@@ -41,4 +43,9 @@ def errors(
 
 
 def _names(written: str | None) -> list[str]:
-    return [] if written is None else [part.strip() for part in written.split(",") if part.strip()]
+    if written is None:
+        return []
+    names = [part.strip() for part in written.split(",") if part.strip()]
+    if not names:
+        raise OptionError(f"{written!r} names no column", hint="write names with commas between them: a,b")
+    return names

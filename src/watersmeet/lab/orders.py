@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
@@ -38,6 +39,8 @@ def rank_orders(
     """
     if not 2 <= len(streams) <= MOST_STREAMS:
         raise OptionError(f"{len(streams)} streams were given", hint=f"give 2 to {MOST_STREAMS}, each as {NUMBERS}")
+    if interval is not None and not isfinite(interval):
+        raise OptionError(f"an interval of {interval} is none", hint="give units of time, such as --interval 10")
     rates = tuple(_stream(text) for text in streams)
     keys = tuple(_key(text, rates) for text in equal or ([] if predicates else [",".join(one.name for one in rates)]))
     try:
@@ -54,8 +57,9 @@ def rank_orders(
 def _stream(text: str) -> StreamRate:
     name, _, numbers = text.partition(":")
     try:
-        rate, window, distinct, *buckets = [float(number) for number in numbers.split(",")]
-        if name and len(buckets) <= 1 and all(one.is_integer() for one in buckets):
+        rate, window, distinct, *buckets = given = [float(number) for number in numbers.split(",")]
+        whole = len(buckets) <= 1 and all(one.is_integer() for one in buckets)
+        if name and whole and all(map(isfinite, given)):
             return StreamRate(name.strip(), rate, window, distinct, *map(int, buckets))
     except ValueError:
         pass
