@@ -60,7 +60,7 @@ def test_kills_in_the_middle_of_posts_change_nothing(tmp_path: Path) -> None:
     senders = [Sender(client) for client in range(CLIENTS)]
     kills = 0
     for point in POINTS * EFFORT:
-        life = Life(tmp_path, ends_at=point, after=rng.randrange(3, 30))
+        life = Life(tmp_path, ends_at=point, after=rng.randrange(1, 8))
         threads = sent(life, senders)
         if point is None:
             time.sleep(rng.uniform(0.05, 0.25))
@@ -69,7 +69,7 @@ def test_kills_in_the_middle_of_posts_change_nothing(tmp_path: Path) -> None:
             thread.join()
         kills += any(one.acknowledged < POSTS for one in senders)
         life.kill()
-    assert kills >= 3
+    assert kills >= 2  # the first two come before all is sent, whatever the speed
     life = Life(tmp_path)
     for thread in sent(life, senders):
         thread.join()

@@ -284,7 +284,7 @@ class DurableRun:
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
         try:
-            answers = self._apply(record.number, [(step, self._rows_of(step)) for step in steps])
+            answers = self._apply(record.number, _together([(step, self._rows_of(step)) for step in steps]))
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
@@ -358,7 +358,6 @@ class DurableRun:
                 if one.logged is None:
                     raise
                 one.logged.set_exception(error)  # only what was pushed can be refused
-        steps = _together(steps)
         number = self._number + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
@@ -371,7 +370,7 @@ class DurableRun:
                 self._ranges[step.stream] = step.range
         self._note([step for step, _ in steps], number)  # before whoever waits is told, who may ask for it
         _tell_all(taken, number=number)
-        answers = self._apply(number, steps)
+        answers = self._apply(number, _together(steps))
         self._give(answers)
         self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
@@ -493,8 +492,8 @@ class DurableRun:
 
 
 def _together(steps: list[tuple[Step, Rows | None]]) -> list[tuple[Step, Rows | None]]:
-    """What was pushed into one stream by many calls, as one step: a stream does not make another late by coming first.
-    Nothing moves past what is said of a stream's time."""
+    """What was pushed into one stream by many calls, to be answered as one step: a stream does not make another late by
+    coming first. Nothing moves past what is said of a stream's time."""
     found: list[list[tuple[Step, Rows | None]]] = []
     places: dict[str, int] = {}
     for step, rows in steps:
@@ -510,9 +509,7 @@ def _together(steps: list[tuple[Step, Rows | None]]) -> list[tuple[Step, Rows | 
 
 
 def _as_one(steps: Sequence[tuple[Step, Rows | None]]) -> tuple[Step, Rows | None]:
-    given = [step.rows for step, _ in steps if step.rows is not None]
-    timed = [rows for _, rows in steps if rows is not None]
-    return replace(steps[0][0], rows=pa.concat_batches(given)), Rows.together(timed)
+    return steps[0][0], Rows.together([rows for _, rows in steps if rows is not None])
 
 
 def _tell_all(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:
