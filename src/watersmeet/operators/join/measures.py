@@ -187,8 +187,8 @@ class RecentValues:
         low, high = max(seen, 1.0), rows * MOST_VALUES_PER_ROW
         if seen >= _shown(high, rows):
             return high
-        for _ in range(40):
-            # By halving the ratio, as the two ends may be orders apart.
+        for _ in range(20):
+            # By halving the ratio, as the two ends may be orders apart. The sketch is off by more than what is left.
             middle = math.sqrt(low * high)
             low, high = (middle, high) if _shown(middle, rows) < seen else (low, middle)
         return low

@@ -7,6 +7,7 @@ when its last-arriving member is pushed. What is stored, who is let in and what 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
@@ -98,6 +99,7 @@ class WindowJoin(Counting):
         self.planner = planner
         self.measures = self._make_measures() if measured or planner is not None else None
         self.considered_at = 0
+        self._kept: deque[dict[str, int]] = deque(maxlen=len(self.stores))
 
     def _go_by_routes(self) -> None:
         counted = bool(self.layout.mortal)
@@ -330,12 +332,17 @@ class WindowJoin(Counting):
         if seen - self.considered_at < RECONSIDER_AFTER_ROWS:
             return
         self.considered_at = seen
-        kept = {alias: len(store) for alias, store in self.stores.items()}
-        better = self.planner.consider(self.measures.statistics(kept), self._newest_us())
+        better = self.planner.consider(self.measures.statistics(self._kept_lately()), self._newest_us())
         if better is not None:
             strategy, switch = better
             self.reroute(strategy)
             self.counters.switches.append(switch)
+
+    def _kept_lately(self) -> dict[str, int]:
+        """The most rows held of each input at the latest looks, one for each input: inputs that are read in turns run
+        ahead of each other, so that one of them seems nearly empty just before it is read."""
+        self._kept.append({alias: len(store) for alias, store in self.stores.items()})
+        return {alias: max(kept[alias] for kept in self._kept) for alias in self.stores}
 
     def _newest_us(self) -> int:
         return min(self.stores[alias].newest_us for alias in self.windows.streams if alias in self.stores)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -131,7 +132,7 @@ class JoinGraph:
         streams = tuple(streams)
         return cls(streams, keys=(Key({one.name: one.distinct for one in streams}),))
 
-    @property
+    @cached_property  # asked for by every step of every order
     def names(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.streams)
 
