@@ -20,7 +20,7 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.session import Session
 
 RUNS = 5
-LOOPS = ("nested_loop", "hash", "hybrid", "naive")
+LOOPS = ("own", "nested_loop", "hash", "hybrid", "naive")
 H02 = ("merge", "w_join", "nlw", "hw", "ripple", "xjoin")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import pytest
 from tests.unit.test_cli import call
 from watersmeet.errors import DataError, SetupError, SourceError
 from watersmeet.hosts.local.run import LocalRun
-from watersmeet.lab.workloads import WORKLOADS, Workload, cameras, flights, nexmark, packets, weather, zipf
+from watersmeet.lab.workloads import WORKLOADS, Workload, cameras, flights, nexmark, packets, pizzas, weather, zipf
 from watersmeet.lab.workloads.flights import have_flights
+from watersmeet.lab.workloads.pizzas import have_pizzas
 from watersmeet.runtime.script import read_script
 
 SEEDED = [one for one in WORKLOADS.values() if "seed" in one.parameters]
@@ -234,6 +236,24 @@ def test_flights_are_all_there() -> None:
     assert sum(streams[name].num_rows for name in ("ewr", "jfk", "lga")) == 336_776
     assert all(np.all(np.diff(numbers(table, "ts")) >= 0) for table in streams.values())
     assert sum(table.num_rows for name, table in flights(1000).items() if name != "weather") == 1000
+
+
+def test_pizzas_are_all_there() -> None:
+    streams = pizzas()
+    assert sum(table.num_rows for table in streams.values()) == 49_574
+    assert sum(table.num_rows for table in pizzas(1000).values()) == 1000
+    first = pa.concat_tables(streams.values()).sort_by("ts").slice(0, 1).to_pylist()[0]
+    assert (first["name"], first["size"], first["cents"]) == ("hawaiian", "M", 1325)
+    assert first["ts"] == datetime(2015, 1, 1, 11, 38, 36)
+
+
+def test_without_the_package_pizzas_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("watersmeet.lab.workloads.pizzas")
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "_sold", module._sold.__wrapped__)
+    assert not have_pizzas()
+    with pytest.raises(SetupError, match=r"watersmeet\[pizzas\]"):
+        pizzas()
 
 
 def test_without_the_package_flights_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

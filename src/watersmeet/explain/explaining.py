@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from watersmeet.explain.data import explain_data
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
+from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import WindowJoinNode
@@ -27,7 +28,8 @@ def explained(plan: Plan, how: Explaining, host: Host) -> str:
         plan = host.sampled(plan, how.sample_rows)
         analysis = analyze(plan, how.sample_rows)
     with plan.pointing_at_options():
-        physical = plan_query(plan)
+        # A sample is measured on the engine's own join.
+        physical = plan_query(plan, to_the_end=not how.analyze and host.name == "local" and ends_by_itself(plan))
         joins = explained_joins(physical, () if analysis is None else analysis.measured)
         memory = memory_estimate(joins)
     if how.format == "json":

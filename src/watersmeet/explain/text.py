@@ -408,6 +408,10 @@ def _strategy(explained: ExplainedJoin) -> Lines:
 def _method(method: Method) -> Lines:
     """The algorithm, when it joins, and when rows that have expired leave."""
     yield _entry("algorithm", [method.algorithm, method.kind.words])
+    if method.instead_of_own is not None:
+        takes, own = (f"{ns:.0f} ns" for ns in method.instead_of_own)
+        why = f"for rows that are all at hand: {takes} a row, the engine's own join {own}; join = 'own' takes that"
+        yield from _below([_entry("chosen", [why])])
     if method.refresh_us is not None:
         refresh = f"new rows together, every {format_interval(method.refresh_us)} of event time"
     else:

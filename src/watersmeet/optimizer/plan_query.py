@@ -7,6 +7,7 @@ from dataclasses import replace
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import moves_in_steps
 from watersmeet.optimizer.check_published import check_published
+from watersmeet.optimizer.choose_join import quicker_join
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.plan_answer import AnswerPlanner
 from watersmeet.optimizer.plan_join import plan_join
@@ -18,10 +19,13 @@ from watersmeet.plan.nodes import Join, Plan, Project, is_monotone
 from watersmeet.plan.pipelines import PUBLISHED
 
 
-def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None) -> PhysicalPlan:
+def plan_query(
+    plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None, to_the_end: bool = False
+) -> PhysicalPlan:
     """How a plan will run. With `refresh_at_push` a lazy join is refreshed whenever rows are pushed and time advances,
     not at moments of event time: for a host that has moments of its own. With a `quantum` the operators of a continuous
-    query run in turns, with queues between them, so many changes at a time."""
+    query run in turns, with queues between them, so many changes at a time. `to_the_end`: the run
+    reads what lies there, to its end, and keeps no state beyond that."""
     choice = choose_pipeline(plan)
     match plan.root:
         case Project(child=Join(inputs=inputs, kind="inner") as join) as project if all(
@@ -30,6 +34,8 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, quantum: int | None
             method = plan.method
             if refresh_at_push and method.is_lazy:
                 method = replace(method, at_every_push=True)
+            if to_the_end:
+                method = quicker_join(join, plan) or method
             # By alias, which is enough here: only subqueries can use one twice.
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)
             return PhysicalPlan(plan_join(project, method, plan.shedding, plan.spilling), leaves, choice)

@@ -1,7 +1,8 @@
 """The algorithms that can run a join, by the names that the option `join` gives them: the one table of them.
 
-The engine's own join is one. The others are of the papers, here for comparison: they live in `papers/`, behind a wall.
-Nothing imports them; whoever is asked for one finds in this table where it is made, and loads it then.
+The engine's own join is `own`, and `auto` is that one, unless another is quicker. The others are of the papers, here
+for comparison: they live in `papers/`, behind a wall. Nothing imports them; whoever is asked for one finds here
+where it is made, and loads it then.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
     one.name: one
     for one in (
         JoinAlgorithm("auto"),
+        JoinAlgorithm("own"),
         JoinAlgorithm("nested_loop", "nested loops over whole windows", _LOOPS, loops=True),
         JoinAlgorithm("hash", "loops over one bucket of each window", _LOOPS, loops=True, hashes=True, needs_keys=True),
         JoinAlgorithm(

@@ -16,6 +16,7 @@ from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
@@ -54,7 +55,7 @@ class LocalRun:
         self.wall: WallClock = SystemClock()
         self.metrics = Metrics()
         self._reported = 0.0
-        self._built = built or build_query(plan, quantum=quantum)
+        self._built = built or build_query(plan, quantum=quantum, to_the_end=ends_by_itself(plan))
         self.operator = self._built.operator
         # Without streams, so that a stop may be asked for before any is opened.
         self._feeds = Feeds([], SimpleQueue(), self.wall)

@@ -37,8 +37,8 @@ def _opening(shown: Sequence[CoverageRow]) -> Iterator[Block]:
         "that every command, query and line of Python runs."
     )
     yield TextBlock(
-        f"{tally(shown)}. **yes, in a model** means that it runs in a model of the engine only; **no** carries the "
-        "reason why it cannot be had."
+        f"{tally(shown)}. **yes, in part** says what is not there yet; **yes, in a model** means that it runs in a "
+        "model of the engine only; **no** carries the reason why it cannot be had."
     )
     yield TextBlock(
         f"Queries and lines of Python read the streams {STREAMS}. What shows a row is a test, or an experiment of [the "

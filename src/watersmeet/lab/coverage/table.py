@@ -12,7 +12,7 @@ from typing import Literal
 from watersmeet.errors import CatalogError
 
 PAPERS = ("k05", "go03", "h02", "h04", "dgr03")
-VERDICTS = ("yes", "yes, in a model: ", "no: ")
+VERDICTS = ("yes", "yes, in part: ", "yes, in a model: ", "no: ")
 SQL_BEGINS = ("SELECT ", "WITH ", "CREATE ", "EXPLAIN ")
 
 HowReached = Literal["command", "sql", "python"]

@@ -15,6 +15,7 @@ from watersmeet.lab.workloads.flights import flights
 from watersmeet.lab.workloads.go03 import go03
 from watersmeet.lab.workloads.nexmark import nexmark, nexmark_side_input
 from watersmeet.lab.workloads.packets import packets
+from watersmeet.lab.workloads.pizzas import pizzas
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import favourites, sales, stores
 from watersmeet.lab.workloads.steady import steady
@@ -25,7 +26,7 @@ from watersmeet.optimizer.cost.inputs import StreamRate
 
 __all__ = [
     "WORKLOADS", "Workload", "cameras", "favourites", "flights", "go03", "nexmark", "nexmark_side_input", "packets",
-    "poisson", "sales", "steady", "stores", "weather", "zipf",
+    "pizzas", "poisson", "sales", "steady", "stores", "weather", "zipf",
 ]  # fmt: skip
 
 # The streams of GO03's Table 5: λ, T, v.
@@ -43,6 +44,7 @@ WORKLOADS: dict[str, Workload] = {
         Workload(go03, tuple(one.name for one in TABLE_5), {"streams": TABLE_5, "units": 1000.0}),
         Workload(nexmark, ("person", "auction", "bid"), tables={"side_input": nexmark_side_input}),
         Workload(packets, ("link1", "link2")),
+        Workload(pizzas, ("chicken", "classic", "supreme", "veggie")),
         Workload(poisson, tuple(ALIKE), {"rates": ALIKE, "seconds": 60.0, "keys": 100}),
         Workload(stores, ("store_1", "store_2", "store_3", "store_4"), {"count": 4}, called="retail"),
         Workload(sales, ("sales",), {"rate": 20.0, "seconds": 3600.0}),

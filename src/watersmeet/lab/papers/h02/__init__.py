@@ -10,10 +10,12 @@ from watersmeet.lab.experiment import Experiment
 from watersmeet.lab.papers.h02.examples import WORKED
 from watersmeet.lab.papers.h02.figure_9 import E9A, E9B, E9C
 from watersmeet.lab.papers.h02.flights import BASELINES_WITH_FLIGHTS, WITH_FLIGHTS
+from watersmeet.lab.papers.h02.pizzas import BASELINES_WITH_PIZZAS, WITH_PIZZAS
 from watersmeet.lab.papers.h02.sales import E7, E8
 from watersmeet.lab.papers.h02.serving import HW, MW, NLW, RIPPLE, XJOIN
 from watersmeet.lab.papers.h02.windows_and_paths import E13, E14
 from watersmeet.lab.papers.running import have_flights
+from watersmeet.lab.workloads.pizzas import have_pizzas
 
 __all__ = ["BASELINES_WITH_FLIGHTS", "EXPERIMENTS", "HW", "MW", "NLW", "RIPPLE", "WITH_FLIGHTS", "XJOIN"]
 
@@ -21,4 +23,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *(E7, E8, E9A, E9B, E9C, E13, E14),
     *WORKED,
     *((BASELINES_WITH_FLIGHTS, WITH_FLIGHTS) if have_flights() else ()),
+    *((BASELINES_WITH_PIZZAS, WITH_PIZZAS) if have_pizzas() else ()),
 )
