@@ -11,7 +11,7 @@ import pytest
 from tests.unit.test_cli import call
 from watersmeet.lab import registry, store
 from watersmeet.lab.cards import CARDS
-from watersmeet.lab.circumstances import circumstances, title
+from watersmeet.lab.circumstances import circumstances, origin, title
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.spread import spread_panel
 from watersmeet.lab.provenance import PACKAGE
@@ -82,7 +82,7 @@ def test_the_page_of_the_paper_scale_comes_first_and_the_others_are_listed(folde
     call("lab", "report")
     text = Path("docs/reproduction.md").read_text()
     assert "at the paper scale with seed 1 (" in text
-    assert "| n | 1,000 | the paper |" in text
+    assert "| n | 1,000 | ours: the paper has no such experiment |" in text
     assert re.search(r"^\| small, seed 1 \| reproduced \| [\d.]+ \| none \|$", text, re.MULTILINE)
     assert "| [R-2](#R-2) | figure R-2 | not run | not run |" in text
 
@@ -229,3 +229,20 @@ def test_what_the_code_cites_is_among_the_readings() -> None:
     assert "AMB-30" in cited
     assert cited <= set(READINGS)
     assert list(READINGS) == [f"AMB-{number:02}" for number in range(1, 36)]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "whose"),
+    [
+        ("D-E3", "window", "the paper"),
+        ("GO03-E2", "windows", "the paper"),
+        ("GO03-E2", "units", "ours"),
+        ("H04-E16", "windows", "ours"),
+        ("H02-E7-flights", "window", "ours"),
+        ("D-E7s", "maps", "ours"),
+        ("K05-O2", "rates", "ours"),
+        ("H02-W1", "named", "the paper"),
+    ],
+)
+def test_a_setting_is_the_papers_only_where_the_paper_gives_it(name: str, setting: str, whose: str) -> None:
+    assert origin(registry.experiments()[name], setting).startswith(whose)

@@ -21,7 +21,7 @@ def session_of(keys: int, rows: int = 40_000, streams: int = 2) -> wm.Session:
 
 def pieces(keys: int, window: int, where: str = "s0.k = s1.k") -> list[int | None]:
     """How many rows are read at a time, from the second piece on."""
-    sql = f"SELECT s0.k FROM s0 [RANGE {window} US], s1 [RANGE {window} US] WHERE {where}"
+    sql = f"SELECT s0.k FROM s0 [RANGE {window} US], s1 [RANGE {window} US] WHERE {where} OPTIONS (join = 'own')"
     run = LocalRun(session_of(keys).sql(sql).plan)
     seen: list[int | None] = []
     run.on_step = lambda: seen.append(run.operator.read_rows)

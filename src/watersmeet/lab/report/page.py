@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from watersmeet.lab import store
 from watersmeet.lab.cards import CARDS, Card
-from watersmeet.lab.circumstances import OURS, circumstances, title
+from watersmeet.lab.circumstances import THE_PAPER, circumstances, origin, title
 from watersmeet.lab.experiment import Check, Panel
 from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
 from watersmeet.lab.report.gather import Entry, JudgedRun
@@ -94,12 +94,12 @@ def _settings(entry: Entry, shown: JudgedRun, reconstructed: Mapping[str, str]) 
     papers = store.plain(entry.experiment.settings.get("paper", {}))
     rows: list[tuple[str, str, str]] = []
     for name, value in ours.items():
-        origin = f"reconstructed: {written[name]}" if name in written else OURS.get(name, "the paper")
+        source = f"reconstructed: {written[name]}" if name in written else origin(entry.experiment, name)
         if "paper" in entry.experiment.settings and papers.get(name) != value:
             # What the paper gives is then another value; the reason for a reconstructed one is the same.
             larger = f"{setting(papers.get(name))} at the paper's scale"
-            origin = larger if origin == "the paper" else f"{origin}; {larger}"
-        rows.append((name, setting(value), origin))
+            source = larger if source == THE_PAPER else f"{source}; {larger}"
+        rows.append((name, setting(value), source))
     others = {names: words for names, words in reconstructed.items() if not set(names.split(", ")) & set(ours)}
     rows += [(names, "", f"reconstructed: {words}") for names, words in others.items()]
     if rows:
