@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
-from watersmeet.hosts.local.durable.batches import BatchRecord, Step
+from watersmeet.hosts.local.durable.batches import BatchRecord, Step, as_one, mergeable, together
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
@@ -187,7 +187,8 @@ class DurableRun:
         """The same without waiting for the disk: rows that were `checked`. `note` is kept in `notes` from when they are
         logged, in this life and later ones."""
         name = self.fed.named(stream)
-        arrived = Arrived(Step("pushed", name, rows, note=note), rows.num_rows, Future())
+        notes = () if note is None else ((note, rows.num_rows),)
+        arrived = Arrived(Step("pushed", name, rows, notes=notes), rows.num_rows, Future())
         self._intake.push(arrived, timeout_s)
         assert arrived.logged is not None
         return arrived.logged
@@ -284,7 +285,7 @@ class DurableRun:
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
         try:
-            answers = self._apply(record.number, _together([(step, self._rows_of(step)) for step in steps]))
+            answers = self._apply(record.number, [(step, self._rows_of(step)) for step in together(steps)])
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
@@ -348,50 +349,70 @@ class DurableRun:
         """Write down what came, answer it, and hand the answers on."""
         began_s = monotonic()
         self.wall.go_on()
-        taken: list[Arrived] = []
-        steps: list[tuple[Step, Rows | None]] = []
-        for one in arrived:
-            try:
-                steps.append((one.step, self._rows_of(one.step)))
-                taken.append(one)
-            except Exception as error:
-                if one.logged is None:
-                    raise
-                one.logged.set_exception(error)  # only what was pushed can be refused
+        steps = self._accepted(arrived)
         number = self._number + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
             self._journal.append(number, record.parts())
         except BaseException as error:
-            _tell_all(taken, error=error)
+            _tell_all(arrived, error=error)
             raise
         for step, _ in steps:
             if step.kind == "read":
                 self._ranges[step.stream] = step.range
         self._note([step for step, _ in steps], number)  # before whoever waits is told, who may ask for it
-        _tell_all(taken, number=number)
-        answers = self._apply(number, _together(steps))
+        _tell_all(arrived, number=number)
+        answers = self._apply(number, steps)
         self._give(answers)
         self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
             self.on_batch(self.fed.metrics)
 
+    def _accepted(self, arrived: Sequence[Arrived]) -> list[tuple[Step, Rows | None]]:
+        """The steps of a batch with their rows: what was pushed into one stream is one step. Whoever pushed what does
+        not fit is told so, and it is in no step."""
+        found: list[tuple[Step, Rows | None]] = []
+        for places in mergeable([one.step for one in arrived]):
+            some = [arrived[i] for i in places]
+            try:
+                step = as_one([one.step for one in some])
+                found.append((step, self._rows_of(step)))
+            except Exception:
+                fitting = [one.step for one in some if self._fits(one)]
+                if fitting:
+                    step = as_one(fitting)
+                    found.append((step, self._rows_of(step)))
+        return found
+
+    def _fits(self, one: Arrived) -> bool:
+        try:
+            self._timed(one.step)
+        except Exception as error:
+            if one.logged is None:
+                raise
+            one.logged.set_exception(error)  # only what was pushed can be refused
+            return False
+        return True
+
     def _rows_of(self, step: Step) -> Rows | None:
-        """The rows of a step with their times, checked."""
+        """The rows of a step with their times, checked; those without a time that may be skipped are counted."""
+        rows = self._timed(step)
+        if rows is not None and step.rows is not None and len(rows) < step.rows.num_rows:
+            self.fed.clock.clocks[step.stream].skip(step.rows.num_rows - len(rows))
+        return rows
+
+    def _timed(self, step: Step) -> Rows | None:
         if step.rows is None:
             return None
         clock = self.fed.clock.clocks[step.stream]
         if clock.ended:
             raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
-        rows = step.rows
-        if clock.stream.arrival.skips_nulls:
-            rows = without_nulls(clock.stream, rows, clock.skip)
-        return clock.timed(rows)
+        return clock.timed(without_nulls(clock.stream, step.rows))
 
     def _note(self, steps: Sequence[Step], number: int) -> None:
         for step in steps:
-            if step.note is not None:
-                self.notes.add(step.stream, step.note, number, 0 if step.rows is None else step.rows.num_rows)
+            for note, rows in step.notes:
+                self.notes.add(step.stream, note, number, rows)
 
     def _apply(self, number: int, steps: Sequence[tuple[Step, Rows | None]]) -> list[Answer]:
         found: list[Answer] = []
@@ -489,27 +510,6 @@ class DurableRun:
             self.fed.report()
             self.fed.close()
             self._folder.close()
-
-
-def _together(steps: list[tuple[Step, Rows | None]]) -> list[tuple[Step, Rows | None]]:
-    """What was pushed into one stream by many calls, to be answered as one step: a stream does not make another late by
-    coming first. Nothing moves past what is said of a stream's time."""
-    found: list[list[tuple[Step, Rows | None]]] = []
-    places: dict[str, int] = {}
-    for step, rows in steps:
-        if step.kind == "pushed" and step.stream in places:
-            found[places[step.stream]].append((step, rows))
-            continue
-        if step.kind == "pushed":
-            places[step.stream] = len(found)
-        else:
-            places.clear()
-        found.append([(step, rows)])
-    return [_as_one(some) if len(some) > 1 else some[0] for some in found]
-
-
-def _as_one(steps: Sequence[tuple[Step, Rows | None]]) -> tuple[Step, Rows | None]:
-    return steps[0][0], Rows.together([rows for _, rows in steps if rows is not None])
 
 
 def _tell_all(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:
