@@ -28,6 +28,7 @@ def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
     """What the changes up to the last event add up to."""
     # After the last event rows only leave their windows; the answer is that of before.
     until = pa.scalar(last_event_us, pa.timestamp("us"))
+    log = log.combine_chunks()  # first, as a filter of many small chunks takes long
     log = log.filter(pc.less_equal(log[AT], until)).combine_chunks()
     rows = log.select(plan.schema.names)
     columns = [column.combine_chunks() for column in rows.columns]
