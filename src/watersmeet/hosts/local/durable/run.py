@@ -21,12 +21,13 @@ import pyarrow as pa
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, as_one, mergeable, together
+from watersmeet.hosts.local.durable.copies import Copies
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
-from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots, copied
+from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
@@ -39,6 +40,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 
+_LOOK_S = 0.005  # how soon to look again whether there is memory for a copy
 MakeSink = Callable[[str], NumberedSink]
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
@@ -108,6 +110,8 @@ class DurableRun:
         self.snapshot_pause_s = 0.0  # the longest
         self.batch_seconds = 0.0  # that batches of this life took, from what came to its answers
         self._saving: Future[None] | None = None
+        self._copies = Copies()
+        self._fetching = False  # memory for the next copy, before it is made
         self._saver = ThreadPoolExecutor(1, "watersmeet saves")
         self._intake = Intake(self._readers)
         self._lock = Lock()  # of the operators and clocks
@@ -314,7 +318,7 @@ class DurableRun:
                     self._batch(arrived)
                 if self.settings.available_now and not arrived and self._intake.is_exhausted:
                     break
-                if monotonic() >= saved_s + self.settings.snapshot_s:
+                if monotonic() >= saved_s + self.settings.snapshot_s and not self._is_fetching():
                     self._save()
                     saved_s = monotonic()
             if self.settings.flush and not self._stop.is_set():
@@ -333,7 +337,7 @@ class DurableRun:
         if waits[0] is not None:
             waits[0] = max(waits[0] - (self.wall.real_s - self.wall.now), 0.0)
         if self._number > self.snapshot_number:
-            waits.append(max(saved_s + self.settings.snapshot_s - monotonic(), 0.0))
+            waits.append(max(saved_s + self.settings.snapshot_s - monotonic(), _LOOK_S if self._fetching else 0.0))
         if self.settings.available_now:
             waits.append(0.02)
         return min((seconds for seconds in waits if seconds is not None), default=None)
@@ -452,15 +456,31 @@ class DurableRun:
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
-    def _save(self, *, wait: bool = False) -> None:
-        """Copy the state as it is now; the rest is done beside the next batches."""
+    def _is_fetching(self) -> bool:
+        """Whether memory for a copy is still to be had. It is fetched beside the next batches, and then copied to."""
+        if not self._fetching and self._is_saved() and self._number > self.snapshot_number:
+            with self._lock:
+                lacking = self._copies.lacks(state_of(self.fed, tables=False))
+            if lacking:
+                self._fetching, self._saving = True, self._saver.submit(self._copies.fetch, lacking)
+        return self._fetching and not self._is_saved()
+
+    def _is_saved(self, *, wait: bool = False) -> bool:
+        """Whether all that was begun is done; raises what went wrong."""
         if self._saving is not None and (wait or self._saving.done()):
             self._saving.result()
             self._saving = None
-        if self._saving is None and self._number > self.snapshot_number:
+        return self._saving is None
+
+    def _save(self, *, wait: bool = False) -> None:
+        """Copy the state as it is now; the rest is done beside the next batches."""
+        if self._is_saved(wait=wait) and self._number > self.snapshot_number:
             began_s = monotonic()
+            self._fetching = False
             with self._lock:
-                state = copied(state_of(self.fed, tables=False))
+                state = state_of(self.fed, tables=False)
+                if not wait:  # else nothing changes any more
+                    state = self._copies.of(state)
             for name, range in self._ranges.items():
                 self._positions[name] = self._readers[name].position_after(range)
             self._ranges.clear()
@@ -474,9 +494,7 @@ class DurableRun:
             self._journal.roll()
             self.snapshot_number = self._number
             self._saving = self._saver.submit(self._write, Snapshot(self._number, state, notes))
-        if wait and self._saving is not None:
-            self._saving.result()
-            self._saving = None
+            self._is_saved(wait=wait)
 
     def _write(self, snapshot: Snapshot) -> None:
         assert self._outflow is not None
