@@ -151,9 +151,8 @@ def main() -> None:
     print(f"{'query':14} {'rows/s':>8} {'answers':>10} {'p50 ms':>8} {'p99 ms':>8} {'p99.9 ms':>9} {'copy ms':>8}")
     for name in QUERIES:
         for rate in map(int, asked.rates.split(",")):
-            with tempfile.TemporaryDirectory() as folder:
-                with preferring_latency():  # as the commands do
-                    one = measured(name, rate, asked.seconds, Path(folder))
+            with tempfile.TemporaryDirectory() as folder, preferring_latency():  # as the commands do
+                one = measured(name, rate, asked.seconds, Path(folder))
             found.append(one)
             print(
                 f"{name:14} {rate:8,} {one['answers']:10,} {one['p50_ms']:8.2f} {one['p99_ms']:8.2f} "
