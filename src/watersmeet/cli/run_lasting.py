@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
@@ -28,7 +29,7 @@ def run_lasting(text: str, checkpoint: str, settings: Settings) -> bool:
         return False
     interrupts = Interrupts(voice().tell)
     lasting = LastingJobs(jobs, Path(checkpoint), settings, tell=lambda what: voice().warn(str(what)))
-    with interrupts.stopping(lasting.request_stop):
+    with interrupts.stopping(lasting.request_stop), preferring_latency():
         _run(jobs, lasting, interrupts, settings)
     return interrupts.requested
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.run_lasting import summary, tell_of_restart
 from watersmeet.cli.voice import voice
 from watersmeet.errors import SetupError
@@ -60,7 +61,7 @@ def serve_script(
             pushed=True,
             skipped=_skipped(skipped, jobs),
         )
-        with interrupts.stopping(lasting.request_stop):
+        with interrupts.stopping(lasting.request_stop), preferring_latency():
             served = Served(jobs, lasting.runs, limits)
             lasting.start()
             served.started()

@@ -28,15 +28,17 @@ def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
     """What the changes up to the last event add up to."""
     # After the last event rows only leave their windows; the answer is that of before.
     until = pa.scalar(last_event_us, pa.timestamp("us"))
+    log = log.combine_chunks()  # first, as a filter of many small chunks takes long
     log = log.filter(pc.less_equal(log[AT], until)).combine_chunks()
     rows = log.select(plan.schema.names)
     columns = [column.combine_chunks() for column in rows.columns]
     ids = RowIds().of(columns, rows.num_rows)
-    copies = np.zeros(int(ids.max(initial=-1)) + 1, np.int64)
-    signs = np.where(pc.equal(log[OP], "+").to_numpy(zero_copy_only=False), 1, -1)
-    np.add.at(copies, ids, signs)
-    _, first = np.unique(ids, return_index=True)
-    first = np.sort(first)  # by where a row first came
+    enters = pc.equal(log[OP], "+").to_numpy(zero_copy_only=False)
+    different = int(ids.max(initial=-1)) + 1
+    copies = 2 * np.bincount(ids[enters], minlength=different) - np.bincount(ids, minlength=different)
+    first = np.empty(different, np.int64)
+    first[ids[::-1]] = np.arange(ids.size - 1, -1, -1)  # of equal numbers the one that is assigned last stays
+    first = np.sort(first[copies > 0])  # by where a row first came
     answer = rows.take(pa.array(np.repeat(first, copies[ids[first]])))
     return in_order(answer, plan)
 

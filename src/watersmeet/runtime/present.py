@@ -5,18 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.continuous.delta import joined
 from watersmeet.plan.nodes import AT, OP, Plan
 from watersmeet.runtime.final import final_answer, in_order
 
-# Changes are added up when there are twice as many as rows in the answer, and not before there are some.
-FEWEST_ROWS = 1 << 14
+# Changes are added up when there are twice as many as rows in the answer, and not before there are some: so few that it
+# takes a millisecond or two, as rows wait meanwhile.
+FEWEST_ROWS = 1 << 12
 
 
 class PresentAnswer:
     """Keeps the rows of the answer, and the changes since those were last added up, so memory stays near the size of
     the answer."""
 
-    STATE = ("held",)
+    STATE = ("held", "since")
+    GROWS = True  # at first changes were added up to be saved
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -38,8 +41,7 @@ class PresentAnswer:
 
     @property
     def held(self) -> pa.RecordBatch:
-        """The rows as one batch."""
-        self._add_up(FOREVER_US)
+        """The rows that were last added up, as one batch."""
         parts = self._rows.combine_chunks().to_batches()
         return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=self._rows.schema)
 
@@ -47,6 +49,15 @@ class PresentAnswer:
     def held(self, rows: pa.RecordBatch) -> None:
         self._rows = pa.Table.from_batches([rows])
         self._changes, self._changed_rows = [], 0
+
+    @property
+    def since(self) -> pa.RecordBatch:
+        """What has changed since then."""
+        return joined(self._changes, self.plan.output_schema)
+
+    @since.setter
+    def since(self, changes: pa.RecordBatch) -> None:
+        self._changes, self._changed_rows = [changes], changes.num_rows
 
     def table(self) -> pa.Table:
         self._add_up(FOREVER_US)
@@ -64,6 +75,6 @@ class PresentAnswer:
                 schema=schema,
             )
             assert schema.names[:2] == [OP, AT]
-            log = pa.concat_tables([before, pa.Table.from_batches(self._changes, schema)])
+            log = pa.concat_tables([before, pa.Table.from_batches([joined(self._changes, schema)])])
             self._rows = final_answer(log, self.plan, until_us)
         self._changes, self._changed_rows = [], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -59,7 +59,7 @@ class Delta:
         return self._piece(0, cut), self._piece(cut, len(self))
 
     def with_data(self, data: pa.RecordBatch) -> Delta:
-        return replace(self, data=data)
+        return Delta(data, self.instants, self.diffs, self.order, self.noticed)
 
     def _piece(self, start: int, stop: int) -> Delta:
         return Delta(

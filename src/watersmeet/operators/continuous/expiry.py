@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, empty_batch, joined
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, joined, no_changes
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.kernels.changes import merge_order
 from watersmeet.operators.payload import moved, payload_column, picked
@@ -84,6 +84,7 @@ class KnownDeaths:
         self.schema = schema
         self.in_turn = in_turn
         self._runs: list[DeathRun] = []
+        self._nobody = no_changes(schema)
 
     @property
     def held(self) -> int:
@@ -130,8 +131,7 @@ class KnownDeaths:
                 left.append(alive)
         self._runs = left
         if not gone:
-            nothing = np.empty(0, np.int64)
-            return Delta(empty_batch(self.schema), nothing, nothing, nothing)
+            return self._nobody
         one = _as_one(gone, self.schema, in_turn=self.in_turn)
         return Delta(one.data, one.deaths, np.full(one.deaths.size, -1, np.int64), one.order)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, no_changes
 from watersmeet.operators.continuous.expiry import (
     AnnouncedDeaths,
     Born,
@@ -108,7 +108,8 @@ class FromOne:
             born = born if kept is None or self.every else born.take(kept)
             columns = [*(born.data.column(name) for name in self.held.names[:-1]), pa.array(born.births)]
             return replace(born, data=pa.RecordBatch.from_arrays(columns, schema=self.held))
-        return replace(born if kept is None else born.take(kept), data=entered.data)
+        kept_of = born if kept is None else born.take(kept)
+        return Born(entered.data, kept_of.births, kept_of.deaths, kept_of.order, kept_of.serials)
 
     def _born(self, lives: Lives) -> Born:
         """The rows that live at all, numbered."""
@@ -125,16 +126,21 @@ class FromOne:
         def times() -> pa.Array:
             return pa.array(births, pa.timestamp("us"))
 
-        passed = np.ones(len(delta), np.bool_)
-        for predicate in self.predicates:
-            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, times)
         kept = None
-        if not bool(passed.all()):
+        passed = self._passed(data, times) if self.predicates else None
+        if passed is not None and not bool(passed.all()):
             kept = np.flatnonzero(passed)
             delta, births = delta.take(kept), births[kept]
             data = delta.data
-        arrays = [evaluate(e, _lookup(data), data.num_rows, times) for _, e in self.columns]
+        column_of = _lookup(data)
+        arrays = [evaluate(e, column_of, data.num_rows, times) for _, e in self.columns]
         return delta.with_data(pa.RecordBatch.from_arrays(arrays, schema=self.schema)), kept
+
+    def _passed(self, data: pa.RecordBatch, times: Callable[[], pa.Array]) -> Bools:
+        passed = np.ones(data.num_rows, np.bool_)
+        for predicate in self.predicates:
+            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, times)
+        return passed
 
 
 def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:

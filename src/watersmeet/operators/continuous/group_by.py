@@ -102,9 +102,10 @@ class GroupByOperator(Unary):
                 aggregator.grow(room)
         if keys:
             new = np.flatnonzero(~self.key_rows.holds(groups))
-            _, first = np.unique(groups[new], return_index=True)
-            new = new[first]
-            self.key_rows.put(groups[new], [taken(key, new) for key in keys])
+            if new.size:
+                _, first = np.unique(groups[new], return_index=True)
+                new = new[first]
+                self.key_rows.put(groups[new], [taken(key, new) for key in keys])
         return groups
 
     def _only_group(self, length: int) -> Int64s:
@@ -119,9 +120,10 @@ class GroupByOperator(Unary):
         if self.keys:
             for i, key in enumerate(self.key_rows.get(groups)):
                 values[f"key_{i}"] = key
+        numbers = delta.order[order]
         for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
             argued = None if argument is None else taken(delta.data.column(argument), order)
-            values[f"value_{i}"] = aggregator.apply(changed, argued, delta.order[order])
+            values[f"value_{i}"] = aggregator.apply(changed, argued, numbers)
         count = groups.size
 
         def column(one: Column) -> pa.Array:
@@ -147,8 +149,10 @@ class GroupByOperator(Unary):
         was_stored = (previous < 0) & self.last.holds(groups)
         from_store = np.flatnonzero(was_stored)
         # Behind the new rows stand the stored ones that may be withdrawn.
-        stored = pa.RecordBatch.from_arrays(self.last.get(groups[from_store]), schema=self.schema)
-        everything = pa.concat_batches([rows, stored]) if from_store.size else rows
+        everything = rows
+        if from_store.size:
+            stored = pa.RecordBatch.from_arrays(self.last.get(groups[from_store]), schema=self.schema)
+            everything = pa.concat_batches([rows, stored])
         stored_at = np.full(count, -1, np.int64)
         stored_at[from_store] = count + np.arange(from_store.size)
         same = self._same(everything, shown, previous, was_stored, stored_at)
@@ -185,17 +189,23 @@ class GroupByOperator(Unary):
         """Remember the last row of every group touched."""
         final = np.empty(groups.size, np.int64)
         final = final[: kernel.last_cells(groups, self._scratch, final)]
-        gone, kept = final[~shown[final]], final[shown[final]]
-        self.last.drop(groups[gone])
-        self.last.put(groups[kept], [taken(column, kept) for column in rows.columns])
+        is_shown = shown[final]
+        if not bool(is_shown.all()):
+            self.last.drop(groups[final[~is_shown]])
+            final = final[is_shown]
+        # Mostly every cell of a few is the last of its group.
+        columns = rows.columns if final.size == groups.size else [taken(column, final) for column in rows.columns]
+        self.last.put(groups[final], columns)
 
     def _forget(self, touched: Int64s) -> None:
         """Groups without rows lose their number."""
         if not self.keys:
             return
-        empty = np.unique(touched[self.counts[touched] == 0])
-        self.key_rows.drop(empty)
-        self.ids.forget(empty)
+        empty = touched[self.counts[touched] == 0]
+        if empty.size:
+            empty = np.unique(empty)
+            self.key_rows.drop(empty)
+            self.ids.forget(empty)
 
 
 def _extended(array: Int64s, room: int, filler: int) -> Int64s:

@@ -14,6 +14,7 @@ from watersmeet.hosts.local.durable.notes import Note
 from watersmeet.io.connectors.contract import Range
 
 _SIZE = struct.Struct("<I")
+Noted = tuple[Note, int]  # of how many rows
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,36 @@ class Step:
     rows: pa.RecordBatch | None = None
     range: Range = None
     until_us: int = 0
-    note: Note | None = None  # by which rows that were pushed are known again
+    notes: Sequence[Noted] = ()  # by which rows that were pushed are known again
+
+
+def together(steps: Sequence[Step]) -> list[Step]:
+    """What was pushed into one stream by many calls, as one step: a stream does not make another late by coming first.
+    Nothing moves past what is said of a stream's time."""
+    return [as_one([steps[i] for i in places]) for places in mergeable(steps)]
+
+
+def mergeable(steps: Sequence[Step]) -> list[list[int]]:
+    """Which steps may be one, by their places, in the order in which they happen."""
+    found: list[list[int]] = []
+    pushed: dict[str, list[int]] = {}
+    for place, step in enumerate(steps):
+        if step.kind == "pushed" and step.stream in pushed:
+            pushed[step.stream].append(place)
+            continue
+        found.append([place])
+        if step.kind == "pushed":
+            pushed[step.stream] = found[-1]
+        else:
+            pushed.clear()
+    return found
+
+
+def as_one(steps: Sequence[Step]) -> Step:
+    if len(steps) == 1:
+        return steps[0]
+    rows = pa.concat_batches([step.rows for step in steps])
+    return Step("pushed", steps[0].stream, rows, notes=[note for step in steps for note in step.notes])
 
 
 @dataclass(frozen=True)
@@ -50,7 +80,7 @@ class BatchRecord:
                 case "pushed":
                     assert step.rows is not None
                     bodies.append(step.rows.serialize())
-                    noted = [] if step.note is None else [step.note.as_json()]
+                    noted = [[*note.as_json(), rows] for note, rows in step.notes]
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
                 case "end" | "flush":
                     told.append([step.kind, step.stream])
@@ -73,11 +103,15 @@ class BatchRecord:
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
-                    note = Note(*more[1]) if len(more) > 1 else None
-                    steps.append(Step("pushed", stream, rows, note=note))
+                    steps.append(Step("pushed", stream, rows, notes=[_noted(one, rows) for one in more[1:]]))
                     at += more[0]
                 case "end" | "flush":
                     steps.append(Step(kind, stream))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
         return cls(number, now_s, today_us, steps)
+
+
+def _noted(told: Sequence[Any], rows: pa.RecordBatch) -> Noted:
+    key, sequence, digest, *count = told  # the first journals had one note for all rows of a step
+    return Note(key, sequence, digest), count[0] if count else rows.num_rows

@@ -21,6 +21,7 @@ from watersmeet.hosts.local.durable.files import sync_folder, written
 _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
 _PREFIX, _SUFFIX = "journal-", ".log"
+_SMALL = 1 << 16
 
 
 class Journal:
@@ -79,14 +80,17 @@ class Journal:
         if self._file is None:
             self._open(number)
         assert self._file is not None
-        length = sum(memoryview(part).nbytes for part in parts)
+        views = [memoryview(part).cast("B") for part in parts]
+        length = sum(view.nbytes for view in views)
+        if length < _SMALL:  # one piece is handled faster than many
+            views = [memoryview(b"".join(views))]
         rest = struct.pack("<qQ", number, length)
         total = crc32(rest)
-        for part in parts:
-            total = crc32(part, total)
-        head = struct.pack("<4sI", _MAGIC, total) + rest
+        for view in views:
+            total = crc32(view, total)
+        head = memoryview(struct.pack("<4sI", _MAGIC, total) + rest)
         with written(self._path):
-            _write_all(self._file, [head, *parts])
+            _write_all(self._file, [head, *views])
             if self._sync:
                 os.fdatasync(self._file)
 
@@ -141,8 +145,8 @@ def _has_more(file: Any, at: int) -> bool:
     return False
 
 
-def _write_all(file: int, parts: Sequence[Any]) -> None:
-    waiting = [memoryview(part).cast("B") for part in parts if memoryview(part).nbytes]
+def _write_all(file: int, parts: Sequence[memoryview]) -> None:
+    waiting = [part for part in parts if part.nbytes]
     while waiting:
         taken = os.writev(file, waiting[:1000])
         while waiting and taken >= waiting[0].nbytes:

@@ -20,13 +20,14 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
-from watersmeet.hosts.local.durable.batches import BatchRecord, Step
+from watersmeet.hosts.local.durable.batches import BatchRecord, Step, as_one, mergeable, together
+from watersmeet.hosts.local.durable.copies import Copies
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
-from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots, copied
+from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
@@ -39,6 +40,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 
+_LOOK_S = 0.005  # how soon to look again whether there is memory for a copy
 MakeSink = Callable[[str], NumberedSink]
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
@@ -108,6 +110,8 @@ class DurableRun:
         self.snapshot_pause_s = 0.0  # the longest
         self.batch_seconds = 0.0  # that batches of this life took, from what came to its answers
         self._saving: Future[None] | None = None
+        self._copies = Copies()
+        self._fetching = False  # memory for the next copy, before it is made
         self._saver = ThreadPoolExecutor(1, "watersmeet saves")
         self._intake = Intake(self._readers)
         self._lock = Lock()  # of the operators and clocks
@@ -187,7 +191,8 @@ class DurableRun:
         """The same without waiting for the disk: rows that were `checked`. `note` is kept in `notes` from when they are
         logged, in this life and later ones."""
         name = self.fed.named(stream)
-        arrived = Arrived(Step("pushed", name, rows, note=note), rows.num_rows, Future())
+        notes = () if note is None else ((note, rows.num_rows),)
+        arrived = Arrived(Step("pushed", name, rows, notes=notes), rows.num_rows, Future())
         self._intake.push(arrived, timeout_s)
         assert arrived.logged is not None
         return arrived.logged
@@ -284,7 +289,7 @@ class DurableRun:
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
         try:
-            answers = self._apply(record.number, _together([(step, self._rows_of(step)) for step in steps]))
+            answers = self._apply(record.number, [(step, self._rows_of(step)) for step in together(steps)])
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
@@ -313,7 +318,7 @@ class DurableRun:
                     self._batch(arrived)
                 if self.settings.available_now and not arrived and self._intake.is_exhausted:
                     break
-                if monotonic() >= saved_s + self.settings.snapshot_s:
+                if monotonic() >= saved_s + self.settings.snapshot_s and not self._is_fetching():
                     self._save()
                     saved_s = monotonic()
             if self.settings.flush and not self._stop.is_set():
@@ -332,7 +337,7 @@ class DurableRun:
         if waits[0] is not None:
             waits[0] = max(waits[0] - (self.wall.real_s - self.wall.now), 0.0)
         if self._number > self.snapshot_number:
-            waits.append(max(saved_s + self.settings.snapshot_s - monotonic(), 0.0))
+            waits.append(max(saved_s + self.settings.snapshot_s - monotonic(), _LOOK_S if self._fetching else 0.0))
         if self.settings.available_now:
             waits.append(0.02)
         return min((seconds for seconds in waits if seconds is not None), default=None)
@@ -348,50 +353,70 @@ class DurableRun:
         """Write down what came, answer it, and hand the answers on."""
         began_s = monotonic()
         self.wall.go_on()
-        taken: list[Arrived] = []
-        steps: list[tuple[Step, Rows | None]] = []
-        for one in arrived:
-            try:
-                steps.append((one.step, self._rows_of(one.step)))
-                taken.append(one)
-            except Exception as error:
-                if one.logged is None:
-                    raise
-                one.logged.set_exception(error)  # only what was pushed can be refused
+        steps = self._accepted(arrived)
         number = self._number + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
             self._journal.append(number, record.parts())
         except BaseException as error:
-            _tell_all(taken, error=error)
+            _tell_all(arrived, error=error)
             raise
         for step, _ in steps:
             if step.kind == "read":
                 self._ranges[step.stream] = step.range
         self._note([step for step, _ in steps], number)  # before whoever waits is told, who may ask for it
-        _tell_all(taken, number=number)
-        answers = self._apply(number, _together(steps))
+        _tell_all(arrived, number=number)
+        answers = self._apply(number, steps)
         self._give(answers)
         self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
             self.on_batch(self.fed.metrics)
 
+    def _accepted(self, arrived: Sequence[Arrived]) -> list[tuple[Step, Rows | None]]:
+        """The steps of a batch with their rows: what was pushed into one stream is one step. Whoever pushed what does
+        not fit is told so, and it is in no step."""
+        found: list[tuple[Step, Rows | None]] = []
+        for places in mergeable([one.step for one in arrived]):
+            some = [arrived[i] for i in places]
+            try:
+                step = as_one([one.step for one in some])
+                found.append((step, self._rows_of(step)))
+            except Exception:
+                fitting = [one.step for one in some if self._fits(one)]
+                if fitting:
+                    step = as_one(fitting)
+                    found.append((step, self._rows_of(step)))
+        return found
+
+    def _fits(self, one: Arrived) -> bool:
+        try:
+            self._timed(one.step)
+        except Exception as error:
+            if one.logged is None:
+                raise
+            one.logged.set_exception(error)  # only what was pushed can be refused
+            return False
+        return True
+
     def _rows_of(self, step: Step) -> Rows | None:
-        """The rows of a step with their times, checked."""
+        """The rows of a step with their times, checked; those without a time that may be skipped are counted."""
+        rows = self._timed(step)
+        if rows is not None and step.rows is not None and len(rows) < step.rows.num_rows:
+            self.fed.clock.clocks[step.stream].skip(step.rows.num_rows - len(rows))
+        return rows
+
+    def _timed(self, step: Step) -> Rows | None:
         if step.rows is None:
             return None
         clock = self.fed.clock.clocks[step.stream]
         if clock.ended:
             raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
-        rows = step.rows
-        if clock.stream.arrival.skips_nulls:
-            rows = without_nulls(clock.stream, rows, clock.skip)
-        return clock.timed(rows)
+        return clock.timed(without_nulls(clock.stream, step.rows))
 
     def _note(self, steps: Sequence[Step], number: int) -> None:
         for step in steps:
-            if step.note is not None:
-                self.notes.add(step.stream, step.note, number, 0 if step.rows is None else step.rows.num_rows)
+            for note, rows in step.notes:
+                self.notes.add(step.stream, note, number, rows)
 
     def _apply(self, number: int, steps: Sequence[tuple[Step, Rows | None]]) -> list[Answer]:
         found: list[Answer] = []
@@ -431,15 +456,31 @@ class DurableRun:
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
-    def _save(self, *, wait: bool = False) -> None:
-        """Copy the state as it is now; the rest is done beside the next batches."""
+    def _is_fetching(self) -> bool:
+        """Whether memory for a copy is still to be had. It is fetched beside the next batches, and then copied to."""
+        if not self._fetching and self._is_saved() and self._number > self.snapshot_number:
+            with self._lock:
+                lacking = self._copies.lacks(state_of(self.fed, tables=False))
+            if lacking:
+                self._fetching, self._saving = True, self._saver.submit(self._copies.fetch, lacking)
+        return self._fetching and not self._is_saved()
+
+    def _is_saved(self, *, wait: bool = False) -> bool:
+        """Whether all that was begun is done; raises what went wrong."""
         if self._saving is not None and (wait or self._saving.done()):
             self._saving.result()
             self._saving = None
-        if self._saving is None and self._number > self.snapshot_number:
+        return self._saving is None
+
+    def _save(self, *, wait: bool = False) -> None:
+        """Copy the state as it is now; the rest is done beside the next batches."""
+        if self._is_saved(wait=wait) and self._number > self.snapshot_number:
             began_s = monotonic()
+            self._fetching = False
             with self._lock:
-                state = copied(state_of(self.fed, tables=False))
+                state = state_of(self.fed, tables=False)
+                if not wait:  # else nothing changes any more
+                    state = self._copies.of(state)
             for name, range in self._ranges.items():
                 self._positions[name] = self._readers[name].position_after(range)
             self._ranges.clear()
@@ -453,9 +494,7 @@ class DurableRun:
             self._journal.roll()
             self.snapshot_number = self._number
             self._saving = self._saver.submit(self._write, Snapshot(self._number, state, notes))
-        if wait and self._saving is not None:
-            self._saving.result()
-            self._saving = None
+            self._is_saved(wait=wait)
 
     def _write(self, snapshot: Snapshot) -> None:
         assert self._outflow is not None
@@ -489,27 +528,6 @@ class DurableRun:
             self.fed.report()
             self.fed.close()
             self._folder.close()
-
-
-def _together(steps: list[tuple[Step, Rows | None]]) -> list[tuple[Step, Rows | None]]:
-    """What was pushed into one stream by many calls, to be answered as one step: a stream does not make another late by
-    coming first. Nothing moves past what is said of a stream's time."""
-    found: list[list[tuple[Step, Rows | None]]] = []
-    places: dict[str, int] = {}
-    for step, rows in steps:
-        if step.kind == "pushed" and step.stream in places:
-            found[places[step.stream]].append((step, rows))
-            continue
-        if step.kind == "pushed":
-            places[step.stream] = len(found)
-        else:
-            places.clear()
-        found.append([(step, rows)])
-    return [_as_one(some) if len(some) > 1 else some[0] for some in found]
-
-
-def _as_one(steps: Sequence[tuple[Step, Rows | None]]) -> tuple[Step, Rows | None]:
-    return steps[0][0], Rows.together([rows for _, rows in steps if rows is not None])
 
 
 def _tell_all(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:

@@ -25,6 +25,7 @@ from watersmeet.operators.saving import Saved, check_format
 from watersmeet.version import VERSION
 
 BLOCK = 1 << 18
+SYNCED = 1 << 22  # so many bytes are brought onto the disk at a time: the journal waits for the disk, too
 KEPT = 2  # so many snapshots are kept: the last one, and the one before in case the disk has lost it
 _PREFIX, _SUFFIX, _BLOCKS = "snapshot-", ".json", "blocks-"
 
@@ -156,6 +157,7 @@ class _BlockWriter:
         self._path = path
         self._known = known
         self._file: Any = None
+        self._unsynced = 0
         self.written = 0
         self.used: dict[str, Place] = {}
 
@@ -173,6 +175,9 @@ class _BlockWriter:
             if self._file is None:
                 self._file = self._path.open("wb")
             self._file.write(data)
+            self._unsynced += data.nbytes
+            if self._unsynced >= SYNCED:
+                self._sync()
         place = Place(self._path.name, self.written, data.nbytes)
         self.written += data.nbytes
         return place
@@ -181,9 +186,13 @@ class _BlockWriter:
         if self._file is None:
             return
         with written(self._path):
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._sync()
             self._file.close()
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._unsynced = 0
 
 
 class _BlockReader:
@@ -239,9 +248,3 @@ def _read(value: Any, blocks: _BlockReader) -> Any:
         return (np.frombuffer(data, kind) if data else np.empty(0, kind)).reshape(value["shape"])
     batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
     return batch if value["arrow"] == "batch" else batch.column(0)
-
-
-def copied(state: Saved) -> Saved:
-    """The state as it is now: what Arrow holds never changes, arrays are copied."""
-    values = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.values.items()}
-    return Saved(values, state.format, state.version)

@@ -11,6 +11,9 @@ from watersmeet.operators.continuous.aggregates.columns import wide_decimals, wo
 from watersmeet.operators.continuous.aggregates.contract import Int64s
 from watersmeet.operators.kernels.digits import DECIMAL, FLOAT, INTEGER, LOWEST_FLOAT_EXPONENT, UNSIGNED
 
+# A cast to the same type costs a batch of a few rows as much as all else that is done with it here.
+_INT64, _DOUBLE = pa.int64(), pa.float64()
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -34,8 +37,9 @@ class Numbers:
         if self.kind == DECIMAL:
             return words_of(wide_decimals(values), 2)
         if self.kind == FLOAT:
-            return words_of(values.cast(pa.float64()))
-        return words_of(values if self.kind == UNSIGNED else values.cast(pa.int64()))
+            return words_of(values if values.type == _DOUBLE else values.cast(_DOUBLE))
+        as_it_is = self.kind == UNSIGNED or values.type == _INT64
+        return words_of(values if as_it_is else values.cast(_INT64))
 
 
 class Totals:

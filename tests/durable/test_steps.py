@@ -1,0 +1,47 @@
+"""What many calls push is one step of a batch, and the journal gives back what was written."""
+
+import json
+import struct
+
+import pyarrow as pa
+
+from watersmeet.hosts.local.durable.batches import BatchRecord, Step, together
+from watersmeet.hosts.local.durable.notes import Note
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def pushed(stream: str, *ids: int, note: Note | None = None) -> Step:
+    rows = pa.RecordBatch.from_arrays([pa.array(ids, pa.int64())], schema=SCHEMA)
+    return Step("pushed", stream, rows, notes=() if note is None else ((note, len(ids)),))
+
+
+def told(steps: list[Step]) -> list[tuple[str, list[int]]]:
+    return [(step.stream, [] if step.rows is None else step.rows.column(0).to_pylist()) for step in steps]
+
+
+def test_pushes_of_a_stream_are_one_step_in_their_order() -> None:
+    steps = [pushed("a", 1), pushed("b", 2), pushed("a", 3, 4), pushed("b", 5)]
+    assert told(together(steps)) == [("a", [1, 3, 4]), ("b", [2, 5])]
+
+
+def test_nothing_moves_past_what_is_said_of_time() -> None:
+    steps = [pushed("a", 1), Step("promise", "b", until_us=9), pushed("a", 2), Step("end", "b"), pushed("a", 3)]
+    assert told(together(steps)) == [("a", [1]), ("b", []), ("a", [2]), ("b", []), ("a", [3])]
+
+
+def test_every_note_keeps_its_own_rows() -> None:
+    first, second = Note("k1", None, "d1"), Note("client", 7, "d2")
+    (step,) = together([pushed("a", 1, 2, note=first), pushed("a", 3), pushed("a", 4, 5, 6, note=second)])
+    data = b"".join(bytes(part) for part in BatchRecord(3, 1.5, 9, [step]).parts())
+    (again,) = BatchRecord.from_bytes(3, data, {"a": SCHEMA}).steps
+    assert list(again.notes) == [(first, 2), (second, 3)]
+    assert again.rows == step.rows
+
+
+def test_a_journal_with_one_note_for_all_rows_of_a_step_is_read() -> None:
+    body = pushed("a", 1, 2).rows.serialize()  # type: ignore[union-attr]
+    head = json.dumps([0.0, 0, [["pushed", "a", body.size, ["k1", None, "d1"]]]]).encode()
+    data = struct.pack("<I", len(head)) + head + body.to_pybytes()
+    (step,) = BatchRecord.from_bytes(0, data, {"a": SCHEMA}).steps
+    assert list(step.notes) == [(Note("k1", None, "d1"), 2)]
