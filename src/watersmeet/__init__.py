@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
     from watersmeet.hosts.local.async_run import AsyncRun
+    from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
     from watersmeet.runtime.notices import notices
@@ -50,6 +51,7 @@ __all__ = [
     "CatalogError",
     "DataError",
     "FutureRowsWarning",
+    "LastingRun",
     "LateRowsWarning",
     "MidnightWarning",
     "OptionError",
@@ -96,6 +98,10 @@ def __getattr__(name: str) -> Any:
         from watersmeet.hosts.local.async_run import AsyncRun
 
         return AsyncRun
+    if name == "LastingRun":
+        from watersmeet.hosts.local.durable.lasting_run import LastingRun
+
+        return LastingRun
     if name == "Outcome":
         from watersmeet.runtime.outcome import Outcome
 
