@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ class Pushes(threading.Thread):
         self.sent = dict.fromkeys("ab", 0)
         self.start_us = time.time_ns() // 1_000
         self.error: BaseException | None = None
+        self.last: list[Future[int]] = []  # what was sent last, to be waited for in the end
 
     def due(self, name: str) -> int:
         return int((time.time_ns() // 1_000 - self.start_us) * self.rate * SHARES[name] / 1e6)
@@ -100,7 +102,8 @@ class Pushes(threading.Thread):
         first, due = self.sent[name], self.due(name)
         if due > first:
             every_us = 1e6 / (self.rate * SHARES[name])
-            self.run_.push_soon(name, batch_of(np.arange(first, due), self.start_us, every_us, rng))
+            rows = batch_of(np.arange(first, due), self.start_us, every_us, rng)
+            self.last = self.run_.push_soon(name, rows)
             self.sent[name] = due
         return due > first
 
@@ -244,6 +247,8 @@ def measured(minutes: float, rate: int, every_s: float, folder: Path) -> dict[st
         stop.set()
         pushes.join()
         files.join()
+        for sent in pushes.last:
+            sent.result()
         join.stop()
         groups.stop()
     rows = sum(pushes.sent.values()) + files.written

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ class FolderSink:
             return
         target = self._path / f"part-{self._run}-{number:015d}{SUFFIXES[self._kind]}"
         draft = target.with_name(f".{target.name}.tmp")
-        with writable(target):
+        with committed(target):
             write_draft(draft, self._kind, self._schema, self._options, rows)
             draft.replace(target)
             sync(self._path)
@@ -76,6 +77,17 @@ class FolderSink:
         with writable(self._path):
             for one in strangers:
                 one.unlink()
+
+
+@contextmanager
+def committed(path: Path) -> Iterator[None]:
+    """What goes wrong while a run goes on has lost nothing, and its user should know."""
+    try:
+        with writable(path):
+            yield
+    except SinkError as error:
+        hint = "mend that, then start again with the same checkpoint: nothing is lost"
+        raise SinkError(error.message, hint=error.hint or hint) from None
 
 
 def refuse_file(name: str, path: Path) -> None:

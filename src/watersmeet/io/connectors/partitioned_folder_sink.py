@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.folder_sink import NAME, holds_others, refuse_file, sync, write_draft
+from watersmeet.io.connectors.folder_sink import NAME, committed, holds_others, refuse_file, sync, write_draft
 from watersmeet.io.partitioned import check_replaceable, parted
 from watersmeet.io.sinks import SUFFIXES
 from watersmeet.io.writers import writable
@@ -49,7 +49,7 @@ class PartitionedFolderSink:
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
             return
-        with writable(self._path):
+        with committed(self._path):
             self._write_list(number, self._drafted(number, pa.concat_batches(rows)))
             self._finish()
         self.last_number = number

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
-from contextlib import suppress
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from watersmeet.errors import RunError, UnsupportedError, WatersmeetError
+from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers, NotTaken
 from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.instants import instant_us
@@ -46,6 +45,7 @@ class LastingRun:
     def __init__(self, run: DurableRun, kept: KeptAnswers | None, timeout_s: float | None) -> None:
         """kept: where answers wait, unless they go elsewhere."""
         self._run, self._kept, self._timeout_s = run, kept, timeout_s
+        self._is_told = False  # whether somebody was told what ended it
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
 
@@ -115,6 +115,9 @@ class LastingRun:
             return self._run.wait(timeout)
         except NotTaken:
             return True
+        except BaseException:
+            self._is_told = self._run.failed
+            raise
 
     def stop(self) -> None:
         """Finish the batch in hand, save the state, and end; what waits for time to go on waits for the next start.
@@ -136,11 +139,12 @@ class LastingRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is None:
+        known = self._is_told or error is not None  # what went wrong was raised before, or is on its way
+        try:
             self.stop()
-            return
-        with suppress(WatersmeetError):  # what went wrong in the block is on its way already
-            self.stop()
+        except Exception:
+            if not known:
+                raise
 
     @property
     def is_open(self) -> bool:
@@ -243,6 +247,7 @@ class LastingRun:
     def _raise_failure(self) -> None:
         error = self._failure()
         if error is not None:
+            self._is_told = True
             raise error
 
     def _has_ended(self) -> bool:

@@ -81,6 +81,8 @@ class DurableRun:
         self.wall = BatchClock()
         self._tell = tell
         self._readers = dict(readers)
+        for reader in self._readers.values():
+            reader.tell = tell
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
         self._positions: dict[str, Any] = {}
         self._number = -1  # of the last batch
