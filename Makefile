@@ -11,6 +11,7 @@ BUILDER ?= .venv-wheel
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
 SEEDS ?= 1
+KILLS ?= 100
 BENCHMARKS ?= start joins algorithms adaptive aggregates continuous pipelines small_batches pushes memory shedding spark_joins spark_batches spark_shedding
 
 define few_tests
@@ -19,7 +20,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak golden clean
+.PHONY: demo test test-fast test-spark test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -90,6 +91,10 @@ fuzz: $(READY)
 soak: $(READY)
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios tests/conformance
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -m 'soak or not soak' tests/spark
+
+# Runs in-process with a checkpoint, killed again and again and compared with DuckDB; a failing seed is printed.
+chaos: $(READY)
+	$(BIN)/python -m tests.durable.chaos --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)

@@ -23,7 +23,9 @@ from watersmeet.errors import (
     SinkError,
     SkippedRowsWarning,
     SourceError,
+    SourceGoneWarning,
     SqlError,
+    TemporaryFolderWarning,
     TimeUnitWarning,
     UnsupportedError,
     WaitingRowsWarning,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
     from watersmeet.hosts.local.async_run import AsyncRun
+    from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
     from watersmeet.runtime.notices import notices
@@ -50,6 +53,7 @@ __all__ = [
     "CatalogError",
     "DataError",
     "FutureRowsWarning",
+    "LastingRun",
     "LateRowsWarning",
     "MidnightWarning",
     "OptionError",
@@ -65,7 +69,9 @@ __all__ = [
     "SinkError",
     "SkippedRowsWarning",
     "SourceError",
+    "SourceGoneWarning",
     "SqlError",
+    "TemporaryFolderWarning",
     "TimeUnitWarning",
     "UnsupportedError",
     "WaitingRowsWarning",
@@ -96,6 +102,10 @@ def __getattr__(name: str) -> Any:
         from watersmeet.hosts.local.async_run import AsyncRun
 
         return AsyncRun
+    if name == "LastingRun":
+        from watersmeet.hosts.local.durable.lasting_run import LastingRun
+
+        return LastingRun
     if name == "Outcome":
         from watersmeet.runtime.outcome import Outcome
 

@@ -153,6 +153,14 @@ class TimeUnitWarning(UserWarning):
     """Numbers that are event times look as if they were of another unit than `time_unit` says."""
 
 
+class SourceGoneWarning(UserWarning):
+    """The folder or file that a run reads from is not there any more; the run waits for it."""
+
+
+class TemporaryFolderWarning(UserWarning):
+    """TMPDIR names no folder that can be written to, so temporary files go elsewhere."""
+
+
 class SkippedRowsWarning(UserWarning):
     """Rows without an event time were left out of the answer, as `on_null = 'skip'` says."""
 

@@ -15,13 +15,15 @@ import os
 import shutil
 import stat
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from watersmeet.errors import UnsafeFolderError
+from watersmeet.errors import TemporaryFolderWarning, UnsafeFolderError
 
 try:
     import fcntl
@@ -168,9 +170,27 @@ def named_after_user(root: Path) -> Path:
     return root / ("watersmeet" if number is None else f"watersmeet-{number}")
 
 
+def temporary_root() -> Path:
+    """Where temporary files go. Python passes over a TMPDIR that cannot be used, without a word; here there is one."""
+    root = tempfile.gettempdir()
+    variable = next((name for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), None)
+    asked = os.environ[variable] if variable is not None else root
+    if variable is not None and os.path.abspath(asked) != root and not os.access(asked, os.W_OK | os.X_OK):
+        _tell_of_root(variable, asked, root)
+    return Path(root)
+
+
+@cache
+def _tell_of_root(variable: str, asked: str, root: str) -> None:
+    why = "cannot be written to" if os.path.isdir(asked) else "is no folder"
+    warnings.warn(
+        TemporaryFolderWarning(f"{variable} is {asked!r}, which {why}: temporary files go to {root}"), stacklevel=3
+    )
+
+
 def scratch_folder() -> Path:
     """This user's own folder among the temporary ones, found private."""
-    return made_private(named_after_user(Path(tempfile.gettempdir())))
+    return made_private(named_after_user(temporary_root()))
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.brought import brought_in
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.lasting import Interval, Lasting, Sink, lasting
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from watersmeet.advise import Advice
     from watersmeet.hosts.local.async_run import AsyncRun
+    from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.fed_query import OnLate
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.runtime.clock import OnLateRows
@@ -42,7 +45,7 @@ class Query:
         """has_values: whether the plan holds values that its text has only places for."""
         self.plan = plan
         self._has_values = has_values
-        self._live: weakref.ref[Run] | None = None
+        self._live: weakref.ref[Run | LastingRun] | None = None
         self.host = host or host_for(None, None)
         self._metrics: Metrics | None = None
 
@@ -212,6 +215,7 @@ class Query:
     def _reads(self) -> list[str]:
         return list(dict.fromkeys(one.name for one in relations_below(self.plan.root)))
 
+    @overload
     def start(
         self,
         *,
@@ -219,7 +223,42 @@ class Query:
         on_late: OnLate | None = None,
         max_waiting: int = 1_000_000,
         timeout: float | None = 60.0,
-    ) -> Run:
+    ) -> Run: ...
+
+    @overload
+    def start(
+        self,
+        *,
+        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
+        on_late: OnLate | None = None,
+        max_waiting: int = 1_000_000,
+        timeout: float | None = 60.0,
+        checkpoint: str | PathLike[str],
+        sink: Sink | None = None,
+        save_every: Interval | None = None,
+        commit_every: Interval | None = None,
+        gather: Interval | None = None,
+        batch_rows: int | None = None,
+        available_now: bool = False,
+        flush: bool = False,
+    ) -> LastingRun: ...
+
+    def start(
+        self,
+        *,
+        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
+        on_late: OnLate | None = None,
+        max_waiting: int = 1_000_000,
+        timeout: float | None = 60.0,
+        checkpoint: str | PathLike[str] | None = None,
+        sink: Sink | None = None,
+        save_every: Interval | None = None,
+        commit_every: Interval | None = None,
+        gather: Interval | None = None,
+        batch_rows: int | None = None,
+        available_now: bool = False,
+        flush: bool = False,
+    ) -> Run | LastingRun:
         """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
 
         Its streams are declared without data: `session.stream("b", schema=…, time="ts")`.
@@ -228,13 +267,44 @@ class Query:
         on_late: is called with the name of a stream and a batch of its rows that came too late.
         max_waiting: so many rows of the answer may wait to be taken; then a push waits until some are.
         timeout: for how many seconds, at most, before it is an error; None to wait as long as it takes.
+
+        checkpoint: a folder. The run keeps its progress there, and the same `start` goes on where it was, exactly, also
+        after `kill -9`. It answers in a thread of its own; streams with files are read as they come, others pushed.
+        The rest is for such runs.
+        sink: where answers go, each once: a path such as 'out.parquet', which is a folder of files; the words of CREATE
+        SINK … WITH (…) as a dict; or a function that is given the name of the run and makes a sink of your own.
+        save_every, commit_every: how often the state is saved ('10 seconds') and answers go into the sink ('1 second').
+        gather, batch_rows: how long a batch waits for more rows (not at all), and how many it may have (65,536).
+        available_now, flush: end when all that is there was read; and answer then what waits for time to go on.
         """
         _check_waiting(max_waiting, timeout)
+        of_lasting: dict[str, Any] = {
+            "sink": sink, "save_every": save_every, "commit_every": commit_every, "gather": gather,
+            "batch_rows": batch_rows, "available_now": available_now, "flush": flush,
+        }  # fmt: skip
+        said = {name: given for name, given in of_lasting.items() if given is not None and given is not False}
+        if checkpoint is not None:
+            asked = lasting(
+                checkpoint, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout, **said
+            )
+            return self._lasting(asked)
+        for name, given in said.items():
+            raise OptionError(
+                f"{name} is for runs that keep their progress, and no checkpoint is said",
+                hint=f"write start(checkpoint='state', {name}={given!r})",
+                option=name,
+            )
         fed = self.host.fed(self.plan)
         self._metrics = fed.metrics
         from watersmeet.hosts.local.live_run import Run
 
         run = Run(fed, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout)
+        self._live = weakref.ref(run)
+        return run
+
+    def _lasting(self, asked: Lasting) -> LastingRun:
+        run: LastingRun = self.host.lasting(self.plan, asked)
+        self._metrics = run.latest
         self._live = weakref.ref(run)
         return run
 

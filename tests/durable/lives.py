@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset, partitioning
 
 MINUTE_US = 60_000_000
 # Where a life may end: a method, and whether before it, after it, or half way through what it writes.
@@ -32,6 +33,13 @@ POINTS = (
     "Snapshots.publish after",
     "Journal.forget after",
 )
+# Where a commit of several files may be torn.
+POINTS_OF_PARTITIONS = (
+    "PartitionedFolderSink._write_list before",
+    "PartitionedFolderSink._finish before",
+    "Path.replace after",
+    "Path.replace before",
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Case:
     snapshot_s: float = 0.02
     commit_s: float = 0.01
     lateness: str = "1 second"
+    partition_by: str | None = None
 
 
 def rows_of(name: str, count: int, seed: int = 0) -> pa.Table:
@@ -91,6 +100,7 @@ def made_run(case: Case) -> Any:
     plan = session.sql(case.sql).plan
     streams = {one.name: one for one in relations_below(plan.root)}
     sink = {"sink": "parquet", "path": str(case.folder / "out")}
+    sink |= {} if case.partition_by is None else {"partition_by": case.partition_by}
     settings = Settings(
         batch_rows=case.batch_rows,
         snapshot_s=case.snapshot_s,
@@ -149,10 +159,12 @@ def die_at(point: str, after: int) -> None:
     from watersmeet.hosts.local.durable.run import DurableRun
     from watersmeet.hosts.local.durable.snapshots import Snapshots
     from watersmeet.io.connectors.folder_sink import FolderSink
+    from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
 
     where, when = point.split()
     owner, name = where.split(".")
-    kind: Any = {one.__name__: one for one in (Journal, DurableRun, Snapshots, FolderSink)}[owner]
+    kinds = (Journal, DurableRun, Snapshots, FolderSink, PartitionedFolderSink, Path)
+    kind: Any = {one.__name__: one for one in kinds}[owner]
     method: Callable[..., Any] = getattr(kind, name)
     left = [after]
 
@@ -196,5 +208,9 @@ def killed_again_and_again(case: Case, count: int, seed: int, kills: int) -> int
 
 
 def answer(case: Case) -> pa.Table:
-    found = pq.read_table(case.folder / "out")
-    return found.sort_by([(name, "ascending") for name in found.schema.names])
+    found = dataset(case.folder / "out", format="parquet", partitioning=partitioning(flavor="hive")).to_table()
+    if case.partition_by is not None:  # what stands in names of folders is a number of another size, and the last
+        place = found.schema.get_field_index(case.partition_by)
+        found = found.set_column(place, case.partition_by, found[case.partition_by].cast("int64"))
+    names = sorted(found.schema.names)
+    return found.select(names).sort_by([(name, "ascending") for name in names])

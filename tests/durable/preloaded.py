@@ -1,6 +1,8 @@
 """What every life needs, imported before it is forked; no thread is started by that."""
 
+import watersmeet.hosts.local.durable.jobs
 import watersmeet.hosts.local.durable.run
 import watersmeet.io.connectors.numbered_sinks
 import watersmeet.io.connectors.readers
-import watersmeet.operators.join.window_join  # noqa: F401
+import watersmeet.operators.join.window_join
+import watersmeet.sql  # noqa: F401

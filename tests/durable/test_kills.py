@@ -9,6 +9,7 @@ import pytest
 
 from tests.durable.lives import (
     POINTS,
+    POINTS_OF_PARTITIONS,
     Case,
     acknowledged,
     answer,
@@ -47,6 +48,21 @@ def test_a_kill_at_any_point_of_a_batch_changes_nothing(point: str, tmp_path: Pa
     lived(killed, COUNT, point, 3)
     assert lived(killed, COUNT)
     assert answer(killed).equals(answer(whole))
+
+
+@pytest.mark.parametrize("point", POINTS_OF_PARTITIONS[::2])  # make chaos goes through all
+def test_a_kill_amid_the_files_of_a_commit_changes_nothing(point: str, tmp_path: Path) -> None:
+    whole, killed = (begun(case_of(tmp_path / name, "groups", pushed=False)) for name in ("whole", "killed"))
+    killed = replace(killed, partition_by="k")
+    assert lived(whole, COUNT)
+    assert not lived(killed, COUNT, point, 4 if "Path" in point else 0)
+    lived(killed, COUNT, point, 25)
+    assert lived(killed, COUNT)
+    expected = answer(whole)
+    assert {one.name for one in (killed.folder / "out").iterdir()} == {
+        f"k={k}" for k in expected["k"].unique().to_pylist()
+    }
+    assert answer(killed).equals(expected)
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -11,8 +11,15 @@ import pytest
 
 from tests.attacks import Give, give_away
 from watersmeet import private_folders
-from watersmeet.errors import UnsafeFolderError
-from watersmeet.private_folders import kept_file, made_private, private_folder, scratch_folder, temporary_folder
+from watersmeet.errors import TemporaryFolderWarning, UnsafeFolderError
+from watersmeet.private_folders import (
+    kept_file,
+    made_private,
+    private_folder,
+    scratch_folder,
+    temporary_folder,
+    temporary_root,
+)
 
 __all__ = ["give_away"]
 
@@ -186,3 +193,13 @@ def test_where_users_have_no_numbers_folders_work_unchecked(tmp_path: Path, monk
             assert file.read() == b"y"
         inner.remove("file")
     assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_tmpdir_that_is_passed_over_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with pytest.warns(TemporaryFolderWarning, match=f"TMPDIR is '{tmp_path}/nowhere', which is no folder"):
+        assert temporary_root() != tmp_path / "nowhere"
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert temporary_root() == tmp_path

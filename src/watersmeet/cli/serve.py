@@ -19,6 +19,7 @@ from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.run import Settings
 from watersmeet.hosts.local.host import LocalHost
+from watersmeet.private_folders import temporary_root
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import brief
 from watersmeet.runtime.script import Job, open_to_go_on, read_script
@@ -99,7 +100,7 @@ def _kept_in(checkpoint: str | None) -> Iterator[Path]:
     if checkpoint is not None:
         yield Path(checkpoint)
         return
-    folder = Path(tempfile.mkdtemp(prefix="watersmeet-serve-"))
+    folder = Path(tempfile.mkdtemp(prefix="watersmeet-serve-", dir=temporary_root()))
     voice().remark("nothing is kept when this ends; with --checkpoint DIR the next start goes on from here")
     try:
         yield folder

@@ -65,6 +65,21 @@ def folder_name(column: str, value: str | None) -> str:
     return f"{column}={text}"
 
 
+def parted(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[Path, pa.Array]]:
+    """The folder of every value of some columns, and the numbers of its rows, in their order."""
+    coded = [_text(batch.column(name)).dictionary_encode(null_encoding="encode") for name in columns]
+    codes = np.stack([one.indices.to_numpy(zero_copy_only=False) for one in coded])
+    _, first, group = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(group.ravel(), minlength=len(first)))
+    for row, rows in zip(first.tolist(), np.split(order, ends[:-1]), strict=True):
+        names = [
+            folder_name(name, one.dictionary[one.indices[row].as_py()].as_py())
+            for name, one in zip(columns, coded, strict=True)
+        ]
+        yield Path(*names), pa.array(rows)
+
+
 class PartitionedSink:
     """Writes into a hidden folder beside the target. On close that takes the target's place, or its files are moved
     into the target if they are to be added."""
@@ -75,7 +90,7 @@ class PartitionedSink:
         self._target, self._columns, self._suffix, self._mode, self._make = target, tuple(columns), suffix, mode, make
         self._schema = pa.schema([field for field in schema if field.name not in columns])
         if mode == "overwrite" and target.exists():
-            _check_replaceable(target, columns)
+            check_replaceable(target, columns)
         self._temporary = target.with_name(f".{target.name}.{uuid4().hex[:8]}.tmp")
         self._temporary.mkdir(parents=True)
         self._open: dict[Path, Writer] = {}  # the one that was written to last is the last
@@ -84,8 +99,8 @@ class PartitionedSink:
     def write(self, batch: pa.RecordBatch) -> None:
         rows = batch.select(self._schema.names)
         with writable(self._target):
-            for folder, numbers in self._parted(batch):
-                self._writer(folder).write(rows.take(numbers))
+            for folder, numbers in parted(batch, self._columns):
+                self._writer(self._temporary / folder).write(rows.take(numbers))
 
     def close(self) -> None:
         with writable(self._target):
@@ -109,20 +124,6 @@ class PartitionedSink:
         for writer in self._open.values():
             writer.discard()
         shutil.rmtree(self._temporary, ignore_errors=True)
-
-    def _parted(self, batch: pa.RecordBatch) -> Iterator[tuple[Path, pa.Array]]:
-        """The rows of each folder, in their order."""
-        coded = [_text(batch.column(name)).dictionary_encode(null_encoding="encode") for name in self._columns]
-        codes = np.stack([one.indices.to_numpy(zero_copy_only=False) for one in coded])
-        _, first, group = np.unique(codes, axis=1, return_index=True, return_inverse=True)
-        order = np.argsort(group.ravel(), kind="stable")
-        ends = np.cumsum(np.bincount(group.ravel(), minlength=len(first)))
-        for row, rows in zip(first.tolist(), np.split(order, ends[:-1]), strict=True):
-            names = [
-                folder_name(name, one.dictionary[one.indices[row].as_py()].as_py())
-                for name, one in zip(self._columns, coded, strict=True)
-            ]
-            yield self._temporary.joinpath(*names), pa.array(rows)
 
     def _writer(self, folder: Path) -> Writer:
         writer = self._open.pop(folder, None)
@@ -148,7 +149,7 @@ def is_partitioned(target: Path, columns: Sequence[str]) -> bool:
     return all(one.is_dir() and one.name.startswith(f"{columns[0]}=") for one in rows)
 
 
-def _check_replaceable(target: Path, columns: Sequence[str]) -> None:
+def check_replaceable(target: Path, columns: Sequence[str]) -> None:
     """Overwriting removes a folder that is partitioned in the same way; no other."""
     if is_partitioned(target, columns):
         return

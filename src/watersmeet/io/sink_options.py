@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from watersmeet.errors import OptionError
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.source_options import TO_SPARK
@@ -50,9 +52,26 @@ def check_sink_options(statement: CreateSink, text: str, *, on_spark: bool) -> N
             raise OptionError(problem, hint=hint, sql=text, span=setting.span, option=setting.name)
 
 
+def check_sink_words(name: str, words: Mapping[str, str]) -> None:
+    """The same for a sink that is said in Python."""
+    settings = tuple(Setting(word, value, (0, 0)) for word, value in words.items())
+    kind = _format_of(settings)
+    if kind is None or kind not in OURS:  # whoever opens it says what is wrong with that
+        return
+    for setting in settings:
+        wrong = _wrong(setting, name, kind, on_spark=False)
+        if wrong is not None:
+            problem, hint = wrong
+            raise OptionError(problem, hint=hint, option=setting.name)
+
+
 def format_written(statement: CreateSink) -> str | None:
     """The format that a statement names, or that the end of its path tells."""
-    said = {setting.name.lower(): setting.value.lower() for setting in statement.settings}
+    return _format_of(statement.settings)
+
+
+def _format_of(settings: Sequence[Setting]) -> str | None:
+    said = {setting.name.lower(): setting.value.lower() for setting in settings}
     path = said.get("path", "")
     kind = said.get("sink") or next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
     return ALIASES.get(kind, kind) or None

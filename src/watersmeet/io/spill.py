@@ -20,6 +20,7 @@ import pyarrow as pa
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.plan.memory import Memory
+from watersmeet.private_folders import temporary_root
 
 SORT_MEMORY = "WATERSMEET_SORT_MEMORY"
 DEFAULT_BYTES = 256 << 20
@@ -218,7 +219,7 @@ class TimeSorter:
     def _written(self, pieces: Iterator[Piece]) -> SortedRun:
         """The rows of a file of its own, in a folder that only this user can read."""
         if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="watersmeet-sort-")
+            self._folder = TemporaryDirectory(prefix="watersmeet-sort-", dir=temporary_root())
         self._files += 1
         path = Path(self._folder.name) / f"{self._files}.arrow"
         first = next(pieces)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.lasting import Lasting
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class Host(Protocol):
 
     def fed(self, plan: Plan) -> Any:
         """What answers a plan whose rows are pushed (hosts/local/fed_query)."""
+        ...
+
+    def lasting(self, plan: Plan, asked: Lasting) -> Any:
+        """A run that goes on from start to start, begun (hosts/local/durable/lasting_run)."""
         ...
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:

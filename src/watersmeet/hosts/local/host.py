@@ -13,9 +13,11 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
+    from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.fed_query import FedQuery
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
+    from watersmeet.runtime.lasting import Lasting
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.runtime.script import Job, Opener
 
@@ -68,6 +70,11 @@ class LocalHost:
         from watersmeet.hosts.local.fed_query import FedQuery
 
         return FedQuery(plan)
+
+    def lasting(self, plan: Plan, asked: Lasting) -> LastingRun:
+        from watersmeet.hosts.local.durable.starting import started
+
+        return started(plan, asked)
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """One after the other, each whole or not at all."""

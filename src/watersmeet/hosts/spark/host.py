@@ -35,6 +35,7 @@ from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.final import by_instant, check_final, final_answer
+from watersmeet.runtime.lasting import Lasting
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome
 
@@ -168,6 +169,12 @@ class SparkHost:
         raise UnsupportedError(
             "rows are pushed into queries of this process only; Spark reads its rows from sources",
             hint="make the session without Spark: Session(); or write the rows to files or a topic that Spark reads",
+        )
+
+    def lasting(self, plan: Plan, asked: Lasting) -> Any:
+        raise UnsupportedError(
+            "start(checkpoint=…) runs a query in this process; on Spark it is started as every DataFrame is",
+            hint="write query.dataframe().writeStream.option('checkpointLocation', …).format(…).start(…)",
         )
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +22,10 @@ class Piece:
 
 
 class Reader(Protocol):
-    """The rows of one stream in the order they came. Used by one thread at a time."""
+    """The rows of one stream in the order they came. Used by one thread at a time. `tell` is called with what whoever
+    runs it should know."""
+
+    tell: Callable[[Warning], None]
 
     def poll(self, most_rows: int) -> Piece | None:
         """The next rows, so many at most; None if there is nothing now. Does not wait."""
@@ -37,6 +40,10 @@ class Reader(Protocol):
         """Go on behind what had been read."""
 
     def close(self) -> None: ...
+
+
+def untold(what: Warning) -> None:
+    """Nobody listens."""
 
 
 class NumberedSink(Protocol):

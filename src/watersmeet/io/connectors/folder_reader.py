@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import Piece, Position, Range
+from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.io.connectors.contract import Piece, Position, Range, untold
 from watersmeet.io.files import FileSource, is_data, readable
 
 READ_ROWS = 1 << 16
+KNOWN_ENDS = 1_000  # more than are read ahead
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ class FolderReader:
         self._begun: list[str] = []  # the files that were read, or are being read, in order
         self._places: dict[str, int] = {}  # of each of them in that order
         self._cursor: _Cursor | None = None
+        self._ends: dict[str, int] = {}  # of the last files that were read to their end, how many rows they have
+        self._is_gone = False
+        self.tell: Callable[[Warning], None] = untold
 
     def poll(self, most_rows: int) -> Piece | None:
         while True:
@@ -85,6 +89,7 @@ class FolderReader:
             rows = self._cursor.take(most_rows)
             if rows is not None:
                 return Piece(rows, [self._cursor.path, start, self._cursor.row])
+            self._note_end(self._cursor)
             self._close_cursor()
 
     def again(self, range: Range) -> pa.RecordBatch:
@@ -107,13 +112,19 @@ class FolderReader:
     def position_after(self, range: Range) -> Position:
         # Files that were found and not begun are found again.
         path, _, end = range
-        return {"done": self._begun[: self._places[path]], "inside": [path, end]}
+        place = self._places[path]
+        if self._ends.get(path) == end:  # it may be removed from now on
+            return {"done": self._begun[: place + 1], "inside": None}
+        return {"done": self._begun[:place], "inside": [path, end]}
 
     def resume(self, position: Position) -> None:
         self._close_cursor()
-        path, row = position["inside"]
-        for one in (*position["done"], path):
+        for one in position["done"]:
             self._note(one)
+        if position["inside"] is None:
+            return
+        path, row = position["inside"]
+        self._note(path)
         self._cursor = _Cursor(self._source, path)
         self._cursor.skip_to(row)
 
@@ -134,11 +145,30 @@ class FolderReader:
         self._places[path] = len(self._begun)
         self._begun.append(path)
 
+    def _note_end(self, cursor: _Cursor) -> None:
+        self._ends[cursor.path] = cursor.row
+        if len(self._ends) > KNOWN_ENDS:
+            self._ends.pop(next(iter(self._ends)))
+
     def _look_around(self) -> None:
-        found = [one for one in _files_at(self._where, self._source.format.kind) if one.path not in self._seen]
+        found = _files_at(self._where, self._source.format.kind, self._seen)
+        self._tell_if_gone()
         found.sort(key=lambda one: (one.changed_ns, one.path))
         self._seen.update((one.path, one) for one in found)
         self._ahead += found
+
+    def _tell_if_gone(self) -> None:
+        """A folder that was there and is not holds no new files, for a reason that somebody should know."""
+        if glob.has_magic(self._where):
+            return
+        is_gone = bool(self._seen) and not Path(self._where).expanduser().exists()
+        if is_gone and not self._is_gone:
+            self.tell(
+                SourceGoneWarning(
+                    f"{self._where}, which stream {self._source.name!r} is read from, is gone; the run waits for it"
+                )
+            )
+        self._is_gone = is_gone
 
     def _note(self, path: str) -> None:
         """A file that was found in another life."""
@@ -153,7 +183,8 @@ class FolderReader:
             self._cursor = None
 
 
-def _files_at(where: str, kind: str) -> list[Seen]:
+def _files_at(where: str, kind: str, known: Container[str]) -> list[Seen]:
+    """The files that are not known yet."""
     target = Path(where).expanduser()
     if target.is_dir():
         with os.scandir(target) as entries:
@@ -164,7 +195,7 @@ def _files_at(where: str, kind: str) -> list[Seen]:
         paths = [str(target)] if target.is_file() else []
     found = []
     for path in paths:
-        if path == str(target) or is_data(Path(path), kind):
+        if path not in known and (path == str(target) or is_data(Path(path), kind)):
             with suppress(FileNotFoundError):  # it was renamed or removed since
                 status = os.stat(path)
                 found.append(Seen(path, status.st_mtime_ns, status.st_size))

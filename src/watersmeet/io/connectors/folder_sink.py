@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from watersmeet.errors import SinkError
 from watersmeet.io.sinks import SUFFIXES
 from watersmeet.io.writers import WRITERS, writable
 
-_NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
+NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
 
 class FolderSink:
@@ -26,11 +27,7 @@ class FolderSink:
     ) -> None:
         """run: the name of the run. Files of others are left alone, and refused unless `mode` says so."""
         self._path, self._kind, self._schema, self._options, self._run = path, kind, schema, options, run
-        if path.is_file():
-            raise SinkError(
-                f"{path} is a file, but a run that goes on writes a folder of files",
-                hint=f"give the sink {name!r} another path, such as '{path.with_suffix('')}'",
-            )
+        refuse_file(name, path)
         with writable(path):
             path.mkdir(parents=True, exist_ok=True)
             self._clear_drafts()
@@ -44,19 +41,10 @@ class FolderSink:
             return
         target = self._path / f"part-{self._run}-{number:015d}{SUFFIXES[self._kind]}"
         draft = target.with_name(f".{target.name}.tmp")
-        with writable(target):
-            writer = WRITERS[self._kind](draft, self._schema, self._options, None)
-            try:
-                for batch in rows:
-                    writer.write(batch)
-                writer.close()
-            except BaseException:
-                writer.discard()
-                draft.unlink(missing_ok=True)
-                raise
-            _sync(draft)
+        with committed(target):
+            write_draft(draft, self._kind, self._schema, self._options, rows)
             draft.replace(target)
-            _sync(self._path)
+            sync(self._path)
         self.last_number = number
 
     def close(self) -> None:
@@ -67,7 +55,7 @@ class FolderSink:
 
     def _number_of(self, path: Path) -> int | None:
         """The last batch in a file; None if it is of another run, or no file of a run."""
-        found = _NAME.fullmatch(path.name)
+        found = NAME.fullmatch(path.name)
         return int(found["number"]) if found is not None and found["run"] == self._run else None
 
     def _visible(self) -> list[Path]:
@@ -79,12 +67,8 @@ class FolderSink:
 
     def _refuse_or_clear(self, strangers: Sequence[Path], mode: str) -> None:
         if mode != "overwrite":
-            raise SinkError(
-                f"{self._path} already holds {strangers[0].name}, which another run has written",
-                hint="say mode = 'append' to add to it, mode = 'overwrite' to replace it, choose another path, or go "
-                "on with the checkpoint it was written with",
-            )
-        odd = [one for one in strangers if not (one.is_file() and _NAME.fullmatch(one.name))]
+            raise holds_others(self._path, strangers[0])
+        odd = [one for one in strangers if not (one.is_file() and NAME.fullmatch(one.name))]
         if odd:
             raise SinkError(
                 f"{odd[0]} was not written by a run that goes on, so mode = 'overwrite' does not remove it",
@@ -95,7 +79,50 @@ class FolderSink:
                 one.unlink()
 
 
-def _sync(path: Path) -> None:
+@contextmanager
+def committed(path: Path) -> Iterator[None]:
+    """What goes wrong while a run goes on has lost nothing, and its user should know."""
+    try:
+        with writable(path):
+            yield
+    except SinkError as error:
+        hint = "mend that, then start again with the same checkpoint: nothing is lost"
+        raise SinkError(error.message, hint=error.hint or hint) from None
+
+
+def refuse_file(name: str, path: Path) -> None:
+    if path.is_file():
+        raise SinkError(
+            f"{path} is a file, but a run that goes on writes a folder of files",
+            hint=f"give the sink {name!r} another path, such as '{path.with_suffix('')}'",
+        )
+
+
+def holds_others(folder: Path, stranger: Path) -> SinkError:
+    return SinkError(
+        f"{folder} already holds {stranger.name}, which another run has written",
+        hint="say mode = 'append' to add to it, mode = 'overwrite' to replace it, choose another path, or go "
+        "on with the checkpoint it was written with",
+    )
+
+
+def write_draft(
+    draft: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], rows: Sequence[pa.RecordBatch]
+) -> None:
+    """Write a file of rows, onto the disk, or none."""
+    writer = WRITERS[kind](draft, schema, options, None)
+    try:
+        for batch in rows:
+            writer.write(batch)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        draft.unlink(missing_ok=True)
+        raise
+    sync(draft)
+
+
+def sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

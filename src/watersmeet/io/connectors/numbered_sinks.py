@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from watersmeet.errors import SinkError, UnsupportedError
+from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
 from watersmeet.io.console import ConsoleSink
+from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
 
 
@@ -49,11 +51,9 @@ def numbered_sink(name: str, options: Mapping[str, str], schema: pa.Schema, run:
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))
-    if "partition_by" in given:
-        raise UnsupportedError(
-            f"sink {name!r} says partition_by, and a run in-process with a checkpoint commits files of one folder",
-            hint="leave partition_by out, or run on Spark",
-        )
     if not schema.names:
         raise SinkError(f"sink {name!r} would have no columns")
+    columns = partition_columns(name, given.get("partition_by"), schema)
+    if columns:
+        return PartitionedFolderSink(name, path, columns, kind, mode_of(name, given), schema, given, run)
     return FolderSink(name, path, kind, mode_of(name, given), schema, given, run)

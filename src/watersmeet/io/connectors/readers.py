@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import Piece, Position, Range, Reader
+from watersmeet.io.connectors.contract import Piece, Position, Range, Reader, untold
 from watersmeet.io.connectors.folder_reader import FolderReader
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
@@ -16,6 +18,7 @@ class TableReader:
     """Rows in memory, which are the same whenever they are made again; a range is from one row to another."""
 
     def __init__(self, source: TableSource) -> None:
+        self.tell: Callable[[Warning], None] = untold
         self._source = source
         self._row = 0
 

@@ -16,6 +16,7 @@ from weakref import WeakSet
 import pyarrow as pa
 
 from watersmeet.errors import RunError
+from watersmeet.private_folders import temporary_root
 
 
 class Disk:
@@ -40,7 +41,7 @@ class Disk:
         return (file.get_batch(i) for i in range(file.num_record_batches))
 
     def _written(self, batches: Sequence[pa.RecordBatch]) -> mmap.mmap:
-        with TemporaryFile(prefix="watersmeet-window-") as file:
+        with TemporaryFile(prefix="watersmeet-window-", dir=temporary_root()) as file:
             with pa.ipc.new_file(pa.PythonFile(file, "w"), batches[0].schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)

@@ -80,8 +80,8 @@ class LastingJobs:
 
 
 def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) -> DurableRun:
-    _check(job.plan)
-    streams = {one.name: one for one in relations_below(job.plan.root) if isinstance(one, Stream)}
+    check_lasting(job.plan)
+    streams = streams_of(job.plan)
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
 
     def sink(run: str) -> NumberedSink:
@@ -92,7 +92,12 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
     return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)
 
 
-def _check(plan: Plan) -> None:
+def streams_of(plan: Plan) -> dict[str, Stream]:
+    return {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
+
+
+def check_lasting(plan: Plan) -> None:
+    """Refuse what no run can go on with."""
     if plan.options.archive is not None:
         raise UnsupportedError(
             "archive and --checkpoint do not go together in-process: what was shed before a crash would be archived "

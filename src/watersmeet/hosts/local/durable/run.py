@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
 
@@ -83,6 +83,8 @@ class DurableRun:
         self.wall = BatchClock()
         self._tell = tell
         self._readers = dict(readers)
+        for reader in self._readers.values():
+            reader.tell = tell
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
         self._positions: dict[str, Any] = {}
         self._number = -1  # of the last batch
@@ -159,6 +161,24 @@ class DurableRun:
         return self._error is not None
 
     @property
+    def error(self) -> BaseException | None:
+        """What ended it, if something went wrong."""
+        return self._error
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the thread that answers, which must not wait for itself."""
+        return current_thread() is self._thread
+
+    def is_read(self, stream: str) -> bool:
+        """Whether a reader brings the rows of a stream."""
+        return stream in self._readers
+
+    @property
     def is_open(self) -> bool:
         return not self._ended.is_set() and not self._stop.is_set()
 
@@ -206,6 +226,10 @@ class DurableRun:
     def end(self, stream: str) -> int:
         """No row of this stream will come any more."""
         return self._told(Step("end", self.fed.named(stream)))
+
+    def flush(self) -> int:
+        """Answer all that waits; what comes later up to there is late."""
+        return self._told(Step("flush", ""))
 
     def _told(self, step: Step) -> int:
         arrived = Arrived(step, 0, Future())

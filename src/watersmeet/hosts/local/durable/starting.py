@@ -1,0 +1,87 @@
+"""Makes a run of what `query.start(checkpoint=…)` asks for, and starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from watersmeet.errors import OptionError
+from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
+from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
+from watersmeet.hosts.local.durable.lasting_run import LastingRun
+from watersmeet.hosts.local.durable.outflow import Commits
+from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
+from watersmeet.io.connectors.readers import reader_of
+from watersmeet.io.sink_options import check_sink_words
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.lasting import Lasting, OnAnswer
+
+
+def started(plan: Plan, asked: Lasting) -> LastingRun:
+    check_lasting(plan)
+    streams = streams_of(plan)
+    pushed = [name for name, one in streams.items() if one.source is None]
+    if asked.available_now and pushed:
+        raise OptionError(
+            f"available_now ends a run when all files are read, and stream {pushed[0]!r} is pushed",
+            hint="leave it out: stop() ends the run, and flush() answers what waits",
+            option="available_now",
+        )
+    kept = KeptAnswers(asked.max_waiting) if asked.sink is None and asked.on_answer is None else None
+    readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
+    run = DurableRun(plan, asked.checkpoint, lambda name: _sink(plan, asked, kept, name), readers, settings_of(asked))
+    run.fed.on_late = asked.on_late
+    on_answer = asked.on_answer
+    if kept is not None:
+        run.on_answers = kept.add
+    elif on_answer is not None:
+        run.on_answers = _each(on_answer)
+    run.start()
+    if kept is not None:
+        kept.bound()
+    return LastingRun(run, kept, asked.timeout_s)
+
+
+def _each(on_answer: OnAnswer) -> OnAnswers:
+    def give(number: int, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            if batch.num_rows:
+                on_answer(batch)
+
+    return give
+
+
+def settings_of(asked: Lasting) -> Settings:
+    return Settings(
+        batch_rows=asked.batch_rows,
+        gather_s=asked.gather_s,
+        snapshot_s=asked.save_every_s,
+        commits=Commits(every_s=asked.commit_every_s),
+        available_now=asked.available_now,
+        flush=asked.flush,
+    )
+
+
+def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str) -> NumberedSink:
+    if kept is not None:
+        return kept
+    if asked.sink is None:
+        return NoSink()
+    if callable(asked.sink):
+        return _own(asked.sink(run))
+    check_sink_words("out", asked.sink)
+    return numbered_sink("out", asked.sink, plan.output_schema, run)
+
+
+def _own(sink: object) -> NumberedSink:
+    missing = [name for name in ("last_number", "commit", "close") if not hasattr(sink, name)]
+    if missing:
+        raise OptionError(
+            f"the sink that was made is a {type(sink).__name__} without {', '.join(missing)}",
+            hint="it has last_number (-1 at first), commit(number, batches) and close()",
+            option="sink",
+        )
+    return sink  # type: ignore[return-value]

@@ -1,0 +1,271 @@
+"""Kills without end: scripts of several queries, over files and pushed rows, killed at random, and exact all the same.
+
+    python -m tests.durable.chaos [--kills 100] [--seed 1]
+
+Every round draws a script, its sinks and how rows come from its seed; runs it in lives that are killed, at a named
+point of a batch or at any moment; lets one come to its end; and compares every sink with DuckDB, and with the log of a
+run in one piece. A round that fails prints its seed: `--seed N --rounds 1` repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from tests.durable.lives import POINTS, POINTS_OF_PARTITIONS, die_at, rows_of
+
+COUNT = 160
+COLUMNS = "(id BIGINT, k BIGINT, v DOUBLE, s VARCHAR, ts TIMESTAMP)"
+ANY_MOMENT = "any moment"
+QUERIES = {
+    "pairs": "SELECT a.id AS x, b.id AS y, a.k, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS",
+    "triples": (
+        "SELECT a.id AS x, b.id AS y, c.id AS z, b.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k "
+        "WINDOW (a, b) = 4 SECONDS AND WINDOW (b, c) = 4 SECONDS"
+    ),
+    "alone": (
+        "SELECT a.id AS x, b.id AS y, a.k FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + 1 SECONDS"
+    ),
+    "groups": "SELECT k, COUNT(*) AS n, MAX(v) AS most FROM a [RANGE 5 SECONDS] GROUP BY k",
+    "kinds": "SELECT DISTINCT s, k FROM b [RANGE 3 SECONDS]",
+    "joined": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 4 SECONDS], c [RANGE 3 SECONDS] WHERE a.k = c.k GROUP BY a.k",
+    "best": "SELECT id, k, v FROM c [RANGE 4 SECONDS] ORDER BY v DESC, id LIMIT 3",
+    "steps": "SELECT k, window_end, SUM(id) AS total FROM TUMBLE(b, 5 SECONDS) GROUP BY k, window_start, window_end",
+}
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one seed stands for."""
+
+    seed: int
+    folder: Path
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        rng = random.Random(self.seed)
+        names = rng.sample(sorted(QUERIES), rng.choice((1, 1, 2, 3)))
+        return {
+            "queries": names,
+            "sinks": {
+                name: {
+                    "sink": rng.choice(("parquet", "csv", "json")),
+                    **({"partition_by": "k"} if rng.random() < 0.4 else {}),
+                }
+                for name in names
+            },
+            "pushed": [stream for stream in "abc" if rng.random() < 0.5],
+            "batch_rows": rng.choice((1, 16, 64, 1024)),
+            "gather_s": rng.choice((0.0, 0.002)),
+            "snapshot_s": rng.choice((0.005, 0.02, 0.1)),
+            "commit_s": rng.choice((0.0, 0.01, 0.05)),
+            "lives": rng.randint(2, 6),
+        }
+
+    def script(self) -> str:
+        drawn, parts = self.drawn, []
+        for name in "abc":
+            source = "" if name in drawn["pushed"] else f"source = 'parquet', path = '{self.folder}/{name}', "
+            parts.append(f"CREATE STREAM {name} {COLUMNS} WITH ({source}time = 'ts', lateness = '1 second');")
+        for name in drawn["queries"]:
+            words = {**drawn["sinks"][name], "path": f"{self.folder}/out_{name}"}
+            said = ", ".join(f"{word} = '{value}'" for word, value in words.items())
+            parts.append(f"CREATE SINK {name} WITH ({said}) AS {QUERIES[name]};")
+        return "\n".join(parts)
+
+    def write_files(self) -> None:
+        for name in "abc":
+            if name not in self.drawn["pushed"]:
+                (self.folder / name).mkdir(parents=True)
+                for number in range(4):
+                    part = rows_of(name, COUNT, self.seed).slice(number * COUNT // 4, COUNT // 4)
+                    pq.write_table(part, self.folder / name / f"{number}.parquet")
+
+
+def made(one: Round) -> Any:
+    from watersmeet.hosts.local.durable.jobs import LastingJobs
+    from watersmeet.hosts.local.durable.outflow import Commits
+    from watersmeet.hosts.local.durable.run import Settings
+    from watersmeet.runtime.script import open_to_go_on, read_script
+
+    drawn = one.drawn
+    settings = Settings(
+        batch_rows=drawn["batch_rows"],
+        gather_s=drawn["gather_s"],
+        snapshot_s=drawn["snapshot_s"],
+        commits=Commits(every_s=drawn["commit_s"]),
+        sync=False,  # a process that dies loses nothing that the system has
+    )
+    jobs = read_script(one.script(), opener=open_to_go_on, pushed=True)
+    return LastingJobs(jobs, one.folder / "state", settings, tell=lambda what: None, pushed=True)
+
+
+def live(one: Round, ends_at: str | None, after: int) -> None:
+    """One life, to the end of all rows unless it is killed."""
+    if ends_at is not None:
+        die_at(ends_at, after)
+    jobs = made(one)
+    jobs.start()
+    (one.folder / "begun").touch()
+    rng = random.Random(one.seed + after)
+    for name, run in jobs.runs.items():
+        push_rest(one, name, run, rng)
+    for run in jobs.runs.values():
+        while any(run.taken(stream) < COUNT for stream in run.fed.streams):
+            if run.wait(0.005):
+                raise AssertionError("a run ended by itself")
+        run.flush()
+    jobs.stop()
+
+
+def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
+    """Push what the run does not have yet, the streams in turn, and note what was acknowledged."""
+    noted = one.folder / f"acknowledged_{name}"
+    taken = {stream: run.taken(stream) for stream in one.drawn["pushed"] if stream in run.fed.streams}
+    for line in noted.read_text().splitlines() if noted.exists() else []:
+        stream, so_far = line.split()
+        assert taken[stream] >= int(so_far), f"{so_far} rows of {stream} were acknowledged, {taken[stream]} are there"
+    rows = {stream: rows_of(stream, COUNT, one.seed) for stream in taken}
+    while any(at < COUNT for at in taken.values()):
+        for stream, at in taken.items():
+            part = rows[stream].slice(at, rng.randint(1, 20))
+            if len(part):
+                run.push(stream, part)
+                taken[stream] = at + len(part)
+                with noted.open("a") as file:
+                    file.write(f"{stream} {taken[stream]}\n")
+
+
+def was_killed(one: Round, point: str | None, after: int, wait_s: float) -> bool:
+    """Run a life in a process of its own. A life that is to be killed at any moment is, by a clock that begins when its
+    runs do."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.durable.preloaded"])
+    begun = one.folder / "begun"
+    begun.unlink(missing_ok=True)
+    process = context.Process(target=live, args=(one, None if point == ANY_MOMENT else point, after))
+    process.start()
+    if point == ANY_MOMENT:
+        until = time.monotonic() + 60
+        while not begun.exists() and process.is_alive() and time.monotonic() < until:
+            time.sleep(0.001)
+        process.join(wait_s)
+        process.kill()
+    process.join(180)
+    if process.exitcode is None:
+        process.kill()
+        raise AssertionError("a life did not end within 180 s")
+    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
+    return process.exitcode != 0
+
+
+def checked(one: Round) -> int:
+    """Compare every sink with DuckDB, and with a run in one piece; how many rows that were."""
+    import watersmeet as wm
+    from watersmeet.checking import check
+
+    session = wm.Session()
+    for name in "abc":
+        session.stream(name, rows_of(name, COUNT, one.seed), time="ts", lateness="1 second")
+    total = 0
+    for name in one.drawn["queries"]:
+        query = session.sql(QUERIES[name])
+        found = read_sink(one.folder / f"out_{name}", one.drawn["sinks"][name], query.schema)
+        report = check(query, run=lambda _, found=found: found)
+        assert report.equal, f"{name} differs:\n{report}"
+        once, given = (Counter(map(repr, table.to_pylist())) for table in (query.to_arrow(), found))
+        assert given == once, f"{name}: too many {list(given - once)[:3]}, missing {list(once - given)[:3]}"
+        total += found.num_rows
+    return total
+
+
+def read_sink(folder: Path, words: dict[str, str], schema: pa.Schema) -> pa.Table:
+    tables = []
+    for path in sorted(folder.rglob("part-*")):
+        rows = _read(path, words["sink"], schema)
+        for parent in reversed(path.relative_to(folder).parents[:-1]):
+            column, _, value = parent.name.partition("=")
+            given = None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+            rows = rows.append_column(
+                column, pa.array([given] * len(rows), pa.string()).cast(schema.field(column).type)
+            )
+        tables.append(rows.select(schema.names).cast(schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _read(path: Path, kind: str, schema: pa.Schema) -> pa.Table:
+    if kind == "parquet":
+        return pq.ParquetFile(path).read()
+    if kind == "csv":
+        return pa_csv.read_csv(path, convert_options=pa_csv.ConvertOptions(column_types=schema))
+    return pa_json.read_json(path, parse_options=pa_json.ParseOptions(explicit_schema=schema)).select(
+        [name for name in schema.names if f"{name}=" not in str(path.parent.name)]
+    )
+
+
+def points_of(one: Round) -> list[str]:
+    """The named points that this round can come to, in an order by which consecutive seeds come to all of them."""
+    partitioned = ["partition_by" in words for words in one.drawn["sinks"].values()]
+    plain = [point for point in POINTS if not point.startswith("FolderSink") or not all(partitioned)]
+    found = [*plain, *(POINTS_OF_PARTITIONS if any(partitioned) else ())]
+    start = one.seed * 3 % len(found)
+    return [*found[start:], *found[:start]]
+
+
+def played(seed: int) -> tuple[int, Counter[str]]:
+    """One round: rows compared, and where it was killed."""
+    folder = Path(tempfile.mkdtemp(prefix="watersmeet-chaos-"))
+    one, rng, where = Round(seed, folder), random.Random(-seed), Counter[str]()
+    one.write_files()
+    points = points_of(one)
+    for life in range(one.drawn["lives"]):
+        point = ANY_MOMENT if life % 2 else points[life // 2]
+        if was_killed(one, point, rng.randrange(4), rng.expovariate(1 / 0.03)):
+            where[point] += 1
+    assert not was_killed(one, None, 99, 0)
+    rows = checked(one)
+    shutil.rmtree(folder)
+    return rows, where
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100, help="how many lives are killed, at least")
+    parser.add_argument("--seed", type=int, default=None, help="of the first round; by default drawn from the clock")
+    parser.add_argument("--rounds", type=int, default=None, help="play so many instead")
+    asked = parser.parse_args()
+    seed = int(time.time()) % 1_000_000 if asked.seed is None else asked.seed
+    kills, compared, rounds, where, began = 0, 0, 0, Counter[str](), time.monotonic()
+    print(f"seed {seed}", flush=True)
+    while rounds < asked.rounds if asked.rounds is not None else kills < asked.kills:
+        try:
+            rows, at = played(seed)
+        except BaseException:
+            print(f"failed with --seed {seed} --rounds 1, after {kills} kills", flush=True)
+            raise
+        kills, compared, rounds, where, seed = kills + at.total(), compared + rows, rounds + 1, where + at, seed + 1
+        print(f"{kills} kills in {rounds} rounds, {compared:,} rows compared", flush=True)
+    print(f"{kills} kills, all exact: {rounds} rounds, {compared:,} rows, {time.monotonic() - began:.0f} s")
+    for point, times in sorted(where.items()):
+        print(f"  {times:4}  {point}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

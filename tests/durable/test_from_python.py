@@ -1,0 +1,256 @@
+"""`query.start(checkpoint=…)`: what goes in is kept, what comes out is exact, and what makes no sense is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import watersmeet as wm
+
+NOON = dt.datetime(2026, 1, 1, 12)
+COLUMNS = {"id": "BIGINT", "k": "BIGINT", "ts": "TIMESTAMP"}
+BOTH = "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 1 HOUR"
+COUNTS = "SELECT k, COUNT(*) AS n FROM a [RANGE 10 SECONDS] GROUP BY k"
+
+
+def pushed(sql: str = BOTH) -> wm.Query:
+    session = wm.Session()
+    for name in "ab":
+        session.stream(name, schema=COLUMNS, time="ts")
+    return session.sql(sql)
+
+
+def at(*ids: int) -> list[dict[str, Any]]:
+    return [{"id": one, "k": one % 3, "ts": NOON + dt.timedelta(seconds=one)} for one in ids]
+
+
+def written(folder: Path, name: str, *ids: int) -> str:
+    folder.mkdir(exist_ok=True)
+    draft = folder / f".{name}"
+    pq.write_table(pa.Table.from_pylist(at(*ids)), draft)
+    draft.rename(folder / f"{name}.parquet")
+    return str(folder)
+
+
+def pairs(rows: pa.Table) -> list[tuple[int, int]]:
+    return sorted((row["x"], row["y"]) for row in rows.to_pylist())
+
+
+def test_rows_of_an_earlier_run_meet_those_of_a_later_one(tmp_path: Path) -> None:
+    query = pushed()
+    with query.start(checkpoint=tmp_path / "state", sink=tmp_path / "out.parquet") as run:
+        assert run.push("a", at(1, 2)) == 0
+        assert run.taken("a") == 2
+    assert not run.is_open
+    with query.start(checkpoint=tmp_path / "state", sink=tmp_path / "out.parquet") as run:
+        assert run.batches > 0
+        run.push("b", at(4, 6))
+    assert pairs(pq.read_table(tmp_path / "out.parquet")) == [(1, 4)]
+    assert query.metrics()["rows_in"] == 4
+
+
+def test_answers_can_be_taken_and_iterated(tmp_path: Path) -> None:
+    with pushed().start(checkpoint=tmp_path) as run:
+        run.push("a", at(1, 2))
+        run.push("b", at(4))
+        assert pairs(run.take(timeout=30)) == [(1, 4)]
+        assert run.take().num_rows == 0
+        seen: list[tuple[int, int]] = []
+        reader = threading.Thread(target=lambda: seen.extend(pair for one in run for pair in pairs(one)))
+        reader.start()
+        run.push("b", at(7, 8))
+        while not seen and reader.is_alive():
+            reader.join(0.01)
+    reader.join()
+    assert sorted(seen) == [(1, 7), (2, 8)]
+
+
+def test_answers_that_nobody_took_come_again_and_those_that_were_taken_do_not(tmp_path: Path) -> None:
+    query = pushed()
+    with query.start(checkpoint=tmp_path) as run:
+        run.push("a", at(1, 2))
+        run.push("b", at(4))
+        run.take(timeout=30)
+    with query.start(checkpoint=tmp_path) as run:
+        assert run.take().num_rows == 0
+        number = run.push("b", at(7))
+        while run.metrics()["results"] < 2:
+            assert run.is_open, number
+    assert pairs(run.take()) == [(1, 7)]  # still there after the end
+    with query.start(checkpoint=tmp_path) as run:
+        assert run.repeated_batches > 0
+        assert pairs(run.take(timeout=30)) == [(1, 7)]
+    with query.start(checkpoint=tmp_path) as run:
+        assert run.repeated_batches == 0
+        assert run.take().num_rows == 0
+
+
+def test_too_many_answers_hold_up_whoever_pushes_until_some_are_taken(tmp_path: Path) -> None:
+    with pushed().start(checkpoint=tmp_path, max_waiting=2) as run:
+        run.push("a", at(3, 6, 9))
+        run.push("b", at(12))
+        run.push("b", at(15))  # which is in a batch, and its answers wait for room
+        with pytest.raises(wm.RunError, match="rows of the answer wait to be taken"):
+            run.push("b", at(18), timeout=0.2)
+        got = 0
+        while got < 9:
+            got += run.take(timeout=30).num_rows
+        assert run.taken("b") == 3
+
+
+def test_files_are_read_as_they_come_and_available_now_ends(tmp_path: Path) -> None:
+    session = wm.Session()
+    session.stream("a", written(tmp_path / "a", "1", 0, 1, 2), time="ts")
+    query = session.sql(COUNTS)
+    words = {"sink": "json", "path": tmp_path / "out"}
+    run = query.start(checkpoint=tmp_path / "state", sink=words, available_now=True)
+    assert run.wait(60)
+    written(tmp_path / "a", "2", 30)
+    assert query.start(checkpoint=tmp_path / "state", sink=words, available_now=True, flush=True).wait(60)
+    lines = [line for path in (tmp_path / "out").iterdir() for line in path.read_text().splitlines()]
+    assert len(lines) == 2 * 4
+    with pytest.raises(wm.RunError, match="stream 'a' is read by the run itself, so it cannot be pushed"):
+        query.start(checkpoint=tmp_path / "state", sink=words).push("a", at(3))
+
+
+def test_an_answer_that_changes_is_there_at_any_time_and_flush_answers_what_waits(tmp_path: Path) -> None:
+    with pushed(COUNTS).start(checkpoint=tmp_path, on_answer=lambda batch: None) as run:
+        run.push("a", at(0, 1, 30))
+        run.advance("a", NOON + dt.timedelta(seconds=35))
+        assert run.answer().to_pylist() == [{"k": 0, "n": 1}]
+        run.flush()
+        assert run.answer().num_rows == 0
+    with pytest.raises(wm.UnsupportedError, match="rows that stay"):
+        pushed("SELECT id FROM a").start(checkpoint=tmp_path / "other").answer()
+
+
+class Ledger:
+    """A sink of one's own: a number and its rows are kept together, as a database would in one transaction."""
+
+    def __init__(self, kept: dict[str, Any], run: str) -> None:
+        self.kept = kept
+        assert kept.setdefault("run", run) == run
+        self.last_number: int = kept.get("number", -1)
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        if number > self.last_number:
+            self.kept.setdefault("rows", []).extend(row for batch in rows for row in batch.to_pylist())
+            self.last_number = self.kept["number"] = number
+
+    def close(self) -> None: ...
+
+
+def test_a_sink_of_ones_own_has_every_row_once(tmp_path: Path) -> None:
+    kept: dict[str, Any] = {}
+    for first in (1, 4, 7):
+        with pushed().start(checkpoint=tmp_path, sink=lambda run: Ledger(kept, run)) as run:
+            run.push("a", at(first))
+            run.push("b", at(first))
+    found = sorted((row["x"], row["y"]) for row in kept["rows"])
+    assert found == [(x, y) for x in (1, 4, 7) for y in (1, 4, 7)]
+
+
+def test_what_a_callback_does_wrong_is_told(tmp_path: Path) -> None:
+    run = pushed("SELECT id FROM a").start(checkpoint=tmp_path / "1", on_answer=lambda batch: run.push("a", at(9)))
+    run.push("a", at(1))
+    with pytest.raises(wm.RunError, match=r"push\(\) would wait for ever inside on_answer"):
+        run.wait(60)
+
+    def refuse(batch: pa.RecordBatch) -> None:
+        raise ValueError("not today")
+
+    with (
+        pytest.raises(ValueError, match="not today"),
+        pushed("SELECT id FROM a").start(checkpoint=tmp_path / "2", on_answer=refuse) as failing,
+    ):
+        failing.push("a", at(1))
+    with pushed("SELECT id FROM a").start(checkpoint=tmp_path / "2") as mended:
+        assert mended.take().to_pylist() == [{"id": 1}]
+
+
+def test_a_callback_may_push_soon_and_stop(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def follow(batch: pa.RecordBatch) -> None:
+        seen.extend(batch["id"].to_pylist())
+        if seen[-1] < 3:
+            run.push_soon("a", at(seen[-1] + 1))
+        else:
+            run.stop()
+
+    run = pushed("SELECT id FROM a").start(checkpoint=tmp_path, on_answer=follow)
+    run.push("a", at(1))
+    assert run.wait(60)
+    assert seen == [1, 2, 3]
+
+
+def test_coroutines_wait_for_the_disk_without_blocking(tmp_path: Path) -> None:
+    async def main() -> list[int]:
+        with pushed().start(checkpoint=tmp_path) as run:
+            return [await asyncio.wrap_future(one) for one in run.push_soon("a", at(1))]
+
+    assert asyncio.run(main()) == [0]
+
+
+def generator() -> Any:
+    yield pa.RecordBatch.from_pylist(at(1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"checkpoint": ""}, "checkpoint must be the path of a folder"),
+        ({"save_every": "10 seconds"}, "save_every is for runs that keep their progress"),
+        ({"available_now": True}, "available_now is for runs"),
+        ({"checkpoint": "s", "save_every": "often"}, "save_every: 'often' is not an interval"),
+        ({"checkpoint": "s", "save_every": "0 s"}, "save_every must be above 0 s"),
+        ({"checkpoint": "s", "gather": 5}, "gather: 5 is not an interval"),
+        ({"checkpoint": "s", "batch_rows": 0}, "batch_rows must be a whole number of rows"),
+        ({"checkpoint": "s", "flush": True}, "needs available_now=True"),
+        ({"checkpoint": "s", "available_now": True}, "stream 'a' is pushed"),
+        ({"checkpoint": "s", "sink": 7}, "sink must be a path"),
+        ({"checkpoint": "s", "sink": "out"}, "does not say its kind"),
+        ({"checkpoint": "s", "sink": {"sink": "parquet", "path": "o", "partitionby": "k"}}, "no option 'partitionby'"),
+        ({"checkpoint": "s", "sink": lambda run: run}, "a str without last_number, commit, close"),
+        ({"checkpoint": "s", "max_waiting": 0}, "max_waiting"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_makes_no_sense_is_refused(
+    asked: dict[str, Any], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(wm.WatersmeetError) as caught:
+        pushed().start(**asked)
+    assert sentence in str(caught.value)
+
+
+def test_what_flows_once_cannot_go_on(tmp_path: Path) -> None:
+    session = wm.Session()
+    session.stream("a", generator(), time="ts")
+    with pytest.raises(wm.SourceError, match="cannot be read again"):
+        session.sql("SELECT id FROM a").start(checkpoint=tmp_path)
+
+
+def test_a_run_that_has_ended_takes_no_rows_and_rows_that_do_not_fit_leave_it_going(tmp_path: Path) -> None:
+    with pushed().start(checkpoint=tmp_path) as run:
+        with pytest.raises(wm.WatersmeetError):
+            run.push("a", [{"id": "one", "k": 1, "ts": NOON}])
+        with pytest.raises(wm.CatalogError, match="no stream 'c'"):
+            run.push("c", at(1))
+        run.end("a")
+        with pytest.raises(wm.RunError, match="has ended"):
+            run.push("a", at(1))
+        assert run.is_open
+        with pytest.raises(wm.RunError, match="another run is using the checkpoint"):
+            pushed().start(checkpoint=tmp_path)
+    with pytest.raises(wm.RunError, match="has ended"):
+        run.push("b", at(1))

@@ -1,0 +1,83 @@
+"""What happens to the files of a stream while a run is going on, and between two."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import watersmeet as wm
+
+
+def put(folder: Path, name: str, *ids: int) -> None:
+    folder.mkdir(exist_ok=True)
+    rows = [{"id": one, "ts": dt.datetime(2026, 1, 1) + dt.timedelta(seconds=one)} for one in ids]
+    pq.write_table(pa.Table.from_pylist(rows), folder / f".{name}")
+    (folder / f".{name}").rename(folder / f"{name}.parquet")
+
+
+def query_over(folder: Path) -> wm.Query:
+    session = wm.Session()
+    session.stream("a", str(folder), time="ts", schema={"id": "BIGINT", "ts": "TIMESTAMP"})
+    return session.sql("SELECT id FROM a")
+
+
+def ids(run: wm.LastingRun, count: int) -> list[int]:
+    found: list[int] = []
+    until = time.monotonic() + 30
+    while len(found) < count and time.monotonic() < until:
+        found += run.take(timeout=0.1)["id"].to_pylist()
+    return found
+
+
+def test_files_that_were_read_to_their_end_may_go_between_two_runs(tmp_path: Path) -> None:
+    put(tmp_path / "a", "1", 1, 2)
+    query = query_over(tmp_path / "a")
+    with query.start(checkpoint=tmp_path / "state") as run:
+        assert ids(run, 2) == [1, 2]
+        time.sleep(0.2)  # so that the reader has found the end
+    (tmp_path / "a" / "1.parquet").unlink()
+    put(tmp_path / "a", "2", 3)
+    with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
+        assert ids(run, 1) == [3]
+    put(tmp_path / "a", "1", 1, 2)  # a name that was read is not read again
+    put(tmp_path / "a", "3", 4)
+    with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
+        assert ids(run, 1) == [4]
+
+
+def test_a_folder_that_is_gone_is_told_once_and_waited_for(tmp_path: Path) -> None:
+    put(tmp_path / "a", "1", 1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
+            assert ids(run, 1) == [1]
+            (tmp_path / "a").rename(tmp_path / "elsewhere")
+            until = time.monotonic() + 30
+            while not told and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            (tmp_path / "elsewhere").rename(tmp_path / "a")
+            put(tmp_path / "a", "2", 2)
+            assert ids(run, 1) == [2]
+    assert [one.category for one in told] == [wm.SourceGoneWarning]
+    assert "which stream 'a' is read from, is gone; the run waits for it" in str(told[0].message)
+
+
+def test_a_file_that_does_not_fit_ends_the_run_and_the_next_goes_on_without_it(tmp_path: Path) -> None:
+    put(tmp_path / "a", "1", 1)
+    with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
+        assert ids(run, 1) == [1]
+        pq.write_table(pa.table({"id": ["x"], "ts": [dt.datetime(2026, 1, 1)]}), tmp_path / "a" / "2.parquet")
+        with pytest.raises(wm.SourceError, match=r"column 'id' of 'a' is declared BIGINT, but .*2\.parquet has STRING"):
+            run.wait(30)
+        assert "ended by an error" in repr(run)
+        (tmp_path / "a" / "2.parquet").unlink()
+        put(tmp_path / "a", "3", 3)
+    with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
+        assert ids(run, 2) == [1, 3]  # nothing was saved behind the first, so it comes again
