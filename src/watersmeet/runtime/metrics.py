@@ -58,6 +58,13 @@ class Metrics(Counted, Recall):
     """Totals of a run: what its operators counted, and what the host knows of its inputs, clocks and state."""
 
     rows_in: int = metric("rows that came in, late and skipped ones among them", stage="first")
+    rows_by_stream: dict[str, int] = metric("`rows_in` by stream", BY_NAME, if_any=True, stage="first")
+    newest_by_stream: dict[str, int] = metric(
+        "the newest event time of each stream that may move the watermark, in microseconds since 1970",
+        MOST_BY_NAME,
+        if_any=True,
+        stage="first",
+    )
     late_rows: int = metric("rows that came too late and were left out")
     late_by_stream: dict[str, int] = metric("`late_rows` by stream", BY_NAME, if_any=True)
     skipped_rows: int = metric("rows without an event time that were left out, as `on_null = 'skip'` says")

@@ -18,7 +18,15 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
-from watersmeet.hosts.spark.clocks import SEEN, Clock, Seen, ahead_by_stream, skipped_by_stream
+from watersmeet.hosts.spark.clocks import (
+    SEEN,
+    Clock,
+    Seen,
+    ahead_by_stream,
+    newest_by_stream,
+    rows_by_stream,
+    skipped_by_stream,
+)
 from watersmeet.hosts.spark.ending import ENDED, ends_told
 from watersmeet.hosts.spark.fingerprint import refusal
 from watersmeet.hosts.spark.job import SparkJob, stream_of
@@ -172,8 +180,13 @@ class BucketProcessor:
 
     def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
         assert manifest.clock is not None
-        ahead = ahead_by_stream(self._relations, seen)
-        return {"clock": manifest.clock.told(self._relations, now_ms), **({"future": ahead} if ahead else {})}
+        told = {
+            "clock": manifest.clock.told(self._relations, now_ms),
+            "future": ahead_by_stream(self._relations, seen),
+            "rows_by_stream": rows_by_stream(self._relations, seen),
+            "newest_by_stream": newest_by_stream(self._relations, seen),
+        }
+        return {name: one for name, one in told.items() if one}
 
     @property
     def _relations(self) -> list[Stream]:
