@@ -118,6 +118,10 @@ class Metrics(Counted, Recall):
     window_rows: int = metric(
         "rows that windows keep; of an answer that changes, all rows that its operators hold, groups among them", GAUGE
     )
+    window_rows_by_input: dict[str, int] = metric(
+        "`window_rows` by input of a join, where each has a window of its own", BY_NAME_NOW, if_any=True
+    )
+    window_bytes_by_input: dict[str, int] = metric("bytes of memory that those windows take", BY_NAME_NOW, if_any=True)
     watermark_us: int = metric(
         "the time before which no row is expected any more, in microseconds since 1970", LATEST, default=BEGINNING_US
     )
@@ -130,7 +134,7 @@ class Metrics(Counted, Recall):
         default={},
     )
     plan_switches: int = metric("changes of the join order", COUNT)
-    switches: list[dict[str, Any]] = metric("those changes one by one", LIST, if_any=True, where="in-process")
+    switches: list[dict[str, Any]] = metric("those changes one by one", LIST, if_any=True)
     buckets: dict[int, BucketMetrics] = metric(
         "the buckets that share a memory, by their number in the state", BUCKETS, if_any=True, where="spark"
     )

@@ -23,4 +23,11 @@ def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) ->
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)
     metrics.window_rows, metrics.state_bytes = operator.window_rows, operator.state_bytes
+    metrics.window_rows_by_input, metrics.window_bytes_by_input = by_input(operator)
     metrics.watermark_us = clock.watermark_us
+
+
+def by_input(operator: Operator) -> tuple[dict[str, int], dict[str, int]]:
+    """The rows and the bytes of windows."""
+    windows = operator.held_by_input
+    return {name: rows for name, (rows, _) in windows.items()}, {name: size for name, (_, size) in windows.items()}

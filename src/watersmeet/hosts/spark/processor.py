@@ -40,6 +40,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
+from watersmeet.runtime.telling import by_input
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -130,6 +131,8 @@ class BucketProcessor:
         }
         counts |= spent.nanoseconds
         more: dict[str, Any] = {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
+        rows_held, bytes_held = by_input(operator)
+        more |= {"window_rows_by_input": rows_held, "window_bytes_by_input": bytes_held} if rows_held else {}
         more |= {"late": late.by_alias} if late.rows else {}
         more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
         more |= {"skipped_by_stream": skipped} if skipped else {}
