@@ -8,6 +8,9 @@ EFFORT ?= 20
 LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
+# what stands in targets of its own
+FAST := not spark and not soak and not lab and not browser and not flood
+AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
 SEEDS ?= 1
@@ -16,11 +19,11 @@ BENCHMARKS ?= start joins algorithms adaptive aggregates continuous pipelines sm
 
 define few_tests
 $(1)/bin/python -m pip list --disable-pip-version-check
-NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not lab'
+NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m '$(FAST)'
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden clean
+.PHONY: demo test test-fast test-spark test-browser test-flood test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -31,7 +34,7 @@ test: $(READY)
 	$(MAKE) -j2 test-fast test-spark
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not lab'
+	$(BIN)/python -m pytest -n $(WORKERS) -m '$(FAST)'
 
 # The papers' experiments in miniature: what they count, and that wrong numbers would fail them.
 test-lab: $(READY)
@@ -40,6 +43,17 @@ test-lab: $(READY)
 test-spark: $(READY)
 	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
 
+# The page in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
+# axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.
+test-browser: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	-command -v npm > /dev/null && npm install --silent --no-save --prefix $(AXE) axe-core@4
+	WATERSMEET_AXE=$(CURDIR)/$(AXE)/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -m browser tests/serve
+
+# A server under thousands of requests, posts and listeners at once.
+test-flood: $(READY)
+	$(BIN)/python -m pytest -m flood tests/serve
+
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)
 	$(BIN)/python -m pytest -m 'soak or not soak' tests/nexmark tests/spark/test_nexmark.py
@@ -47,7 +61,7 @@ test-nexmark: $(READY)
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.
 coverage: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak' --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not browser and not flood' --cov --cov-report=term-missing:skip-covered
 
 # The fast tests and a little of Spark, with the lowest versions that pyproject.toml allows and with the newest. Kernels
 # are compiled for a version of Numba, so each has a cache of its own.

@@ -7,13 +7,15 @@ import multiprocessing
 import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.run import Settings
@@ -71,14 +73,26 @@ class Client:
 
 @contextmanager
 def serving(
-    folder: Path, script: str = SCRIPT, *, limits: Limits | None = None, token: str | None = None
+    folder: Path,
+    script: str = SCRIPT,
+    *,
+    limits: Limits | None = None,
+    token: str | None = None,
+    skipped: Mapping[str, frozenset[int]] | None = None,
 ) -> Iterator[Client]:
     """In this process. At the end all is saved, and all who listen are let go."""
     limits = limits or Limits()
     jobs = read_script(script.format(folder=folder), opener=open_to_go_on, pushed=True)
     with bound("127.0.0.1", 0, token) as at:
-        lasting = LastingJobs(jobs, folder / "checkpoint", QUICK, tell=lambda what: None, pushed=True)
-        served = Served(jobs, lasting.runs, limits)
+        lasting = LastingJobs(
+            jobs,
+            folder / "checkpoint",
+            replace(QUICK, writes_on=True),
+            tell=lambda what: None,
+            pushed=True,
+            skipped=skipped,
+        )
+        served = Served.posted(jobs, lasting.runs, limits)
         lasting.start()
         served.started()
         server = HttpServer(served, at, limits, token)
@@ -88,7 +102,8 @@ def serving(
             yield client
         finally:
             client.http.close()
-            lasting.stop()
+            with suppress(WatersmeetError):  # of a query that has failed
+                lasting.stop()
             server.stop()
 
 

@@ -1,7 +1,7 @@
-"""The page in a real Chromium: drawn, updating, after a restart, with many groups, with names that are markup.
+"""The page in a real Chromium: drawn, updating, after a restart, with many groups, with hostile names, beside runs.
 
 Needs Playwright for Python and a Chromium, Debian's for instance; WATERSMEET_CHROMIUM says where another one is. With
-WATERSMEET_REWRITE=1 the pictures of the documentation are made anew.
+WATERSMEET_REWRITE=1 the pictures of the documentation are made anew. WATERSMEET_AXE says where axe-core's script is.
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from tests.serve.serving import Client, Life, row, serving
+from tests.serve.test_failures import SCRIPT as FAILING
+from tests.serve.test_failures import fails
 from tests.unit.test_docs import ROOT
 
-api = pytest.importorskip("playwright.sync_api", reason="the page is tested through Playwright")
+api = pytest.importorskip(
+    "playwright.sync_api", reason="Playwright is not installed: pip install 'watersmeet[browser]'"
+)
 CHROMIUM = os.environ.get("WATERSMEET_CHROMIUM") or shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="there is no Chromium: install Debian's package, or name one in WATERSMEET_CHROMIUM"
+    ),
+]
 
 HOSTILE = """
 CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
@@ -134,6 +144,119 @@ def test_the_page_goes_on_after_a_restart(browser: Any, tmp_path: Path) -> None:
         fed(again.client, range(3, 5))
         shows(page, "#rows", "49")
         assert again.terminate() == 0
+
+
+def test_a_query_that_fails_says_so(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, FAILING) as client, opened(browser, client.url) as page:
+        shows(page, "#state", "running")
+        number = fails(client)
+        shows(page, "#state", "query 2 failed; running")
+        api.expect(page.locator("#failure")).to_be_hidden()
+        page.get_by_role("button", name="query 2").click()
+        shows(page, "#failure", f"'query 2' has failed at batch {number}: ")
+        shows(page, "#failure", f"--skip-batch 'query 2:{number}'")
+        client.posted("a", [row(5, 5, 5), row(6, 6, 6)])
+        page.get_by_role("button", name="sums").click()
+        shows(page, "#rows", "5")
+
+
+BOUNDED = """
+CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
+CREATE STREAM b (k BIGINT, w VARCHAR, ts TIMESTAMP) WITH (time = 'ts');
+SELECT a.k, a.v, b.w FROM a, b WHERE a.k = b.k WINDOW = 1 HOUR OPTIONS (memory = '20 rows');
+"""
+
+
+def test_what_each_window_keeps_and_the_recall_are_there(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, BOUNDED) as client:
+        fed(client, range(4))
+        with opened(browser, client.url) as page:
+            shows(page, "#windows", "window of")
+            told = client.get("/queries/query_1").json()["metrics"]
+            assert told["shed_rows"] > 0
+            for name, rows in told["window_rows_by_input"].items():
+                shows(page, f"#windows tr:has(td:text-is('{name}'))", str(rows))
+            shows(page, "#now div:has(dt:text-is('Recall'))", f"{100 * told['recall']:.1f} %")
+
+
+SWITCHING = """
+CREATE STREAM a (k BIGINT, j BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '1/s', distinct = 'k: 10, j: 10');
+CREATE STREAM b (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '1000/s', distinct = 'k: 2');
+CREATE STREAM c (j BIGINT, ts TIMESTAMP) WITH (time = 'ts', rate = '1/s', distinct = 'j: 1000');
+SELECT a.k, a.j FROM a, b, c WHERE a.k = b.k AND a.j = c.j WINDOW = 10 SECONDS;
+"""
+
+
+def test_a_change_of_the_join_order_is_told_with_its_reason(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, SWITCHING) as client:
+        # Quite other than was declared: many rows of c for each of a, hardly any of b.
+        for second in range(40):
+            at = row(0, 0, second)["ts"]
+            client.posted("a", [{"k": n, "j": n % 2, "ts": at} for n in range(50)])
+            client.posted("b", [{"k": second, "ts": at}])
+            client.posted("c", [{"j": n % 3, "ts": at} for n in range(200)])
+        assert client.get("/queries/query_1").json()["metrics"]["plan_switches"] > 0
+        with opened(browser, client.url) as page:
+            shows(page, "#switches", "Changes of the join order")
+            shows(page, "#switches", "→")
+            shows(page, "#switches", "of a core before and")
+
+
+def test_the_rules_of_axe_are_kept(browser: Any, tmp_path: Path) -> None:
+    script = Path(os.environ.get("WATERSMEET_AXE", "nowhere"))
+    if not script.is_file():
+        pytest.skip("axe-core is not here: npm brings it, and WATERSMEET_AXE says where it is")
+    with serving(tmp_path) as client:
+        fed(client, range(3))
+        for scheme in ("light", "dark"):
+            with opened(browser, client.url, width=360, scheme=scheme) as page:
+                shows(page, "#rows", "49")
+                page.evaluate(script.read_text())
+                found = page.evaluate("axe.run()")["violations"]
+                assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+@pytest.mark.spark
+def test_a_run_on_spark_is_followed(browser: Any, tmp_path: Path) -> None:
+    from tests.spark.harness import quiet_session
+    from tests.spark.test_run import STREAMS, arrive
+    from watersmeet.cli.view import Page
+    from watersmeet.hosts.spark.run import Choices, SparkRun
+    from watersmeet.runtime.board import Board
+
+    for number in range(3):
+        arrive(tmp_path, number)
+    script = (
+        STREAMS.replace("path='", f"path='{tmp_path}/")
+        + f"""
+        CREATE SINK pairs WITH (sink='parquet', path='{tmp_path}/pairs') AS
+        SELECT a.k, a.ts FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS;
+    """
+    )
+    spark = quiet_session("local[2]", tmp_path / "spark")
+    try:
+        run = SparkRun(spark, script, Choices(available_now=True, buckets=1))
+        boards = {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
+        shown = Page("0", run.jobs, boards, run.host)
+        shown.open()
+        running = Thread(target=run.run, args=(None, boards), daemon=True)
+        try:
+            with opened(browser, shown.url) as page:
+                shows(page, "#state", "waiting")
+                running.start()
+                api.expect(page.locator("#state")).to_contain_text("ended", timeout=180_000)
+                shows(page, "#now div:has(dt:text-is('Rows in'))", "120")
+                shows(page, "#windows", "window of")
+                shows(page, "#rows-note", "rows, the newest first")
+                assert page.locator("#rows tbody tr").count() > 5
+                shows(page, "#plan", "/s")
+                shows(page, "#streams", "60")
+                picture(page, "view_spark.png")
+        finally:
+            running.join(60)
+            shown.close()
+    finally:
+        spark.stop()
 
 
 def test_a_token_is_asked_for(browser: Any, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from watersmeet.cli.completion import masters, scripts
 from watersmeet.cli.voice import speak, voice
+from watersmeet.cli.with_view import WithView, checked_port
 from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
 from watersmeet.noticing import phase
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.durable.run import Settings
     from watersmeet.hosts.local.run import LocalRun
     from watersmeet.hosts.spark.state import State
+    from watersmeet.runtime.board import Board
     from watersmeet.runtime.interrupt import Interrupts
     from watersmeet.runtime.script import Job
 
@@ -61,7 +63,7 @@ def _options(
         raise typer.Exit
 
 
-@app.command()
+@app.command(cls=WithView)
 def run(
     context: typer.Context,
     file: Script,
@@ -108,6 +110,10 @@ def run(
     final: Annotated[
         bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
     ] = False,
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="[PORT]", help="A page to watch the run on, at 127.0.0.1; it stays until Ctrl-C."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Tell all that goes to stderr as JSON, an object on every line.")
@@ -118,18 +124,22 @@ def run(
     _check_options(context, engine)
     if as_json and quiet:
         _fail("--json does not go with --quiet: the one tells more than the other\nhint: leave one out", BAD_INPUT)
+    if view is not None:
+        _need_server()
+        checked_port(view)
     text = _text_of(file)
     try:
         if engine is Engine.local and checkpoint is not None:
-            _run_lasting(text, checkpoint, batch_rows, (gather, commit_every, save_every), available_now, flush, final)
+            intervals = (gather, commit_every, save_every)
+            _run_lasting(text, checkpoint, batch_rows, intervals, available_now, flush, final, view)
         elif engine is Engine.local:
             _check_without_checkpoint(context)
-            _run_in_process(text, batch_rows, final)
+            _run_in_process(text, batch_rows, final, view)
         else:
             settings = _settings(conf or [])
             # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
             choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
-            _run_on_spark(text, choices, (master, settings, remote))
+            _run_on_spark(text, choices, (master, settings, remote), view)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 
@@ -146,12 +156,14 @@ def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, .
         _fail("\n".join([*wrong, "hint: leave it out" if len(wrong) == 1 else "hint: leave them out"]), BAD_INPUT)
 
 
-def _run_in_process(text: str, batch_rows: int, final: bool) -> None:
+def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -> None:
     with phase("reading the script"):
+        from watersmeet.cli.view import viewing
         from watersmeet.explain.explaining import explained
         from watersmeet.hosts.local.host import LocalHost
         from watersmeet.hosts.local.run import LocalRun
         from watersmeet.plan.explaining import Explaining
+        from watersmeet.runtime.board import Board
         from watersmeet.runtime.interrupt import Interrupts
         from watersmeet.runtime.script import read_script
 
@@ -159,13 +171,18 @@ def _run_in_process(text: str, batch_rows: int, final: bool) -> None:
         # All are made before the first one runs, so that what is wrong with the last shows at once.
         runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
     interrupts = Interrupts(_tell)
-    for job, one in zip(jobs, runs, strict=True):
-        if isinstance(one, Explaining):
-            typer.echo(explained(job.plan, one, LocalHost()))
-            continue
-        _run_one(job, one, interrupts, final)
-        if interrupts.requested:
-            raise typer.Exit(INTERRUPTED)
+    shown = [] if view is None else [job for job in jobs if job.told is None]
+    boards = {job.name: Board(job.plan, adds_up=True) for job in shown}
+    with viewing(view, shown, boards, LocalHost()) as page:
+        for job, one in zip(jobs, runs, strict=True):
+            if isinstance(one, Explaining):
+                typer.echo(explained(job.plan, one, LocalHost()))
+                continue
+            _run_one(job, one, interrupts, final, boards.get(job.name))
+            if interrupts.requested:
+                raise typer.Exit(INTERRUPTED)
+        if page is not None:
+            page.stay()
 
 
 def _check_without_checkpoint(context: typer.Context) -> None:
@@ -184,6 +201,7 @@ def _run_lasting(
     available_now: bool,
     flush: bool,
     final: bool,
+    view: str | None,
 ) -> None:
     if not checkpoint.strip():
         _fail(
@@ -202,7 +220,7 @@ def _run_lasting(
         from watersmeet.cli.run_lasting import run_lasting
 
         settings = _lasting_settings(batch_rows, intervals, available_now, flush)
-    if run_lasting(text, checkpoint, settings):
+    if run_lasting(text, checkpoint, settings, view):
         raise typer.Exit(INTERRUPTED)
 
 
@@ -318,6 +336,7 @@ def _run_on_spark(
     text: str,
     choices: tuple[bool, str | None, str | None, int | None, bool],
     spark_choices: tuple[str, dict[str, str], str | None],
+    view: str | None,
 ) -> None:
     _need_spark()
     with phase("starting Spark"):
@@ -330,7 +349,7 @@ def _run_on_spark(
         check_declared(text)  # a mistake need not wait until Spark has started
         spark = start_spark(*spark_choices)
     try:
-        stopped = run_command(spark, text, chosen)
+        stopped = run_command(spark, text, chosen, view)
     finally:
         spark.stop()
     if stopped:
@@ -364,7 +383,7 @@ def _interval(trigger: str | None) -> str | None:
         _fail(f"--trigger: {error}", BAD_INPUT)
 
 
-def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool) -> None:
+def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, board: Board | None) -> None:
     import time
 
     from watersmeet.hosts.local.run_job import run_job
@@ -376,7 +395,7 @@ def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool) -> No
     live = not (job.sink == CONSOLE and sys.stdout.isatty())
     started = time.monotonic()
     with voice().progress(job.name, live=live) as progress:
-        metrics = run_job(job, one, interrupts, progress.update, final=final)
+        metrics = run_job(job, one, interrupts, progress.update, final=final, board=board)
     ended, seconds = "stopped" if interrupts.requested else "done", time.monotonic() - started
     voice().ended(job.name, ended, metrics, seconds, f"{job.name} {ended}: {describe(metrics, seconds)}")
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import brief, describe, waiting
 from watersmeet.runtime.script import CONSOLE, Job, open_to_go_on, read_script
 
+if TYPE_CHECKING:
+    from watersmeet.cli.view import Page
 
-def run_lasting(text: str, checkpoint: str, settings: Settings) -> bool:
+
+def run_lasting(text: str, checkpoint: str, settings: Settings, view: str | None = None) -> bool:
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
     told = read_script(text, explain=True, opener=open_to_go_on)
     for job in told:
@@ -29,12 +34,31 @@ def run_lasting(text: str, checkpoint: str, settings: Settings) -> bool:
         return False
     interrupts = Interrupts(voice().tell)
     lasting = LastingJobs(jobs, Path(checkpoint), settings, tell=lambda what: voice().warn(str(what)))
-    with interrupts.stopping(lasting.request_stop), preferring_latency():
-        _run(jobs, lasting, interrupts, settings)
+    page = None if view is None else _page(view, jobs, lasting)
+    try:
+        with interrupts.stopping(lasting.request_stop), preferring_latency():
+            _run(jobs, lasting, interrupts, settings, page)
+        if page is not None and not interrupts.requested:
+            page.stay()
+    finally:
+        if page is not None:
+            page.close()
     return interrupts.requested
 
 
-def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings: Settings) -> None:
+def _page(view: str, jobs: list[Job], lasting: LastingJobs) -> Page:
+    from watersmeet.cli.view import Page
+
+    watched = {name: WatchedDurable(run) for name, run in lasting.runs.items()}
+    try:
+        return Page(view, jobs, watched, LocalHost())
+    except BaseException:
+        for run in lasting.runs.values():
+            run.abandon()
+        raise
+
+
+def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings: Settings, page: Page | None) -> None:
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in jobs) and sys.stdout.isatty())
     started = time.monotonic()
@@ -42,6 +66,8 @@ def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings
         lasting.start()
         for name, run in lasting.runs.items():
             tell_of_restart(name, run)
+        if page is not None:
+            page.open()
 
         def look() -> None:
             seconds = time.monotonic() - started

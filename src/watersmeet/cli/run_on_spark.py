@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from watersmeet.cli.view import viewing
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.progress import Batch, sharing_text
@@ -15,6 +17,7 @@ from watersmeet.hosts.spark.run import Choices, Running, SparkRun
 from watersmeet.hosts.spark.telling import late_text, skipped_text
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
+from watersmeet.runtime.board import Board
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import EventClock, describe, waiting
 from watersmeet.runtime.script import CONSOLE
@@ -22,7 +25,7 @@ from watersmeet.runtime.script import CONSOLE
 log = logging.getLogger("watersmeet")
 
 
-def run_command(spark: SparkSession, text: str, choices: Choices) -> bool:
+def run_command(spark: SparkSession, text: str, choices: Choices, view: str | None = None) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
     run = SparkRun(spark, text, choices)
     for job in run.explained:
@@ -38,6 +41,15 @@ def run_command(spark: SparkSession, text: str, choices: Choices) -> bool:
             f"no lateness is said for {strict}, so it is 0: a row is late once all streams have come further"
         )
     interrupts = Interrupts(voice().tell)
+    boards = {} if view is None else {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
+    with viewing(view, run.jobs, boards, run.host) as page:
+        _run(run, choices, interrupts, boards)
+        if page is not None and not interrupts.requested:
+            page.stay()
+    return interrupts.requested
+
+
+def _run(run: SparkRun, choices: Choices, interrupts: Interrupts, boards: Mapping[str, Board]) -> None:
     started = time.monotonic()
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
@@ -68,11 +80,10 @@ def run_command(spark: SparkSession, text: str, choices: Choices) -> bool:
             )
 
         with interrupts.stopping(run.request_stop):
-            ended = run.run(show)
+            ended = run.run(show, boards)
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for one in ended:
         voice().ended(one.job.name, how, one.metrics, seconds, _summary(one, seconds, choices, interrupts.requested))
-    return interrupts.requested
 
 
 def _without_lateness(run: SparkRun) -> str:

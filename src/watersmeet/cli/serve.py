@@ -6,23 +6,26 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.run_lasting import summary, tell_of_restart
 from watersmeet.cli.voice import voice
-from watersmeet.errors import SetupError
+from watersmeet.errors import RunError, SetupError, WatersmeetError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.run import Settings
+from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.private_folders import temporary_root
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import brief
 from watersmeet.runtime.script import Job, open_to_go_on, read_script
+from watersmeet.runtime.watched import Failure
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.served import Served
 from watersmeet.serve.server import HttpServer, bound, url_of
@@ -57,15 +60,16 @@ def serve_script(
         lasting = LastingJobs(
             jobs,
             folder,
-            settings,
+            replace(settings, writes_on=True),
             tell=lambda what: voice().warn(str(what)),
             pushed=True,
             skipped=_skipped(skipped, jobs),
         )
         with interrupts.stopping(lasting.request_stop), preferring_latency():
-            served = Served(jobs, lasting.runs, limits)
+            served = Served.posted(jobs, lasting.runs, limits)
             lasting.start()
             served.started()
+            _check_some_run(lasting)
             server = HttpServer(served, at, limits, address.token)
             server.start()
             try:
@@ -75,8 +79,22 @@ def serve_script(
                 server.stop()
 
 
-def _warn(what: Warning) -> None:
-    voice().warn(str(what))
+def _failures(lasting: LastingJobs) -> dict[str, Failure]:
+    found = {name: WatchedDurable(run).failure for name, run in lasting.runs.items()}
+    return {name: one.of_query(name) for name, one in found.items() if one is not None}
+
+
+def _check_some_run(lasting: LastingJobs) -> None:
+    """A start that could answer nothing ends with its reason."""
+    failures = _failures(lasting)
+    if len(failures) == len(lasting.runs):
+        lasting.request_stop()
+        _raise(failures)
+
+
+def _raise(failures: Mapping[str, Failure]) -> NoReturn:
+    first = next(iter(failures.values()))
+    raise RunError(first.error, hint=first.hint)
 
 
 def _skipped(written: Sequence[str], jobs: Sequence[Job]) -> dict[str, frozenset[int]]:
@@ -115,15 +133,22 @@ def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) ->
     voice().serving(url, [job.name for job in jobs])
     started = time.monotonic()
     with voice().progress(", ".join(job.name for job in jobs), live=True) as progress:
+        told: set[str] = set()
 
         def look() -> None:
+            for name, failure in _failures(lasting).items():
+                if name not in told:
+                    told.add(name)
+                    voice().warn(f"{failure.error}; the others go on, and what is posted is kept. {failure.hint}")
             if not sys.stderr.isatty():  # a log of a service would fill up with it
                 return
             seconds = time.monotonic() - started
             lines = {name: brief(run.latest(), seconds) for name, run in lasting.runs.items()}
             progress.show("\n".join(f"{name}, {line}" for name, line in lines.items()))
 
-        lasting.wait(look)
+        # What failed is told below, when the others have ended.
+        with suppress(WatersmeetError):
+            lasting.wait(look)
     # Those who listen hear of the end when all answers are given.
     server.stop()
     return time.monotonic() - started
@@ -132,4 +157,8 @@ def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) ->
 def _tell_of_end(lasting: LastingJobs, seconds: float, settings: Settings, *, is_kept: bool) -> None:
     for name, run in lasting.runs.items():
         words = summary(name, "stopped", run, seconds, settings, is_kept=is_kept)
-        voice().ended(name, "stopped", run.fed.metrics, seconds, words)
+        if not run.failed:
+            voice().ended(name, "stopped", run.fed.metrics, seconds, words)
+    failures = _failures(lasting)
+    if failures:
+        _raise(failures)

@@ -43,6 +43,10 @@ class Voice(Protocol):
         """A server is up at an address."""
         ...
 
+    def viewing(self, url: str, queries: list[str]) -> None:
+        """Queries can be looked at, at an address."""
+        ...
+
 
 class Sentences:
     """For people. `quiet`: neither progress nor what is going on, and no last line."""
@@ -85,6 +89,9 @@ class Sentences:
 
     def serving(self, url: str, queries: list[str]) -> None:
         self._write(f"serving {', '.join(queries)} at {url}")  # as it is: an address must not be cut
+
+    def viewing(self, url: str, queries: list[str]) -> None:
+        self._write(f"look at {', '.join(queries)} at {url}")
 
 
 class JsonLines(logging.Handler):
@@ -137,6 +144,9 @@ class JsonLines(logging.Handler):
 
     def serving(self, url: str, queries: list[str]) -> None:
         self.event("serving", url=url, queries=queries)
+
+    def viewing(self, url: str, queries: list[str]) -> None:
+        self.event("viewing", url=url, queries=queries)
 
 
 class _Totals:

@@ -223,3 +223,8 @@ class Operator(ABC):
     @property
     @abstractmethod
     def state_bytes(self) -> int: ...
+
+    @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        """Of the windows that a join keeps apart, by input: rows and bytes."""
+        return {}

@@ -212,6 +212,10 @@ class Deduplicate(Operator):
     def state_bytes(self) -> int:
         return self.inner.state_bytes + sum(firsts.nbytes for firsts in self.firsts.values())
 
+    @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return self.inner.held_by_input
+
 
 def _longer(array: Positions, room: int) -> Positions:
     if room <= array.size:

@@ -76,6 +76,10 @@ class InTimeOrder(Operator):
     def state_bytes(self) -> int:
         return self.inner.state_bytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
+    @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return self.inner.held_by_input
+
     def waiting_rows(self) -> dict[str, WaitingRows]:
         return told_of(self.waiting)
 

@@ -58,6 +58,13 @@ class Metrics(Counted, Recall):
     """Totals of a run: what its operators counted, and what the host knows of its inputs, clocks and state."""
 
     rows_in: int = metric("rows that came in, late and skipped ones among them", stage="first")
+    rows_by_stream: dict[str, int] = metric("`rows_in` by stream", BY_NAME, if_any=True, stage="first")
+    newest_by_stream: dict[str, int] = metric(
+        "the newest event time of each stream that may move the watermark, in microseconds since 1970",
+        MOST_BY_NAME,
+        if_any=True,
+        stage="first",
+    )
     late_rows: int = metric("rows that came too late and were left out")
     late_by_stream: dict[str, int] = metric("`late_rows` by stream", BY_NAME, if_any=True)
     skipped_rows: int = metric("rows without an event time that were left out, as `on_null = 'skip'` says")
@@ -111,6 +118,10 @@ class Metrics(Counted, Recall):
     window_rows: int = metric(
         "rows that windows keep; of an answer that changes, all rows that its operators hold, groups among them", GAUGE
     )
+    window_rows_by_input: dict[str, int] = metric(
+        "`window_rows` by input of a join, where each has a window of its own", BY_NAME_NOW, if_any=True
+    )
+    window_bytes_by_input: dict[str, int] = metric("bytes of memory that those windows take", BY_NAME_NOW, if_any=True)
     watermark_us: int = metric(
         "the time before which no row is expected any more, in microseconds since 1970", LATEST, default=BEGINNING_US
     )
@@ -123,7 +134,7 @@ class Metrics(Counted, Recall):
         default={},
     )
     plan_switches: int = metric("changes of the join order", COUNT)
-    switches: list[dict[str, Any]] = metric("those changes one by one", LIST, if_any=True, where="in-process")
+    switches: list[dict[str, Any]] = metric("those changes one by one", LIST, if_any=True)
     buckets: dict[int, BucketMetrics] = metric(
         "the buckets that share a memory, by their number in the state", BUCKETS, if_any=True, where="spark"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator
 from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.metrics import Metrics, counted
@@ -10,6 +11,8 @@ from watersmeet.runtime.metrics import Metrics, counted
 def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) -> None:
     clocks = clock.clocks
     metrics.rows_in = sum(one.rows_in + one.skipped_rows for one in clocks.values())
+    metrics.rows_by_stream = {name: one.rows_in + one.skipped_rows for name, one in clocks.items()}
+    metrics.newest_by_stream = {name: one.newest_us for name, one in clocks.items() if one.newest_us > BEGINNING_US}
     metrics.skipped_rows = sum(one.skipped_rows for one in clocks.values())
     metrics.skipped_by_stream = {name: one.skipped_rows for name, one in clocks.items() if one.skipped_rows}
     metrics.late_rows = sum(one.late_rows for one in clocks.values())
@@ -20,4 +23,11 @@ def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) ->
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)
     metrics.window_rows, metrics.state_bytes = operator.window_rows, operator.state_bytes
+    metrics.window_rows_by_input, metrics.window_bytes_by_input = by_input(operator)
     metrics.watermark_us = clock.watermark_us
+
+
+def by_input(operator: Operator) -> tuple[dict[str, int], dict[str, int]]:
+    """The rows and the bytes of windows."""
+    windows = operator.held_by_input
+    return {name: rows for name, (rows, _) in windows.items()}, {name: size for name, (_, size) in windows.items()}

@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.notes import Note
-from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.serve.bodies import Bodies
 from watersmeet.serve.decoding import ARROW, JSON, decoded
@@ -80,7 +79,7 @@ class Endpoints:
         self._listeners = listeners
         self._bodies = Bodies(limits)
         self._decoding: anyio.CapacityLimiter | None = None  # made on the event loop
-        self._posts = Posts({name: one.run for name, one in served.queries.items()}, limits)
+        self._posts = Posts(served.runs, limits)
         self._scrape = Scrape(served, self._of_server)
         self._pages = {path: _page(name, kind) for path, (name, kind) in PAGE.items()}
 
@@ -110,10 +109,12 @@ class Endpoints:
         return Response(body, media_type=kind, headers=OF_PAGE)
 
     async def health(self, request: Request) -> Response:
-        runs = {name: one.run for name, one in self._served.queries.items()}
-        failed = [name for name, run in runs.items() if run.failed]
-        status = "failed" if failed else "ok" if all(run.is_open for run in runs.values()) else "stopping"
-        return _json({"status": status, "version": VERSION}, 200 if status == "ok" else 503)
+        queries = self._served.queries.values()
+        failed = {one.name: told for one in queries if (told := one.failure_json()) is not None}
+        stopping = any(one.watched.state == "stopping" for one in queries)
+        status = "failed" if failed else "stopping" if stopping else "ok"
+        told = {"status": status, "version": VERSION, **({"failed": failed} if failed else {})}
+        return _json(told, 200 if status == "ok" else 503)
 
     def queries(self, request: Request) -> Response:
         return _json({"queries": [one.brief() for one in self._served.queries.values()]})
@@ -123,16 +124,19 @@ class Endpoints:
 
     async def answer(self, request: Request) -> Response:
         query = self._served.query(request.path_params["name"])
-        await _answered(query.run, request)
+        query.check_answers()
+        await _answered(query, request)
         return await anyio.to_thread.run_sync(_answer, query, request)
 
     async def rows(self, request: Request) -> Response:
         query = self._served.query(request.path_params["name"])
-        await _answered(query.run, request)
+        await _answered(query, request)
         return await anyio.to_thread.run_sync(_last_rows, query, request)
 
     async def changes(self, request: Request) -> EventStream:
         query = self._served.query(request.path_params["name"])
+        query.check_answers()
+        query.check_rows()
         after = request.headers.get("last-event-id") or request.query_params.get("after")
         return self._listeners.response(query.name, query.log, after)
 
@@ -208,11 +212,12 @@ def _json(told: Any, status: int = 200) -> Response:
     return JSONResponse(told, status, NO_STORE)
 
 
-async def _answered(run: DurableRun, request: Request) -> None:
+async def _answered(query: ServedQuery, request: Request) -> None:
     """Wait until a batch is answered, if that is asked for: a post is acknowledged before."""
-    number = _number(request, "batch")
+    number, run = _number(request, "batch"), query.watched
     until_s = monotonic() + ANSWERED_S
     while number is not None and run.given_number < number:
+        query.check_answers()
         if monotonic() >= until_s:
             raise HttpError(
                 504,
@@ -233,8 +238,9 @@ def _answer(query: ServedQuery, request: Request) -> Response:
 
 
 def _last_rows(query: ServedQuery, request: Request) -> Response:
+    query.check_rows()
     limit = _number(request, "limit")
-    number = query.run.given_number
+    number = query.watched.given_number
     table = query.log.last_rows(SHOWN_ROWS if limit is None else limit)
     return _rows(table, {"batch": number}, NO_STORE, wants_arrow(request.headers.get("accept", "")))
 

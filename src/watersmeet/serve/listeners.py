@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
+from watersmeet.runtime.watched import Failure
 from watersmeet.serve.change_log import ALL_PARTS, ChangeLog, Missed, Place
 from watersmeet.serve.http_error import busy
 from watersmeet.serve.limits import Limits
@@ -30,6 +31,13 @@ class Listeners:
     def attach(self, name: str, log: ChangeLog, loop: asyncio.AbstractEventLoop) -> None:
         self._bells[name] = bell = _Bell(self, loop)
         log.on_more = bell.ring
+
+    def fail(self, name: str, failure: Failure) -> None:
+        """Let those go who wait for a query that gives no more answers."""
+        bell = self._bells[name]
+        if bell.failure is None:
+            bell.failure = failure
+            bell.wake()
 
     def close(self) -> None:
         """Let all go."""
@@ -58,6 +66,7 @@ class _Bell:
         self._rung = False
         self._quiet_until_s = 0.0
         self.waiting = 0
+        self.failure: Failure | None = None
 
     def ring(self) -> None:
         """By any thread."""
@@ -140,6 +149,9 @@ class EventStream:
                 yield b"".join([one.text() for one in events])
             elif number < self.log.now():
                 continue  # all of these were passed over
+            elif self.bell.failure is not None:
+                yield _event("failed", error=self.bell.failure.error, hint=self.bell.failure.hint)
+                return
             elif self.listeners.closing:
                 break
             else:

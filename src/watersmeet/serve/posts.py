@@ -57,11 +57,14 @@ class Posts:
             ) from None
         self.posts += 1
         self.repeated += not (is_new and entered.futures)
+        failed = [name for name, run in runs.items() if run.failed]
         return {
             "stream": stream,
             "rows": rows.num_rows,
             "batches": {**entered.known, **numbers},
             "repeated": not (is_new and entered.futures),
+            # They have the rows on the disk, and answer them when they are started anew.
+            **({"failed": failed} if failed else {}),
         }
 
     async def _entered(

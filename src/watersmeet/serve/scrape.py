@@ -45,10 +45,16 @@ class Scrape(Collector):
             yield kind(PREFIX + name, words, value=value)
 
     def _add_state(self, families: dict[str, Family], query: str) -> None:
-        run = self._served.queries[query].run
-        _family(families, "batches", "batches that were answered", True, ["query"]).add_metric([query], run.number + 1)
+        watched = self._served.queries[query].watched
+        batches = _family(families, "batches", "batches that were answered", True, ["query"])
+        batches.add_metric([query], watched.number + 1)
         busy = _family(families, "batch_seconds", "seconds that batches took since the start", True, ["query"])
-        busy.add_metric([query], run.batch_seconds)
+        busy.add_metric([query], watched.batch_seconds)
+        failed = _family(families, "failed", "1 if the query has failed and gives no more answers", False, ["query"])
+        failed.add_metric([query], float(watched.failure is not None))
+        if query not in self._served.runs:
+            return
+        run = self._served.runs[query]
         pause = _family(families, "snapshot_pause_seconds", "the longest pause for saving the state", False, ["query"])
         pause.add_metric([query], run.snapshot_pause_s)
         for name in run.fed.streams:
@@ -59,7 +65,7 @@ class Scrape(Collector):
         if name == "recall" and value is not None:
             words = "the share of the exact answer that was given"
             _family(families, name, words, False, ["query"]).add_metric([query], value)
-        if name not in METRICS or METRICS[name].where == "spark" or value is None:
+        if name not in METRICS or (METRICS[name].where == "spark" and not value) or value is None:
             return
         metric = METRICS[name]
         if metric.kind in (*ADDS_UP, GAUGE, LATEST, FLAG) and isinstance(value, int | float):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from threading import Lock
 from time import time
@@ -14,14 +15,16 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.catalog import Stream
 from watersmeet.model.names import nearest
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.types import sql_type
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import relations_below
+from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import Job
+from watersmeet.runtime.watched import Failure, Watched
 from watersmeet.serve.change_log import ChangeLog
 from watersmeet.serve.history import History
 from watersmeet.serve.http_error import HttpError
@@ -32,31 +35,36 @@ SAMPLED = ("rows_in", "results", "late_rows", "window_rows", "state_bytes", "wat
 
 
 class ServedQuery:
-    def __init__(self, job: Job, run: DurableRun, limits: Limits) -> None:
+    def __init__(self, job: Job, watched: Watched, host: Host, limits: Limits) -> None:
         self.name = job.name
         self.job = job
-        self.run = run
-        self.log = ChangeLog(run.name, job.plan.output_schema, limits.kept_rows, limits.kept_bytes)
-        run.on_answers = self.log.add
+        self.watched = watched
+        self._host = host
+        self.streams = list(_streams_of(job))
+        self.log = ChangeLog(watched.life, job.plan.output_schema, limits.kept_rows, limits.kept_bytes)
+        watched.on_answers = self.log.add
         self.history = History()
-        self._present: tuple[int, pa.Table] | None = None
+        self._present: tuple[pa.Table, int] | None = None
         self._presenting = Lock()
 
     def started(self) -> None:
         """What the run has repeated is in the log; what was before is not."""
-        self.log.begin_after(self.run.answered_before)
+        self.log.begin_after(self.watched.answered_before)
 
     @property
     def changes(self) -> bool:
         """Whether it has an answer that changes."""
         return self.job.plan.kind == "changes"
 
-    @property
-    def streams(self) -> list[str]:
-        return self.run.fed.streams
-
     def metrics(self) -> dict[str, Any]:
-        return self.run.latest_json()
+        return self.watched.metrics()
+
+    def of_streams(self, metrics: Mapping[str, Any], name: str) -> dict[str, int]:
+        """A metric by stream; of a query over one stream, where nobody tells it, what came is that stream's."""
+        told: dict[str, int] = metrics.get(name) or {}
+        if not told and name == "rows_by_stream" and len(self.streams) == 1:
+            return {self.streams[0]: metrics["rows_in"]}
+        return told
 
     def present(self) -> tuple[pa.Table, int]:
         """The answer, and the batch after which it is that; worked out once for many who ask."""
@@ -67,41 +75,67 @@ class ServedQuery:
                 "its last rows are at …/rows, and all that come at …/changes",
             )
         with self._presenting:
-            if self._present is None or self._present[0] != self.run.number:
-                table, number = self.run.present()
-                assert table is not None
-                self._present = number, table
-            return self._present[1], self._present[0]
+            if self._present is None or self._present[1] != self.watched.number:
+                self._present = self.watched.present()
+            if self._present is None:
+                raise HttpError(
+                    409,
+                    f"nobody adds up the changes of {self.name!r} where it runs, so there is no present answer",
+                    "its last changes are at …/rows, if they can be seen here",
+                )
+            return self._present
+
+    def check_rows(self) -> None:
+        if self.watched.rows_missing is not None:
+            raise HttpError(409, f"no rows of {self.name!r} can be shown: {self.watched.rows_missing}")
 
     def sample(self) -> dict[str, Any]:
         """The numbers of this moment, for the page."""
-        metrics = self.run.latest_json()
+        metrics = self.metrics()
+        newest = self.of_streams(metrics, "newest_by_stream")
         return {
             "time_s": round(time(), 3),
             **{name: metrics[name] for name in SAMPLED},
-            "newest_us": _known_us(max(clock.newest_us for clock in self.run.fed.clock.clocks.values())),
-            "batches": self.run.number + 1,
-            "batch_seconds": round(self.run.batch_seconds, 6),
-            "taken": {name: self.run.taken(name) for name in self.streams},
+            "newest_us": max(newest.values(), default=None),
+            "batches": self.watched.number + 1,
+            "batch_seconds": round(self.watched.batch_seconds, 6),
+            "taken": self.of_streams(metrics, "rows_by_stream"),
         }
 
     @cached_property
     def _plan_json(self) -> Any:
-        return json.loads(explained(self.job.plan, Explaining("json"), LocalHost()))
+        return json.loads(explained(self.job.plan, Explaining("json"), self._host))
 
     @cached_property
     def _plan_text(self) -> str:
-        return explained(self.job.plan, Explaining("text"), LocalHost())
+        return explained(self.job.plan, Explaining("text"), self._host)
 
     def brief(self) -> dict[str, Any]:
         return {
             "name": self.name,
+            "state": self.watched.state,
+            "failure": self.failure_json(),
             "answer": self.job.plan.kind,
+            "presents": self.changes and self.watched.present_is_known,
+            "rows_missing": self.watched.rows_missing,
             "columns": columns_json(self.job.plan.output_schema),
             "streams": self.streams,
-            "batch": self.run.number,
+            "batch": self.watched.number,
             "metrics": self.metrics(),
         }
+
+    @property
+    def failure(self) -> Failure | None:
+        failure = self.watched.failure
+        return None if failure is None else failure.of_query(self.name)
+
+    def failure_json(self) -> dict[str, Any] | None:
+        return None if self.failure is None else asdict(self.failure)
+
+    def check_answers(self) -> None:
+        """Whether it still gives answers."""
+        if self.failure is not None:
+            raise HttpError(503, self.failure.error, self.failure.hint, batch=self.failure.batch)
 
     def whole(self) -> dict[str, Any]:
         return {
@@ -109,30 +143,37 @@ class ServedQuery:
             "sql": self.job.plan.sql,
             "plan": self._plan_json,
             "plan_text": self._plan_text,
-            "checkpoint": {
-                "first_batch": self.run.first_number,
-                "repeated_batches": self.run.repeated_batches,
-                "saved_batch": self.run.snapshot_number,
-                "longest_pause_s": round(self.run.snapshot_pause_s, 6),
-            },
+            **self.watched.about(),
         }
 
 
 class ServedStream:
-    def __init__(self, stream: Stream, queries: Sequence[ServedQuery]) -> None:
+    def __init__(self, stream: Stream, queries: Sequence[ServedQuery], runs: Mapping[str, DurableRun]) -> None:
+        """runs: those that rows can be posted to, by query; none where one may only look."""
         self.stream = stream
         self.name = stream.name
         self._queries = queries
+        self._runs = {one.name: runs[one.name] for one in queries if one.name in runs}
 
     @property
     def schema(self) -> pa.Schema:
         """What rows have that are posted."""
         return self.stream.given_schema
 
+    @property
+    def is_posted(self) -> bool:
+        return bool(self._runs) and self.stream.source is None
+
     def checked(self, rows: Any) -> list[pa.RecordBatch]:
-        return self._queries[0].run.checked(self.name, rows)
+        return next(iter(self._runs.values())).checked(self.name, rows)
 
     def check_posted(self) -> None:
+        if not self._runs:
+            raise HttpError(
+                409,
+                "this is a run that one may look at, so no rows can be posted",
+                "watersmeet serve FILE.sql takes rows by POST",
+            )
         if self.stream.source is not None:
             raise HttpError(
                 409,
@@ -145,48 +186,64 @@ class ServedStream:
         try:
             return {
                 "stream": self.name,
-                "batches": {one.name: one.run.advance(self.name, until_us) for one in self._queries},
+                "batches": {name: run.advance(self.name, until_us) for name, run in self._runs.items()},
             }
         except RunError as error:
-            raise HttpError.of(503 if not self._queries[0].run.is_open else 409, error) from None
+            is_open = all(run.is_open for run in self._runs.values())
+            raise HttpError.of(409 if is_open else 503, error) from None
 
     def told(self) -> dict[str, Any]:
         """`taken` and `sequences` are what all queries have, as a post counts when all have it."""
-        clocks = {one.name: one.run.fed.clock.clocks[self.name] for one in self._queries}
-        taken = {one.name: one.run.taken(self.name) for one in self._queries}
-        newest_us = max(clock.newest_us for clock in clocks.values())
+        metrics = {one.name: one.metrics() for one in self._queries}
+        taken = {one.name: self._of(one, metrics, "rows_by_stream") or 0 for one in self._queries}
+        taken |= {name: run.taken(self.name) for name, run in self._runs.items()}  # also what a failed one has not seen
+        newest = [self._of(one, metrics, "newest_by_stream") for one in self._queries]
         return {
             "name": self.name,
             "columns": columns_json(self.schema),
             "time": self.stream.time,
             "lateness_us": self.stream.lateness_us,
-            "posted": self.stream.source is None,
+            "posted": self.is_posted,
             "taken": min(taken.values()),
             "taken_by_query": taken,
-            "late_by_query": {name: clock.late_rows for name, clock in clocks.items()},
-            "newest_us": _known_us(newest_us),
+            "late_by_query": {one.name: self._of(one, metrics, "late_by_stream") or 0 for one in self._queries},
+            "newest_us": max((us for us in newest if us is not None), default=None),
             "sequences": self._sequences(),
         }
 
+    def _of(self, query: ServedQuery, metrics: Mapping[str, Mapping[str, Any]], name: str) -> int | None:
+        return query.of_streams(metrics[query.name], name).get(self.name)
+
     def _sequences(self) -> dict[str, int]:
-        each = [one.run.notes.sequences(self.name) for one in self._queries]
+        each = [run.notes.sequences(self.name) for run in self._runs.values()]
         names = dict.fromkeys(name for some in each for name in some)
         return {name: min(some.get(name, 0) for some in each) for name in names}
 
 
 class Served:
-    def __init__(self, jobs: Iterable[Job], runs: Mapping[str, DurableRun], limits: Limits) -> None:
-        self.queries = {job.name: ServedQuery(job, runs[job.name], limits) for job in jobs}
-        found = {
-            one.name: one
-            for query in self.queries.values()
-            for one in relations_below(query.job.plan.root)
-            if isinstance(one, Stream)
-        }
+    """Queries that one may look at and, of those in `runs`, post rows to."""
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        watched: Mapping[str, Watched],
+        limits: Limits,
+        host: Host,
+        runs: Mapping[str, DurableRun] | None = None,
+    ) -> None:
+        self.runs = dict(runs or {})
+        self.queries = {job.name: ServedQuery(job, watched[job.name], host, limits) for job in jobs}
+        found = {name: one for query in self.queries.values() for name, one in _streams_of(query.job).items()}
         self.streams = {
-            name: ServedStream(stream, [one for one in self.queries.values() if name in one.streams])
+            name: ServedStream(stream, [one for one in self.queries.values() if name in one.streams], self.runs)
             for name, stream in found.items()
         }
+
+    @classmethod
+    def posted(cls, jobs: Sequence[Job], runs: Mapping[str, DurableRun], limits: Limits) -> Served:
+        """All of it: to look at, and to post to."""
+        watched = {name: WatchedDurable(run) for name, run in runs.items()}
+        return cls(jobs, watched, limits, LocalHost(), runs)
 
     def started(self) -> None:
         for query in self.queries.values():
@@ -197,6 +254,10 @@ class Served:
 
     def stream(self, name: str) -> ServedStream:
         return _named(name, self.streams, "stream that a query reads")
+
+
+def _streams_of(job: Job) -> dict[str, Stream]:
+    return {one.name: one for one in relations_below(job.plan.root) if isinstance(one, Stream)}
 
 
 def _named(name: str, known: Mapping[str, T], what: str) -> T:
@@ -210,10 +271,6 @@ def _named(name: str, known: Mapping[str, T], what: str) -> T:
         f"there is no {what} named {name!r}",
         f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}",
     )
-
-
-def _known_us(instant_us: int) -> int | None:
-    return instant_us if BEGINNING_US < instant_us < FOREVER_US else None
 
 
 def columns_json(schema: pa.Schema) -> list[dict[str, str]]:

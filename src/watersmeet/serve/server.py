@@ -110,8 +110,10 @@ class HttpServer:
 
     async def _sample(self) -> None:
         while True:
-            for query in self._served.queries.values():
+            for name, query in self._served.queries.items():
                 query.history.add(await asyncio.to_thread(query.sample))
+                if query.failure is not None:
+                    self._listeners.fail(name, query.failure)
             await asyncio.sleep(EVERY_S)
 
 

@@ -54,6 +54,8 @@ class LocalRun:
         self.tell: Tell = warn
         self.wall: WallClock = SystemClock()
         self.metrics = Metrics()
+        self.steps = 0  # how many times rows were read, and how many seconds that took with what it brought about
+        self.busy_s = 0.0
         self._reported = 0.0
         self._built = built or build_query(plan, quantum=quantum, to_the_end=ends_by_itself(plan))
         self.operator = self._built.operator
@@ -79,9 +81,12 @@ class LocalRun:
             while not self._stopping and self._feeds.running:
                 feed = self._feeds.next()
                 if feed is not None:
+                    began_s = perf_counter()
                     yield from self._step(feed)
                     if self._feeds.passed_over:
                         yield from self.operator.settle()
+                    self.steps += 1
+                    self.busy_s += perf_counter() - began_s
                 else:
                     yield from self.operator.settle()
                     self._report()

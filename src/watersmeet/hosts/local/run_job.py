@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.watching import showing, telling
 from watersmeet.io.sinks import sink_from_options
+from watersmeet.runtime.board import Board
 from watersmeet.runtime.final import check_final, final_answer
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
@@ -22,20 +24,21 @@ def run_job(
     on_progress: Callable[[Metrics], None] | None = None,
     *,
     final: bool = False,
+    board: Board | None = None,
 ) -> Metrics:
     """Run to the end, or to where a stop was asked for; what was written until then is kept.
 
     With `final` the answer at the last event is written instead of its changes. On any error the sink is aborted and
-    shows nothing of this run.
+    shows nothing of this run. board: for whoever looks at it.
     """
-    run.on_progress = on_progress
+    run.on_progress = on_progress if board is None else telling(run, board, on_progress)
     plan = job.plan
     if final:
         check_final(plan)
     sink = sink_from_options(job.name, job.sink, plan.schema if final else plan.output_schema)
     try:
         with archiving(run), interrupts.stopping(run.request_stop):
-            batches = run.batches()
+            batches = run.batches() if board is None else showing(run, board, run.batches())
             if final and plan.kind == "changes":
                 log = pa.Table.from_batches(batches, schema=plan.output_schema)
                 answer = final_answer(log, plan, run.last_event_us)
@@ -48,4 +51,6 @@ def run_job(
     except BaseException:
         sink.abort()
         raise
+    if board is not None:
+        board.end()
     return run.metrics

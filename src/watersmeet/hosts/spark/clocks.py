@@ -177,6 +177,21 @@ class Clock:
         return replace(self, silent=since).risen_to(from_us + (now_ms - at_ms) * MS_US, now_ms)
 
 
+def rows_by_stream(streams: Sequence[Stream], seen: Iterable[Seen]) -> dict[str, int]:
+    """How many rows came of which streams, skipped ones among them."""
+    return _by_stream(streams, ((one.stream, one.rows + one.skipped) for one in seen))
+
+
+def newest_by_stream(streams: Sequence[Stream], seen: Iterable[Seen]) -> dict[str, int]:
+    """The newest time of which streams that may move the watermark."""
+    found: dict[str, int] = {}
+    for one in seen:
+        name = streams[one.stream].name
+        if one.newest_us > BEGINNING_US:
+            found[name] = max(found.get(name, BEGINNING_US), one.newest_us)
+    return found
+
+
 def ahead_by_stream(streams: Sequence[Stream], seen: Iterable[Seen]) -> dict[str, int]:
     """How many rows of which streams lie too far in the future."""
     return _by_stream(streams, ((one.stream, one.ahead) for one in seen))

@@ -18,7 +18,15 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
-from watersmeet.hosts.spark.clocks import SEEN, Clock, Seen, ahead_by_stream, skipped_by_stream
+from watersmeet.hosts.spark.clocks import (
+    SEEN,
+    Clock,
+    Seen,
+    ahead_by_stream,
+    newest_by_stream,
+    rows_by_stream,
+    skipped_by_stream,
+)
 from watersmeet.hosts.spark.ending import ENDED, ends_told
 from watersmeet.hosts.spark.fingerprint import refusal
 from watersmeet.hosts.spark.job import SparkJob, stream_of
@@ -32,6 +40,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
+from watersmeet.runtime.telling import by_input
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -122,6 +131,8 @@ class BucketProcessor:
         }
         counts |= spent.nanoseconds
         more: dict[str, Any] = {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
+        rows_held, bytes_held = by_input(operator)
+        more |= {"window_rows_by_input": rows_held, "window_bytes_by_input": bytes_held} if rows_held else {}
         more |= {"late": late.by_alias} if late.rows else {}
         more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
         more |= {"skipped_by_stream": skipped} if skipped else {}
@@ -172,8 +183,13 @@ class BucketProcessor:
 
     def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
         assert manifest.clock is not None
-        ahead = ahead_by_stream(self._relations, seen)
-        return {"clock": manifest.clock.told(self._relations, now_ms), **({"future": ahead} if ahead else {})}
+        told = {
+            "clock": manifest.clock.told(self._relations, now_ms),
+            "future": ahead_by_stream(self._relations, seen),
+            "rows_by_stream": rows_by_stream(self._relations, seen),
+            "newest_by_stream": newest_by_stream(self._relations, seen),
+        }
+        return {name: one for name, one in told.items() if one}
 
     @property
     def _relations(self) -> list[Stream]:

@@ -156,10 +156,16 @@ def _beside(reports: Sequence[Report], *, standing: bool) -> dict[str, Any]:
     """The metrics that buckets told under the names of the table."""
     told: dict[str, Any] = {}
     for one in BY_TEXT:
-        found = [report[one.name] for report in reports if one.name in report]
+        counting = reports if one.stage == "all" else _first(reports)
+        found = [report[one.name] for report in counting if one.name in report]
         if found and one.kind.standing == standing:
             told[one.name] = reduce(one.kind.beside, found)
     return told
+
+
+def _first(reports: Sequence[Report]) -> Sequence[Report]:
+    """Those of stages that know the streams by name: where joins run in stages of their own, these."""
+    return [report for report in reports if FIRST in report["stage"]] or reports
 
 
 def _told(reports: Sequence[Report]) -> dict[str, Any]:

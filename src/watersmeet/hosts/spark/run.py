@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +27,11 @@ from watersmeet.hosts.spark.progress import ANSWER, Batch, Tally
 from watersmeet.hosts.spark.sinks import SparkSink, is_checkpoint
 from watersmeet.hosts.spark.sources import open_on_spark
 from watersmeet.hosts.spark.starting import start_in_turn
+from watersmeet.hosts.spark.watching import Watching
 from watersmeet.hosts.spark.workers import check_workers
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
+from watersmeet.runtime.board import Board
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job, read_script
 
@@ -117,8 +119,9 @@ class SparkRun:
         """Let every query end the batch in hand and then stop."""
         self._stop = True
 
-    def run(self, on_batch: OnBatch | None = None) -> list[Running]:
-        """Start every job and watch them until all have ended, one has failed, or a stop was asked for."""
+    def run(self, on_batch: OnBatch | None = None, boards: Mapping[str, Board] | None = None) -> list[Running]:
+        """Start every job and watch them until all have ended, one has failed, or a stop was asked for. boards: by job,
+        for whoever looks at it."""
         with (
             _until_the_first_batch(on_batch or (lambda running, batch: None)) as tell,
             self._checkpoints() as checkpoints,
@@ -126,6 +129,7 @@ class SparkRun:
             connect = is_connect(self.spark)
             jobs = zip(self.jobs, checkpoints, strict=True)
             sinks = [SparkSink(job, folder, over_connect=connect) for job, folder in jobs]
+            watching = Watching(sinks, boards or {})
             check_workers(self.spark)
             owners = self._owners(sinks)
             running: list[Running] = []
@@ -134,9 +138,10 @@ class SparkRun:
                     running.append(self._start(sink))
                     if sink.checkpoint in owners:
                         Checkpoint(self.spark, sink.checkpoint).note(owners[sink.checkpoint])
-                self._watch(running, tell)
+                self._watch(running, watching.before(tell))
                 if self._start_endings(sinks, running):
-                    self._watch(running, tell)
+                    self._watch(running, watching.before(tell))
+                watching.end()
             finally:
                 for one in running:
                     _end(one)

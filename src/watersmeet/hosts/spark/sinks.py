@@ -22,6 +22,7 @@ from watersmeet.io.partitioned import is_partitioned, partition_columns
 from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
 from watersmeet.runtime.script import Job
+from watersmeet.runtime.watched import OnAnswers
 
 OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
@@ -37,6 +38,7 @@ class SparkSink:
     def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False) -> None:
         given = {key.lower(): value for key, value in job.sink.items()}
         self.job = job
+        self.on_rows: OnAnswers | None = None  # is called with rows that are printed
         self.checkpoint = checkpoint
         self.path = given.get("path")
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
@@ -73,7 +75,7 @@ class SparkSink:
 
     def _to(self, writer: DataStreamWriter) -> DataStreamWriter:
         if self.kind == "console":
-            return writer.foreachBatch(_printer(self.job, self.limit))
+            return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
         writer = writer.format(self.kind).options(**self.options)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
@@ -165,13 +167,16 @@ def _clear(target: Path, columns: Sequence[str]) -> None:
         shutil.rmtree(target)
 
 
-def _printer(job: Job, limit: int | None) -> Callable[[DataFrame, int], None]:
+def _printer(job: Job, limit: int | None, on_rows: OnAnswers | None) -> Callable[[DataFrame, int], None]:
     """The function for foreachBatch that prints the rows of every batch here."""
     console = ConsoleSink(job.plan.output_schema, sys.stdout, limit)
 
     def show(batch: DataFrame, number: int) -> None:
-        for rows in batch.toArrow().to_batches():
-            console.write(conform(rows, job.plan.output_schema))
+        rows = [conform(one, job.plan.output_schema) for one in batch.toArrow().to_batches()]
+        for one in rows:
+            console.write(one)
         console.flush()
+        if on_rows is not None:
+            on_rows(number, rows)
 
     return show

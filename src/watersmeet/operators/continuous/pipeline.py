@@ -13,6 +13,7 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
+from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.over.ahead import Ahead
 from watersmeet.operators.continuous.over.stream import OverStream
@@ -116,6 +117,15 @@ class Continuous(Operator):
     def state_bytes(self) -> int:
         waiting = sum(leaf.waiting.nbytes for leaf in self.leaves.values())
         return waiting + sum(node.nbytes for node in everything_below(self.root))
+
+    @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return {
+            name: window
+            for node in everything_below(self.root)
+            if isinstance(node, FromMany)
+            for name, window in node.join.held_by_input.items()
+        }
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.leaves[alias].waiting.add(rows)

@@ -64,6 +64,14 @@ class Keeping:
         return sum(store.nbytes for store in self.stores.values())
 
     @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return {
+            alias: (len(store), store.nbytes)
+            for alias, store in self.stores.items()
+            if not self.layout.inputs[alias].is_table
+        }
+
+    @property
     def piece_rows(self) -> int | None:
         """How many rows of a stream are best pushed at a time; None: any number."""
         return None

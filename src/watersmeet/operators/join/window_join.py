@@ -138,6 +138,10 @@ class WindowJoin(Counting):
         return self.keeping.state_bytes
 
     @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return self.keeping.held_by_input
+
+    @property
     def piece_rows(self) -> int | None:
         return self.keeping.piece_rows
 

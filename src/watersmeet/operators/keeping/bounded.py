@@ -150,6 +150,10 @@ class BoundedMemory(Keeping):
         return super().state_bytes + beside + (self.queue.nbytes if self.queue is not None else 0)
 
     @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return super().held_by_input | {alias: (store.kept, store.nbytes) for alias, store in self.shed.items()}
+
+    @property
     def piece_rows(self) -> int:
         """So many that those of one time meet."""
         return self.portions.piece_rows(at_first=not self.counters.shed_rows)

@@ -120,6 +120,12 @@ class OuterJoin(Sided):
         kept = sum(one.waiting.nbytes + one.marks.nbytes for one in self.kept.values())
         return inside + self.join.state_bytes + kept + (0 if self.ready is None else self.ready.nbytes)
 
+    @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return self.join.held_by_input | {
+            name: window for side in self.sides.values() for name, window in side.operator.held_by_input.items()
+        }
+
     def waiting_rows(self) -> dict[str, WaitingRows]:
         """What waits of the streams themselves; of a side that is a join, what waits in it."""
         told = {name: one for side in self.sides.values() for name, one in side.operator.waiting_rows().items()}

@@ -87,6 +87,14 @@ class ClassicJoin(Unordered):
         return buffers + sum(store.nbytes for store in self.shelf.stores.values())
 
     @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return {
+            alias: (len(store), store.nbytes)
+            for alias, store in self.shelf.stores.items()
+            if not self.inputs[alias].is_table
+        }
+
+    @property
     def lag_us(self) -> int:
         """How long rows may wait to be joined."""
         return 0 if self._lazy is None else self._lazy.lag_us

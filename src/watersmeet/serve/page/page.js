@@ -2,7 +2,7 @@
 
 import { listen, NeedsToken, queryPath, read, setToken } from "/page/api.js";
 import { PlanDrawing } from "/page/plan.js";
-import { amount, behind, perBatch, Plots, rate } from "/page/plots.js";
+import { amount, behind, earlier, perBatch, Plots, rate } from "/page/plots.js";
 import { element, table } from "/page/rows.js";
 
 const EVERY_MS = 1000, SHOWN = 200, LATEST = 100;
@@ -33,7 +33,7 @@ function choose(name) {
   $("rows").replaceChildren();
   $("switches").replaceChildren();
   $("rows-note").textContent = "";
-  $("rows-title").textContent = current.answer === "changes" ? "Answer now" : "Latest rows";
+  $("rows-title").textContent = current.presents ? "Answer now" : current.answer === "changes" ? "Latest changes" : "Latest rows";
   for (const button of $("queries").querySelectorAll("button")) {
     button.setAttribute("aria-current", String(button.value === current.name));
   }
@@ -49,7 +49,7 @@ async function begin(query, signal) {
     $("plan-text").textContent = whole.plan_text;
     $("sql").textContent = whole.sql.trim();
     plan.show(whole.plan);
-    if (query.answer === "changes") return;
+    if (query.presents || query.rows_missing || query.failure) return;
     const { rows } = await read(queryPath(query.name, `/rows?limit=${LATEST}`));
     latest = rows;
     isNew = true;
@@ -69,8 +69,11 @@ async function look() {
     if ($("queries").childElementCount !== queries.length) list();
     if (current === null) choose(decodeURIComponent(location.hash.slice(1)));
     else await update(current, leaving.signal);
-    const wrong = queries.filter((one) => one.metrics.late_rows > 0).map((one) => `${one.name} has ${amount.format(one.metrics.late_rows)} late rows`);
-    say(["running", ...wrong].join("; "));
+    const states = new Set(queries.map((one) => one.state)), failures = queries.filter((one) => one.failure);
+    const late = queries.filter((one) => one.metrics.late_rows > 0).map((one) => `${one.name} has ${amount.format(one.metrics.late_rows)} late rows`);
+    const now = ["running", "stopping", "waiting"].find((state) => states.has(state)) ?? "ended";
+    const counted = failures.length ? [`${failures.map((one) => one.name).join(", ")} failed`] : [];
+    say([...counted, ...(failures.length === queries.length ? [] : [now]), ...late].join("; "), failures.length > 0);
   } catch (error) {
     failed(error);
   }
@@ -102,14 +105,16 @@ async function update(query, signal) {
   const { streams } = await read("/streams");
   if (signal.aborted) return;
   plots.add(samples.filter((one) => last === undefined || one.time_s > last.time_s));
-  const [before, now] = plots.samples.slice(-2).length === 2 ? plots.samples.slice(-2) : [undefined, plots.samples.at(-1)];
+  const now = plots.samples.at(-1), before = now && earlier(plots.samples);
   const found = queries.find((one) => one.name === query.name) ?? query;
   if (now) {
     tiles(found, now, before);
     const byStream = Object.fromEntries(Object.keys(now.taken).map((name) => [name, before ? rate({ ...now, n: now.taken[name] }, { ...before, n: before.taken[name] ?? 0 }, "n") : null]));
     plan.update(rate(now, before, "results"), byStream);
   }
+  failure(found.failure);
   switches(found.metrics.switches ?? []);
+  windowTable(found.metrics);
   streamTable(streams.filter((one) => query.streams.includes(one.name)), query.name);
   await answer(found, signal);
 }
@@ -127,7 +132,8 @@ function tiles(query, now, before) {
     "State": number(metrics.state_bytes, "B"),
     "Late rows": number(metrics.late_rows),
     "Batches": `${number(now.batches)}, ${number(perBatch(now, before), " ms each")}`,
-    "Recall": metrics.shed_rows ? (metrics.recall === null ? "unknown" : `${(100 * metrics.recall).toFixed(1)} %`) : "all",
+    "State of the query": query.state,
+    "Recall": metrics.shed_rows ? (metrics.recall === null ? "unknown" : `${(100 * metrics.recall).toFixed(1)} %${metrics.recall_is_estimate ? ", estimated" : ""}`) : "all",
   };
   const key = JSON.stringify(values);
   if (key === saidAt) return;
@@ -139,12 +145,51 @@ function tiles(query, now, before) {
   }));
 }
 
+function failure(told) {
+  const text = told === null ? "" : [told.error, told.hint].filter(Boolean).join("; ");
+  if ($("failure").textContent !== text) $("failure").textContent = text;
+  $("failure").hidden = told === null;
+}
+
+// Orders of one join: where new rows of each stream go, which is written once if it is the same for all.
+function orders(routes) {
+  return routes.map((one) => one.join(" → ")).join("; ");
+}
+
+// Nanoseconds of work a second, as a share of one core.
+function share(ns) {
+  const percent = ns / 1e7;
+  return `${percent >= 0.01 ? amount.format(percent) : "under 0.01"} % of a core`;
+}
+
 function switches(all) {
   if ($("switches").dataset.count === String(all.length) && $("switches").childElementCount) return;
   $("switches").dataset.count = all.length;
   if (!all.length) return $("switches").replaceChildren();
-  const columns = [...new Set(all.flatMap((one) => Object.keys(one)))].map((name) => ({ name }));
-  $("switches").replaceChildren(element("h4", "Changes of the join order"), table(columns, all.slice(-20), "changes of the join order"));
+  const columns = [{ name: "event time (UTC)" }, { name: "from" }, { name: "to" }, { name: "because" }];
+  const rows = all.slice(-20).reverse().map((one) => ({
+    "event time (UTC)": instant(one.at_us),
+    from: orders(one.before),
+    to: orders(one.after),
+    because: `as measured then, ${share(one.before_ns)} before and ${share(one.after_ns)} after`,
+  }));
+  const place = element("div", undefined, { class: "scroll", role: "group", "aria-label": "Changes of the join order", tabindex: "0" });
+  place.append(table(columns, rows, "changes of the join order, the newest first"));
+  $("switches").replaceChildren(element("h4", `Changes of the join order: ${all.length}`), place);
+}
+
+function windowTable({ window_rows_by_input: rows, window_bytes_by_input: bytes }) {
+  $("windows").hidden = !rows;
+  if (!rows) return;
+  const columns = [{ name: "window of" }, { name: "rows", type: "INT" }, { name: "bytes", type: "INT" }];
+  const told = Object.keys(rows).map((name) => ({ "window of": name, rows: rows[name], bytes: bytes[name] }));
+  keep($("windows"), table(columns, told, "what each window keeps"));
+}
+
+// Put a table in its place, unless it is there: where one reads or has scrolled nothing moves.
+function keep(place, made) {
+  if (place.firstElementChild?.isEqualNode(made)) return;
+  place.replaceChildren(made);
 }
 
 function streamTable(streams, query) {
@@ -157,12 +202,17 @@ function streamTable(streams, query) {
     "newest (UTC)": instant(one.newest_us),
     "rows come": one.posted ? "by POST" : "from its source",
   }));
-  $("streams").replaceChildren(table(columns, rows, "streams that the query reads"));
+  keep($("streams"), table(columns, rows, "streams that the query reads"));
 }
 
 async function answer(query, signal) {
-  let rows = latest, columns = query.columns, note = `the last ${rows.length} rows, the newest first`;
-  if (query.answer === "changes") {
+  let rows = latest, columns = query.columns, note = `the last ${rows.length} ${query.answer === "changes" ? "changes" : "rows"}, the newest first`;
+  if (query.failure) return;
+  if (query.rows_missing) {
+    $("rows-note").textContent = `No rows can be shown here: ${query.rows_missing}.`;
+    return;
+  }
+  if (query.presents) {
     const found = await read(queryPath(query.name, `/answer?limit=${SHOWN}`));
     if (signal.aborted) return;
     if (!isNew && $("rows").dataset.id === found.id) return;

@@ -11,6 +11,16 @@ const KINDS = [
   { title: "Late rows", lines: ["late"], of: (now) => [now.late_rows] },
 ];
 
+// The sample that rates are told from: where batches are short, the one before; where they are long, as on Spark, as many
+// before that two batches lie between, so that a rate is not nothing until the next one ends.
+const LONGEST_S = 60, BATCHES = 2;
+
+export function earlier(samples, n = samples.length - 1) {
+  let found = n - 1;
+  while (found > 0 && samples[n].batches - samples[found].batches < BATCHES && samples[n].time_s - samples[found].time_s < LONGEST_S) found -= 1;
+  return samples[found];
+}
+
 export function rate(now, before, name) {
   const seconds = before === undefined ? 0 : now.time_s - before.time_s;
   // After a restart of the server counts may begin anew.
@@ -54,7 +64,7 @@ export class Plots {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     this.plots = KINDS.map((kind) => {
-      const figure = element("figure", undefined, { role: "img" });
+      const figure = element("figure");
       const caption = element("figcaption", kind.title);
       figure.append(caption);
       this.place.append(figure);
@@ -73,7 +83,7 @@ export class Plots {
   draw() {
     const times = this.samples.map((one) => one.time_s);
     for (const { kind, figure, caption, plot } of this.plots) {
-      const values = this.samples.map((one, n) => kind.of(one, this.samples[n - 1]));
+      const values = this.samples.map((one, n) => kind.of(one, earlier(this.samples, n)));
       plot.setData([times, ...kind.lines.map((_, n) => values.map((one) => one[n]))]);
       const last = values.at(-1) ?? [];
       const told = kind.lines.map((name, n) => `${last[n] == null ? "–" : amount.format(last[n])}${kind.lines.length > 1 ? ` ${name}` : ""}`);

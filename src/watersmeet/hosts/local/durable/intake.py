@@ -54,6 +54,7 @@ class Intake:
         self._most_pushed_rows = most_pushed_rows
         self._changed = Condition()
         self._closed: BaseException | None = None
+        self._reads = True
         self._woken = False
         self._error: BaseException | None = None
         self._threads: list[Thread] = []
@@ -118,9 +119,9 @@ class Intake:
 
     def _has_room(self, line: _Line) -> bool:
         with self._changed:
-            while line.rows >= READ_AHEAD_ROWS and self._closed is None:
+            while line.rows >= READ_AHEAD_ROWS and self._closed is None and self._reads:
                 self._changed.wait()
-            return self._closed is None
+            return self._closed is None and self._reads
 
     def _wait_for(self, seconds: float) -> None:
         """Sleep, but wake up when this is closed."""
@@ -207,6 +208,14 @@ class Intake:
     def wake(self) -> None:
         with self._changed:
             self._woken = True
+            self._changed.notify_all()
+
+    def stop_reading(self) -> None:
+        """Only what is pushed comes from here on; what was read and is in no batch can be read again."""
+        with self._changed:
+            self._reads = False
+            self._lines.clear()
+            self._error = None
             self._changed.notify_all()
 
     def close(self, reason: BaseException) -> list[Arrived]:

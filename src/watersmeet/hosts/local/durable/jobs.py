@@ -58,7 +58,8 @@ class LastingJobs:
             run.request_stop()
 
     def wait(self, look: Callable[[], None] = lambda: None, every_s: float = 0.2) -> None:
-        """Until all have ended; if one fails, the others are stopped and that is raised. `look` is called meanwhile."""
+        """Until all have ended; if one fails, the others are stopped, unless it writes on, and that is raised. `look`
+        is called meanwhile."""
         waiting = list(self.runs.values())
         failure: BaseException | None = None
         while waiting:
@@ -68,7 +69,7 @@ class LastingJobs:
             except Exception as error:
                 failure = failure or error
                 waiting.pop(0)
-            if any(run.failed for run in waiting):
+            if any(run.failed and not run.settings.writes_on for run in waiting):
                 self.request_stop()
             look()
         if failure is not None:

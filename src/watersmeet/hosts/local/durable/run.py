@@ -8,6 +8,7 @@ behind it are repeated as they were, and of their answers those go to the sink t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -49,7 +50,8 @@ OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 class Settings:
     """How a durable run goes. A batch closes at so many rows, or so long after its first row. `snapshot_s`: how often
     the state is saved. `sync`: a batch counts as written when it is on the disk; if not, a crash of the process is
-    survived, one of the machine may lose the last moments."""
+    survived, one of the machine may lose the last moments. `writes_on`: when the query fails, what is pushed is still
+    written down, for a later start that can go on; without it the run ends."""
 
     batch_rows: int = 1 << 16
     gather_s: float = 0.0
@@ -58,6 +60,7 @@ class Settings:
     commits: Commits = field(default_factory=Commits)
     available_now: bool = False
     flush: bool = False
+    writes_on: bool = False
     skipped: frozenset[int] = frozenset()  # batches that are not repeated, as their rows make the query fail
 
 
@@ -88,6 +91,11 @@ class DurableRun:
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
         self._positions: dict[str, Any] = {}
         self._number = -1  # of the last batch
+        self._written = -1  # the last batch in the journal
+        self._can_write = True
+        self.failed_number: int | None = None  # the batch that could not be answered
+        self._taken_before: dict[str, int] = {}  # the batch in hand, by stream; kept where it may fail
+        self._unanswered: Counter[str] = Counter()  # rows in the journal that a failed query has not seen, by stream
         self._folder = CheckpointFolder(folder, plan)
         try:
             # What is known of the inputs changes from start to start, and another way might be chosen by it.
@@ -270,9 +278,15 @@ class DurableRun:
 
     def taken(self, stream: str) -> int:
         """How many rows of a stream have come so far, in all lives: whoever pushes goes on behind them."""
-        clock = self.fed.clock.clocks[self.fed.named(stream)]
+        name = self.fed.named(stream)
         with self._lock:
-            return clock.rows_in + clock.skipped_rows
+            if self._error is not None and self._taken_before:
+                return self._taken_before[name] + self._unanswered[name]
+            return self._came_of(name)
+
+    def _came_of(self, name: str) -> int:
+        clock = self.fed.clock.clocks[name]
+        return clock.rows_in + clock.skipped_rows
 
     @property
     def number(self) -> int:
@@ -297,12 +311,34 @@ class DurableRun:
                 self.notes.load(snapshot.notes["pushed"])
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
         arriving = ArrivalNote(self.folder, (clock.stream for clock in self.fed.clock.clocks.values()))
+        self._written = self._number
         for number, data in self._journal.records(self._number):
             arriving.check()
-            self._repeat(BatchRecord.from_bytes(number, data, schemas))
+            self._written = number
+            self._repeat_or_fail(BatchRecord.from_bytes(number, data, schemas))
         arriving.write()
         self.wall.restarted()
-        self.first_number = self._number + 1
+        self.first_number = self._written + 1
+
+    def _repeat_or_fail(self, record: BatchRecord) -> None:
+        """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""
+        if self._error is not None:
+            self._note(record.steps, record.number)
+            self._leave(record.steps)
+            return
+        if self.settings.writes_on:
+            self._taken_before = {name: self._came_of(name) for name in self.fed.streams}
+        try:
+            self._repeat(record)
+        except WatersmeetError as error:
+            if not self.settings.writes_on:
+                raise
+            self._error, self.failed_number = error, record.number
+            self._leave(record.steps)
+
+    def _leave(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self._unanswered[step.stream] += rows_in(step.rows)
 
     def _repeat(self, record: BatchRecord) -> None:
         self.wall.put(record.now_s, record.today_us)
@@ -333,27 +369,55 @@ class DurableRun:
 
     def _work(self) -> None:
         try:
-            saved_s = monotonic()
-            while not self._stop.is_set():
-                arrived = self._intake.take(
-                    self.settings.batch_rows, self.settings.gather_s, self._patience_s(saved_s), self._newest_us
-                )
-                if arrived or self._is_due():
-                    self._batch(arrived)
-                if self.settings.available_now and not arrived and self._intake.is_exhausted:
-                    break
-                if monotonic() >= saved_s + self.settings.snapshot_s and not self._is_fetching():
-                    self._save()
-                    saved_s = monotonic()
-            if self.settings.flush and not self._stop.is_set():
-                self._flush()
-            self._save(wait=True)
-            self._close(commit=True)
+            self._answer_until_it_fails()
+            if self._error is None:
+                self._close(commit=True)
+            else:
+                self._only_write()
+                self._close(commit=False)
         except BaseException as error:
             self._fail(error)
             self._close(commit=False)
         finally:
             self._ended.set()
+
+    def _answer_until_it_fails(self) -> None:
+        try:
+            if self._error is None:
+                self._answer_batches()
+        except Exception as error:
+            if not (self.settings.writes_on and self._can_write):
+                raise
+            if self.failed_number is None:  # it has nothing to do with a batch: a sink that cannot be written
+                self._taken_before = {name: self._came_of(name) for name in self.fed.streams}
+            self._fail(error)
+
+    def _only_write(self) -> None:
+        """The query has failed: what is pushed is written down, and sources are read no more."""
+        self._intake.stop_reading()
+        while not self._stop.is_set():
+            arrived = self._intake.take(self.settings.batch_rows, self.settings.gather_s, None, self._newest_us)
+            if arrived:
+                self._batch(arrived)
+
+    def _answer_batches(self) -> None:
+        saved_s = monotonic()
+        while not self._stop.is_set() and self._error is None:
+            arrived = self._intake.take(
+                self.settings.batch_rows, self.settings.gather_s, self._patience_s(saved_s), self._newest_us
+            )
+            if arrived or self._is_due():
+                self._batch(arrived)
+            if self.settings.available_now and not arrived and self._intake.is_exhausted:
+                break
+            if monotonic() >= saved_s + self.settings.snapshot_s and not self._is_fetching():
+                self._save()
+                saved_s = monotonic()
+        if self._error is not None:
+            raise self._error
+        if self.settings.flush and not self._stop.is_set():
+            self._flush()
+        self._save(wait=True)
 
     def _patience_s(self, saved_s: float) -> float | None:
         """How long to wait for rows: until time goes on without them, or the state is to be saved."""
@@ -377,12 +441,16 @@ class DurableRun:
         """Write down what came, answer it, and hand the answers on."""
         began_s = monotonic()
         self.wall.go_on()
+        if self.settings.writes_on and self._error is None:
+            self._taken_before = {name: self._came_of(name) for name in self.fed.streams}
         steps = self._accepted(arrived)
-        number = self._number + 1
+        number = self._written + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
             self._journal.append(number, record.parts())
+            self._written = number
         except BaseException as error:
+            self._can_write = False
             _tell_all(arrived, error=error)
             raise
         for step, _ in steps:
@@ -390,7 +458,15 @@ class DurableRun:
                 self._ranges[step.stream] = step.range
         self._note([step for step, _ in steps], number)  # before whoever waits is told, who may ask for it
         _tell_all(arrived, number=number)
-        answers = self._apply(number, steps)
+        if self._error is not None:
+            self._leave(record.steps)
+            return
+        try:
+            answers = self._apply(number, steps)
+        except BaseException:
+            self.failed_number = number
+            self._leave(record.steps)
+            raise
         self._give(answers)
         self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
@@ -535,7 +611,8 @@ class DurableRun:
 
     def _fail(self, error: BaseException) -> None:
         self._error = self._error or error
-        self._stop.set()
+        if not (self.settings.writes_on and self._can_write):
+            self._stop.set()
         self._intake.wake()
 
     def _close(self, *, commit: bool) -> None:

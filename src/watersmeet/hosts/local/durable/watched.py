@@ -1,0 +1,74 @@
+"""A run that outlives its process, as a page shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.runtime.watched import Failure, OnAnswers, State
+
+
+class WatchedDurable:
+    def __init__(self, run: DurableRun) -> None:
+        self._run = run
+        self.present_is_known = True
+        self.rows_missing: str | None = None
+
+    @property
+    def on_answers(self) -> OnAnswers | None:
+        return self._run.on_answers
+
+    @on_answers.setter
+    def on_answers(self, called: OnAnswers | None) -> None:
+        self._run.on_answers = called
+
+    @property
+    def life(self) -> str:
+        return self._run.name
+
+    @property
+    def state(self) -> State:
+        if self._run.failed:
+            return "failed"
+        return "running" if self._run.is_open else "ended" if self._run.has_ended else "stopping"
+
+    @property
+    def failure(self) -> Failure | None:
+        error = self._run.error
+        return None if error is None else Failure.of(error, self._run.failed_number)
+
+    @property
+    def number(self) -> int:
+        return self._run.number
+
+    @property
+    def given_number(self) -> int:
+        return self._run.given_number
+
+    @property
+    def answered_before(self) -> int:
+        return self._run.answered_before
+
+    @property
+    def batch_seconds(self) -> float:
+        return self._run.batch_seconds
+
+    def metrics(self) -> dict[str, Any]:
+        return self._run.latest_json()
+
+    def present(self) -> tuple[pa.Table, int] | None:
+        table, number = self._run.present()
+        return None if table is None else (table, number)
+
+    def about(self) -> dict[str, Any]:
+        run = self._run
+        return {
+            "checkpoint": {
+                "first_batch": run.first_number,
+                "repeated_batches": run.repeated_batches,
+                "saved_batch": run.snapshot_number,
+                "longest_pause_s": round(run.snapshot_pause_s, 6),
+            }
+        }
