@@ -56,6 +56,7 @@ def origin(experiment: Experiment, setting: str) -> str:
         return THE_PAPER
     return OURS.get(setting, THE_PAPER)
 
+
 RETAIL = (
     "generated (`lab:retail`) in place of the paper's sales of a chain of stores, which were never published: stores "
     "are open from 7:30 to 20:00, baskets of several items, a few items sold much more often than others"
