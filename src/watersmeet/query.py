@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.errors import OptionError, UnsupportedError, WatersmeetError
 from watersmeet.model.arriving import Arrivals, with_moments
 from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
 from watersmeet.model.time_reading import TimeReading
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars
 
     from watersmeet.advise import Advice
+    from watersmeet.explain.told_plan import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.fed_query import OnLate
     from watersmeet.hosts.local.live_run import Run
@@ -56,11 +57,12 @@ class Query:
         """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
         return self.host.in_arrival_order
 
-    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
+    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> ToldPlan:
         """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
         was considered.
 
-        format: 'text', or 'json' for programs.
+        format: 'text', 'json' for programs, 'svg' for a picture, or 'html' for a page with both. In a notebook the plan
+        is shown as its picture in any case.
         analyze: run the query in this process until it has read about `sample` rows, and put what was measured beside
         what was expected.
         """
@@ -196,7 +198,7 @@ class Query:
         return f"<Query: {columns_told(self.schema)}; from {', '.join(self._reads())}; show() runs it>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what it gives and reads. It is not run by being looked at."""
+        """For notebooks: what it gives and reads, and how it would run. It is not run by being looked at."""
         from html import escape
 
         from watersmeet.io.showing import html_table
@@ -206,8 +208,17 @@ class Query:
         return (
             f"<p><b>Query</b> over {escape(', '.join(self._reads()))}; "
             "<code>show()</code>, <code>to_pandas()</code> or <code>to_arrow()</code> run it</p>"
-            f"<pre>{escape(self.plan.sql.strip())}</pre>{columns}"
+            f"<pre>{escape(self.plan.sql.strip())}</pre>{columns}{self._drawn()}"
         )
+
+    def _drawn(self) -> str:
+        """The plan as a picture inside a page, or why there is none."""
+        from html import escape
+
+        try:
+            return f'<div style="overflow-x:auto">{self.explain(format="svg").strip()}</div>'
+        except WatersmeetError as error:
+            return f"<p>{escape(str(error))}</p>"
 
     def _reads(self) -> list[str]:
         return list(dict.fromkeys(one.name for one in relations_below(self.plan.root)))
@@ -367,7 +378,7 @@ class Explanation(Query):
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"<pre>{escape(str(self))}</pre>{'' if self._format == 'json' else self._drawn()}"
 
     @property
     def schema(self) -> pa.Schema:
