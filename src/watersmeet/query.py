@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
+    from watersmeet.timeline import Timeline
     from watersmeet.why import Why
+
+SAMPLE_OF_TIMELINE = 10_000  # rows of each input on Spark
 
 
 class Query:
@@ -106,6 +110,34 @@ class Query:
         from watersmeet.why import why
 
         return why(self.plan, rows)
+
+    def timeline(
+        self, *, rows: int = 40, since: dt.datetime | str | None = None, until: dt.datetime | str | None = None
+    ) -> Timeline:
+        """A run as a picture: rows as points in event time, how long their windows hold them, and which of them met
+        when. In a notebook it is shown; `save("run.svg")` writes it, and printed it says the same in words.
+
+        The query runs in this process over its inputs to their end; on Spark over a sample of them. Drawn are so many
+        `rows`, the first `since` a time, or up to `until` another; what is left out is said below the picture.
+
+        >>> import datetime as dt
+        >>> import pyarrow as pa
+        >>> import watersmeet as wm
+        >>> noon, second = dt.datetime(2026, 1, 1, 12), dt.timedelta(seconds=1)
+        >>> session = wm.Session()
+        >>> session.stream("a", pa.table({"k": [7], "ts": [noon]}), time="ts")
+        >>> session.stream("b", pa.table({"k": [7, 7], "ts": [noon + 4 * second, noon + 12 * second]}), time="ts")
+        >>> session.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS").timeline()
+        a can be met for 10 s
+          row 1 at 2026-01-01 12:00:00: k 7, ts 2026-01-01 12:00:00
+        b can be met for 10 s
+          row 1 at 2026-01-01 12:00:04: k 7, ts 2026-01-01 12:00:04
+          row 2 at 2026-01-01 12:00:12: k 7, ts 2026-01-01 12:00:12
+        at 2026-01-01 12:00:04 a 1, b 1 met
+        """
+        from watersmeet.timeline import Part, timeline
+
+        return timeline(self.host.sampled(self.plan, SAMPLE_OF_TIMELINE), Part.of(rows, since, until))
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too.

@@ -456,6 +456,44 @@ def why(
     typer.echo(told)
 
 
+class TimelineFormat(StrEnum):
+    svg = "svg"
+    html = "html"
+    text = "text"
+
+
+@app.command()
+def timeline(
+    file: Script,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Draw so many rows at most.")] = 40,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", "--from", metavar="TIME", help="From this event time on: '2026-01-01 12:00:00'."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Up to this event time.")] = None,
+    query: OneQuery = None,
+    format: Annotated[
+        TimelineFormat | None, typer.Option(help="A picture, a page with it, or words; by default as the file ends.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Draw a run: rows in event time, how long windows hold them, and which of them met when.
+
+    The query runs in this process to the end of its input; what is drawn of that is said below the picture.
+    """
+    try:
+        with phase("running the query"):
+            from watersmeet.cli.timeline import timeline_script
+            from watersmeet.timeline import Part
+
+            by_name = {".html": TimelineFormat.html, ".htm": TimelineFormat.html, ".txt": TimelineFormat.text}
+            form = format or by_name.get("" if output is None else output.suffix.lower(), TimelineFormat.svg)
+            told = timeline_script(_text_of(file), query, Part.of(rows, since, until), form)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    _give(told, output)
+
+
 @app.command()
 def advise(
     file: Script,
