@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from watersmeet.explain.data import explain_data
-from watersmeet.explain.drawing import plan_svg
+from watersmeet.explain.drawing import plan_svg, plan_tree
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
 from watersmeet.explain.told_plan import ToldPlan
@@ -17,6 +17,7 @@ from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.pictures.page import Shown, fragment, page
+from watersmeet.pictures.tree_data import tree_data
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.host import Host
@@ -66,7 +67,8 @@ class _Known:
         told = explain_data(self.plan, self.physical, self.joins, self.memory)
         shown = {} if self.analysis is None else {"measured": self.analysis.as_dict()}
         where = {host: self.layout.splitlines()} if self.layout else {}
-        return json.dumps({**told, **shown, **where}, indent=2, default=str)
+        drawing = {"drawing": tree_data(plan_tree(self.plan, self.joins))}
+        return json.dumps({**told, **shown, **where, **drawing}, indent=2, default=str)
 
     def text(self) -> str:
         analysis = self.analysis

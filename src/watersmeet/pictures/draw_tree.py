@@ -47,7 +47,7 @@ def edge_path(edge: Edge) -> str:
 
 def label_places(edge: Edge) -> Iterator[tuple[float, float, Line]]:
     """Where the lines on an edge stand: those above it upwards from it, those below it downwards."""
-    x, y = edge.straight_to - 8 - max((one.width for one in (*edge.above, *edge.below)), default=0.0), edge.start[1]
+    x, y = edge.label_x, edge.start[1]
     for row, line in enumerate(reversed(edge.above)):
         yield x, y - 6 - row * LEADING, line
     for row, line in enumerate(edge.below):

@@ -61,6 +61,7 @@ class Edge:
     end: tuple[float, float]
     above: tuple[Line, ...]
     below: tuple[Line, ...]
+    label_x: float
     name: str | None
 
 
@@ -81,6 +82,7 @@ class _Sized:
     above: tuple[Line, ...]
     below: tuple[Line, ...]
     children: tuple[_Sized, ...]
+    label_room: float = 0.0
 
     @property
     def width(self) -> float:
@@ -92,12 +94,12 @@ class _Sized:
 
     @property
     def label_width(self) -> float:
-        return max((line.width for line in (*self.above, *self.below)), default=0.0)
+        return max([self.label_room, *(line.width for line in (*self.above, *self.below))])
 
     @property
     def strip(self) -> float:
         """As high as what stands here, its labels above and below the middle, or all that stands on its left."""
-        labels = 2 * max(len(self.above), len(self.below)) * LEADING + 8
+        labels = 2 * max(len(self.above), len(self.below), self.label_room > 0) * LEADING + 8
         return max(self.height, labels, _stacked(self.children))
 
 
@@ -105,9 +107,10 @@ def _stacked(children: Sequence[_Sized]) -> float:
     return sum(one.strip for one in children) + GAP * max(0, len(children) - 1)
 
 
-def laid_out(root: Told) -> Layout:
-    """The places of all boxes and edges."""
-    sized = _sized(root)
+def laid_out(root: Told, label_cells: int = 0) -> Layout:
+    """The places of all boxes and edges. label_cells: room on every edge for a label of so many cells, for who writes
+    there what comes later."""
+    sized = _sized(root, Line("x" * label_cells).width)
     layers = list(_layers(sized))
     # From the right: the column of a depth, and between two the labels of what goes from one to the other.
     widths = [max(one.width for one in layer) for layer in layers]
@@ -124,14 +127,15 @@ def laid_out(root: Told) -> Layout:
     return Layout(width, sized.strip + 2 * MARGIN, tuple(boxes), tuple(edges))
 
 
-def _sized(told: Told) -> _Sized:
+def _sized(told: Told, label_room: float) -> _Sized:
     lines = [
         *lines_of(told.title, WIDEST, "title"),
         *(line for text in told.lines for line in lines_of(text, WIDEST)),
         *(line for text in told.remarks for line in lines_of(text, WIDEST, "quiet")),
     ]
     above, below = (tuple(lines_of(text, WIDEST_LABEL, "quiet")) if text else () for text in (told.above, told.below))
-    return _Sized(told, tuple(lines), above, below, tuple(map(_sized, told.children)))
+    children = tuple(_sized(child, label_room) for child in told.children)
+    return _Sized(told, tuple(lines), above, below, children, label_room)
 
 
 def _layers(root: _Sized) -> Iterator[tuple[_Sized, ...]]:
@@ -163,7 +167,6 @@ def _placed(
 
 
 def _edge(child: _Sized, box: Box, column_end: float, into: tuple[float, float]) -> Edge:
-    straight_to = column_end + child.label_width + 16
-    return Edge(
-        (box.x + box.width, box.middle), min(straight_to, into[0]), into, child.above, child.below, child.told.name
-    )
+    straight_to = min(column_end + child.label_width + 16, into[0])
+    start = (box.x + box.width, box.middle)
+    return Edge(start, straight_to, into, child.above, child.below, column_end + 8, child.told.name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from watersmeet.errors import OptionError
 
 FORMATS = ("text", "json", "svg", "html")
+_LISTED = ", format=".join(map(repr, FORMATS[:-1])) + f" or format={FORMATS[-1]!r}"
 
 
 @dataclass(frozen=True)
@@ -19,4 +20,4 @@ class Explaining:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise OptionError(f"a plan cannot be told as {self.format!r}", hint=f"use one of {', '.join(FORMATS)}")
+            raise OptionError(f"a plan cannot be told as {self.format!r}", hint=f"use format={_LISTED}")
