@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.io.rows import python_rows
-from watersmeet.model.time import Times, times_of
+from watersmeet.model.time import FOREVER_US, Times, times_of
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import AT, OP, Changes, Input, Join, Node, Over, Plan, Project, schema_of
 from watersmeet.plan.options import Options
@@ -73,16 +73,39 @@ def told_inputs(join: Join) -> list[str]:
     return aliases[:1] if join.kind in ("semi", "anti") else aliases
 
 
-def answers(plan: Plan, inputs: Inputs) -> tuple[list[Answer], Mapping[str, Numbers]]:
-    """The answer of a query of any kind, and which rows of which stream came too late."""
+@dataclass(frozen=True)
+class Log:
+    """The rows of an answer: from when each of them is there and until when, FOREVER_US where it stays, or at one
+    moment alone; and which rows of which stream came too late."""
+
+    rows: pa.Table
+    since: Times
+    until: Times
+    moments: bool
+    late: Mapping[str, Numbers]
+
+    def told(self, places: Numbers) -> list[Answer]:
+        """Some of them in words."""
+        names = self.rows.schema.names
+        texts = [values_text(names, row) for row in rows_in(self.rows.take(pa.array(places)))]
+        times = zip(self.since[places].tolist(), self.until[places].tolist(), strict=True)
+        return [
+            Answer(text, since, None if self.moments or until == FOREVER_US else until, self.moments)
+            for text, (since, until) in zip(texts, times, strict=True)
+        ]
+
+
+def answers(plan: Plan, inputs: Inputs) -> Log:
+    """The answer of a query of any kind."""
     timed = _timed(plan.root) if plan.kind == "rows" else plan.root
     root = inputs.over_tables(timed)
     found, late, _ = _run(replace(plan, root=root, options=plan.options.but(archive=None)))
     at = times_of(found[WHEN if WHEN in found.schema.names else AT].combine_chunks())
-    texts = [values_text(plan.schema.names, row) for row in rows_in(found.select(plan.schema.names))]
-    if plan.kind == "changes":
-        return _paired(found[OP].to_pylist(), at, texts), late
-    return [Answer(text, int(when), moment=True) for text, when in zip(texts, at, strict=True)], late
+    rows = found.select(plan.schema.names)
+    if plan.kind != "changes":
+        return Log(rows, at, at, True, late)
+    enters, until = _paired(found[OP].to_pylist(), at, rows)
+    return Log(rows.take(pa.array(enters)), at[enters], until, False, late)
 
 
 def survivors(plan: Plan, one: Input, inputs: Inputs) -> Numbers:
@@ -127,16 +150,18 @@ def rows_in(table: pa.Table) -> Iterator[tuple[Any, ...]]:
         yield from python_rows(batch)
 
 
-def _paired(ops: Sequence[str], at: Times, texts: Sequence[str]) -> list[Answer]:
-    """Rows that enter, each with the next leaving of an equal one."""
+def _paired(ops: Sequence[str], at: Times, rows: pa.Table) -> tuple[Numbers, Times]:
+    """The places of rows that enter, and for each until when it is there: up to the next leaving of an equal one."""
     here: dict[str, list[int]] = {}
-    found: list[Answer] = []
-    for op, when, text in zip(ops, at.tolist(), texts, strict=True):
+    enters: list[int] = []
+    until: list[int] = []
+    for place, (op, when, row) in enumerate(zip(ops, at.tolist(), rows_in(rows), strict=True)):
+        equal = repr(row)  # lists are no keys, and NaN is not equal to itself
         if op == "+":
-            here.setdefault(text, []).append(len(found))
-            found.append(Answer(text, when))
+            here.setdefault(equal, []).append(len(enters))
+            enters.append(place)
+            until.append(FOREVER_US)
         else:
-            place = here[text].pop(0)
             # The instant before: a change log names the first at which a row is gone.
-            found[place] = replace(found[place], until_us=when - 1)
-    return found
+            until[here[equal].pop(0)] = when - 1
+    return np.array(enters, np.int64), np.array(until, np.int64)

@@ -18,7 +18,7 @@ from watersmeet.operators.evaluate import evaluate_predicate
 from watersmeet.plan.expressions import Call, Column, Expression, columns_of
 from watersmeet.plan.nodes import GroupBy, Input, Join, Plan, Project, nodes_below
 from watersmeet.plan.window_words import window_text
-from watersmeet.timeline.following import Meetings, Numbers, answers, meetings, rows_in, survivors, without_options
+from watersmeet.timeline.following import Log, Meetings, Numbers, answers, meetings, rows_in, survivors, without_options
 from watersmeet.timeline.inputs import Inputs, followed_join, lanes_below
 from watersmeet.timeline.lives import Lives, Marks, lives_of
 from watersmeet.timeline.story import Answer, Fate, Lane, Match, Row, Story
@@ -75,7 +75,8 @@ def story_of(plan: Plan, part: Part) -> Story:
     join = followed_join(plan.root)
     met = None if join is None else _met(plan, join, inputs)
     given = met is not None and isinstance(plan.root, Project) and plan.root.child is join
-    found, late = ([], met.late) if given and met is not None else answers(plan, inputs)
+    log = None if given else answers(plan, inputs)
+    late = log.late if log is not None else met.late if met is not None else {}
     laid = [_laid(plan, of, one, inputs, late) for of, one in lanes_below(plan.root)]
     chosen = _chosen(laid, part)
     notes = [*_left_out(laid, chosen)]
@@ -86,13 +87,15 @@ def story_of(plan: Plan, part: Part) -> Story:
         notes += told
     lanes = tuple(lane.told(chosen[number], matches, number) for number, lane in enumerate(laid))
     is_cut = sum(map(len, chosen)) < sum(lane.drawable for lane in laid)
-    if given:
-        found = [Answer(one.values, one.at_us, moment=True) for one in matches if not one.lost]
-    last_us = max((row.at_us for lane in lanes for row in lane.rows if not lane.is_table), default=0)
-    seen = found if given else _seen(found, part, last_us if is_cut else FOREVER_US)
-    if len(seen) < len(found):
-        notes.append(f"{len(found) - len(seen):,} of {len(found):,} rows of the answer are left out")
-    return Story(plan.sql, lanes, tuple(matches), tuple(seen), given, is_cut, tuple(notes))
+    found = [Answer(one.values, one.at_us, moment=True) for one in matches if not one.lost]
+    if log is not None:
+        last_us = max((row.at_us for lane in lanes for row in lane.rows if not lane.is_table), default=0)
+        seen = _seen(log, part, last_us if is_cut else FOREVER_US)
+        found = log.told(seen)
+        if seen.size < log.since.size:
+            left = log.since.size - seen.size
+            notes.append(f"{left:,} of {log.since.size:,} rows of the answer are left out")
+    return Story(plan.sql, lanes, tuple(matches), tuple(found), given, is_cut, tuple(notes))
 
 
 def _met(plan: Plan, join: Join, inputs: Inputs) -> Meetings | None:
@@ -102,18 +105,12 @@ def _met(plan: Plan, join: Join, inputs: Inputs) -> Meetings | None:
     return meetings(without_options(plan), join, inputs) if join.kind == "inner" and not join.views else None
 
 
-def _seen(found: Sequence[Answer], part: Part, last_us: int) -> list[Answer]:
+def _seen(log: Log, part: Part, last_us: int) -> Numbers:
     """The rows of the answer that are there in this part, up to the last row that is drawn: what comes later is made
     by rows that are not."""
     start_us = -FOREVER_US if part.start_us is None else part.start_us
     until_us = min(last_us, FOREVER_US if part.until_us is None else part.until_us)
-    return [
-        one
-        for one in found
-        if one.since_us <= until_us
-        and (one.until_us is None or one.until_us >= start_us)
-        and not (one.moment and one.since_us < start_us)
-    ][:MOST_ANSWERS]
+    return np.flatnonzero((log.since <= until_us) & (log.until >= start_us))[:MOST_ANSWERS]
 
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------
