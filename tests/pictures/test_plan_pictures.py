@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from typer.testing import CliRunner
 
 import watersmeet as wm
 from tests.effort import EFFORT, PATIENT
-from tests.pictures.reading import Area, boxes, parsed, texts, whole
+from tests.pictures.reading import SVG, Area, boxes, parsed, texts, whole
 from tests.plans.test_explain import CATALOG, QUERIES, name_of
 from watersmeet.cli.commands import app
 from watersmeet.errors import OptionError
+from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.draw_tree import tree_svg
 from watersmeet.pictures.tree import Told
+from watersmeet.plan.nodes import Plan
 from watersmeet.session import Query
 from watersmeet.sql import bind
 
@@ -130,6 +133,38 @@ def test_rates_windows_and_routes_are_on_the_picture() -> None:
     assert {"100/s", "10/s", "[RANGE 30 s]", "[RANGE 1 min]", "- a -> b, by hash", "about 3,000 rows, declared"} <= {
         *told
     }
+
+
+class FourBuckets(LocalHost):
+    """Says of plans what Spark's host would."""
+
+    name = "spark"
+
+    def layout(self, plan: Plan) -> str:
+        return "on Spark: 4 buckets (by a.k)\n  grid: 4 by a.k\n"
+
+
+def test_below_a_plan_on_spark_stands_how_its_rows_are_spread() -> None:
+    query = Query(bind("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS", CATALOG), FourBuckets())
+    svg = query.explain(format="svg")
+    check_places(svg)
+    told = [text for text, _ in texts(parsed(svg))]
+    assert told[-2:] == ["on Spark: 4 buckets (by a.k)", "grid: 4 by a.k"]
+
+
+@pytest.mark.parametrize("path", QUERIES[::9], ids=name_of)
+def test_programs_are_told_the_same_places(path: Path) -> None:
+    query = Query(bind(path.read_text(), CATALOG))
+    drawing = json.loads(query.explain(format="json"))["drawing"]
+    root = parsed(query.explain(format="svg"))
+    assert [[line["text"] for line in box["lines"]] for box in drawing["boxes"]] == [
+        [one.text for one in group.iter(f"{SVG}text")] for group in root.iter(f"{SVG}g")
+    ]
+    placed = [Area(box["x"], box["y"], box["width"], box["height"]) for box in drawing["boxes"]]
+    assert not any(one.meets(other) for one, other in combinations(placed, 2))
+    rated = [edge["name"] for edge in drawing["edges"] if "rate" in edge]
+    assert rated[-1] is None
+    assert all(Area(0, 0, drawing["width"], drawing["height"]).holds(area) for area in placed)
 
 
 def test_a_notebook_shows_plans_as_pictures() -> None:

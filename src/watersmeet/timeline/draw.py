@@ -222,7 +222,8 @@ def _draw_answer(picture: Element, one: Answer, span: Span, y: float, scale: Sca
     group = SubElement(picture, "g", {"class": "wm-in", **told, "data-values": visible(one.values)})
     SubElement(group, "title").text = visible(one.values)
     _draw_bar(group, span, y, is_open=one.until_us is None or one.until_us > scale.end_us)
-    _draw_mark(group, "row", span.x, y)
+    if one.since_us >= scale.start_us:  # else it was there before the picture begins
+        _draw_mark(group, "row", span.x, y)
 
 
 def _draw_bar(group: Element, span: Span, y: float, *, is_open: bool) -> None:
