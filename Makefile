@@ -112,7 +112,7 @@ chaos: $(READY)
 
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)
-	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans
+	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans tests/pictures
 
 # The few classes for Spark's Java; it needs a JDK, and only after a change of their source.
 java: $(READY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.errors import OptionError, UnsupportedError, WatersmeetError
 from watersmeet.model.arriving import Arrivals, with_moments
 from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
 from watersmeet.model.time_reading import TimeReading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import polars
 
     from watersmeet.advise import Advice
+    from watersmeet.explain.told_plan import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.fed_query import OnLate
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
+    from watersmeet.timeline import Timeline
     from watersmeet.why import Why
+
+SAMPLE_OF_TIMELINE = 10_000  # rows of each input on Spark
 
 
 class Query:
@@ -59,11 +64,12 @@ class Query:
         """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
         return self.host.in_arrival_order
 
-    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> str:
+    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> ToldPlan:
         """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
         was considered.
 
-        format: 'text', or 'json' for programs.
+        format: 'text', 'json' for programs, 'svg' for a picture, or 'html' for a page with both. In a notebook the plan
+        is shown as its picture in any case.
         analyze: run the query in this process until it has read about `sample` rows, and put what was measured beside
         what was expected.
         """
@@ -107,6 +113,34 @@ class Query:
         from watersmeet.why import why
 
         return why(self.plan, rows)
+
+    def timeline(
+        self, *, rows: int = 40, since: dt.datetime | str | None = None, until: dt.datetime | str | None = None
+    ) -> Timeline:
+        """A run as a picture: rows as points in event time, how long their windows hold them, and which of them met
+        when. In a notebook it is shown; `save("run.svg")` writes it, and printed it says the same in words.
+
+        The query runs in this process over its inputs to their end; on Spark over a sample of them. Drawn are so many
+        `rows`, the first `since` a time, or up to `until` another; what is left out is said below the picture.
+
+        >>> import datetime as dt
+        >>> import pyarrow as pa
+        >>> import watersmeet as wm
+        >>> noon, second = dt.datetime(2026, 1, 1, 12), dt.timedelta(seconds=1)
+        >>> session = wm.Session()
+        >>> session.stream("a", pa.table({"k": [7], "ts": [noon]}), time="ts")
+        >>> session.stream("b", pa.table({"k": [7, 7], "ts": [noon + 4 * second, noon + 12 * second]}), time="ts")
+        >>> session.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS").timeline()
+        a can be met for 10 s
+          row 1 at 2026-01-01 12:00:00: k 7, ts 2026-01-01 12:00:00
+        b can be met for 10 s
+          row 1 at 2026-01-01 12:00:04: k 7, ts 2026-01-01 12:00:04
+          row 2 at 2026-01-01 12:00:12: k 7, ts 2026-01-01 12:00:12
+        at 2026-01-01 12:00:04 a 1, b 1 met
+        """
+        from watersmeet.timeline import Part, timeline
+
+        return timeline(self.host.sampled(self.plan, SAMPLE_OF_TIMELINE), Part.of(rows, since, until))
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too.
@@ -199,7 +233,7 @@ class Query:
         return f"<Query: {columns_told(self.schema)}; from {', '.join(self._reads())}; show() runs it>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what it gives and reads. It is not run by being looked at."""
+        """For notebooks: what it gives and reads, and how it would run. It is not run by being looked at."""
         from html import escape
 
         from watersmeet.io.showing import html_table
@@ -209,8 +243,17 @@ class Query:
         return (
             f"<p><b>Query</b> over {escape(', '.join(self._reads()))}; "
             "<code>show()</code>, <code>to_pandas()</code> or <code>to_arrow()</code> run it</p>"
-            f"<pre>{escape(self.plan.sql.strip())}</pre>{columns}"
+            f"<pre>{escape(self.plan.sql.strip())}</pre>{columns}{self._drawn()}"
         )
+
+    def _drawn(self) -> str:
+        """The plan as a picture inside a page, or why there is none."""
+        from html import escape
+
+        try:
+            return f'<div style="overflow-x:auto">{self.explain(format="svg").strip()}</div>'
+        except WatersmeetError as error:
+            return f"<p>{escape(str(error))}</p>"
 
     def _reads(self) -> list[str]:
         return list(dict.fromkeys(one.name for one in relations_below(self.plan.root)))
@@ -437,7 +480,7 @@ class Explanation(Query):
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"<pre>{escape(str(self))}</pre>{'' if self._format == 'json' else self._drawn()}"
 
     @property
     def schema(self) -> pa.Schema:

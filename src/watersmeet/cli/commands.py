@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
@@ -405,10 +404,27 @@ class PlanFormat(StrEnum):
     json = "json"
 
 
+class PictureFormat(StrEnum):
+    text = "text"
+    json = "json"
+    svg = "svg"
+    html = "html"
+
+
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a file instead of stdout.")
+]
+OneQuery = Annotated[str | None, typer.Option(metavar="NAME", help="Which query, if the script has several.")]
+
+
 @app.command()
 def explain(
     file: Script,
-    format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
+    format: Annotated[
+        PictureFormat, typer.Option(help="For people, for programs, as a picture, or as a page with pictures.")
+    ] = PictureFormat.text,
+    query: OneQuery = None,
+    output: Output = None,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run a sample in this process and show what was measured as well.")
     ] = False,
@@ -418,16 +434,24 @@ def explain(
 ) -> None:
     """Show how the queries of a script would run, what that should cost, and why no other way was chosen."""
     try:
-        told = _explained(_text_of(file), format, analyze, sample)
+        with phase("planning"):
+            from watersmeet.cli.explain import explain_script
+
+            told = explain_script(_text_of(file), format, query, analyze=analyze, sample=sample)
     except KeyboardInterrupt:
         _fail("aborted", INTERRUPTED)
-    if format == PlanFormat.json:
-        typer.echo("{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in told) + "}")
-        return
-    for number, (name, text) in enumerate(told):
-        if len(told) > 1:
-            typer.echo(f"{'' if number == 0 else chr(10)}-- {name}")
+    _give(told, output)
+
+
+def _give(text: str, output: Path | None) -> None:
+    """To stdout, or into a file."""
+    if output is None:
         typer.echo(text)
+        return
+    try:
+        output.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    except OSError as error:
+        _fail(f"{output} cannot be written: {error.strerror}\nhint: name a file in a folder that is there", BAD_INPUT)
 
 
 @app.command()
@@ -437,7 +461,7 @@ def why(
         list[str],
         typer.Option(metavar="ROWS", help="A row of each input: a:17,b:23 by number, from 1, or a.id=17 by column."),
     ],
-    query: Annotated[str | None, typer.Option(metavar="NAME", help="Which query, if the script has several.")] = None,
+    query: OneQuery = None,
     format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
 ) -> None:
     """Tell why some rows did not meet: which condition, which window and by how much, too late, or forgotten."""
@@ -451,17 +475,42 @@ def why(
     typer.echo(told)
 
 
-def _explained(text: str, format: PlanFormat, analyze: bool, sample: int) -> list[tuple[str, str]]:
-    with phase("planning"):
-        from watersmeet.runtime.script import read_script
-        from watersmeet.session import Query
+class TimelineFormat(StrEnum):
+    svg = "svg"
+    html = "html"
+    text = "text"
 
-        jobs = read_script(text, open_sources=analyze, explain=True)
-        measured = [analyze or (job.told is not None and job.told.analyze) for job in jobs]
-        return [
-            (job.name, Query(job.plan).explain(format=format, analyze=how, sample=sample))
-            for job, how in zip(jobs, measured, strict=True)
-        ]
+
+@app.command()
+def timeline(
+    file: Script,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Draw so many rows at most.")] = 40,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", "--from", metavar="TIME", help="From this event time on: '2026-01-01 12:00:00'."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Up to this event time.")] = None,
+    query: OneQuery = None,
+    format: Annotated[
+        TimelineFormat | None, typer.Option(help="A picture, a page with it, or words; by default as the file ends.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Draw a run: rows in event time, how long windows hold them, and which of them met when.
+
+    The query runs in this process to the end of its input; what is drawn of that is said below the picture.
+    """
+    try:
+        with phase("running the query"):
+            from watersmeet.cli.timeline import timeline_script
+            from watersmeet.timeline import Part
+
+            by_name = {".html": TimelineFormat.html, ".htm": TimelineFormat.html, ".txt": TimelineFormat.text}
+            form = format or by_name.get("" if output is None else output.suffix.lower(), TimelineFormat.svg)
+            told = timeline_script(_text_of(file), query, Part.of(rows, since, until), form)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+    _give(told, output)
 
 
 @app.command()

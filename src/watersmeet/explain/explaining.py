@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from watersmeet.explain.data import explain_data
+from watersmeet.explain.drawing import plan_svg, plan_tree
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
+from watersmeet.explain.told_plan import ToldPlan
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import WindowJoinNode
+from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.pictures.page import Shown, fragment, page
+from watersmeet.pictures.tree_data import tree_data
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.host import Host
 
+if TYPE_CHECKING:
+    from watersmeet.explain.analyze import Analysis
 
-def explained(plan: Plan, how: Explaining, host: Host) -> str:
+
+def explained(plan: Plan, how: Explaining, host: Host) -> ToldPlan:
     """A plan with what it should cost, where it runs and, analyzed, what a sample showed."""
     # Of the plan as it was given: a sample runs in this process, on other sources.
     layout = host.layout(plan)
     analysis = None
     if how.analyze:
-        from watersmeet.explain.analyze import analysis_text, analyze
+        from watersmeet.explain.analyze import analyze
 
         plan = host.sampled(plan, how.sample_rows)
         analysis = analyze(plan, how.sample_rows)
@@ -32,17 +42,52 @@ def explained(plan: Plan, how: Explaining, host: Host) -> str:
         physical = plan_query(plan, to_the_end=not how.analyze and host.name == "local" and ends_by_itself(plan))
         joins = explained_joins(physical, () if analysis is None else analysis.measured)
         memory = memory_estimate(joins)
-    if how.format == "json":
-        told = explain_data(plan, physical, joins, memory)
-        shown = {} if analysis is None else {"measured": analysis.as_dict()}
-        where = {host.name: layout.splitlines()} if layout else {}
-        return json.dumps({**told, **shown, **where}, indent=2, default=str)
-    beside = None if memory is None else (memory, None if analysis is None else analysis.recall)
-    text = explain(plan, joins, physical.choice, beside)
-    if analysis is not None:
-        answered = join_of_the_answer(plan, joins)
-        text += analysis_text(analysis, None if answered is None else answered.estimate)
-    return text + layout
+    known = _Known(plan, physical, joins, memory, layout, analysis)
+    match how.format:
+        case "json":
+            return ToldPlan.of(known.json(host.name))
+        case "svg":
+            return ToldPlan.of(known.svg(), known.fragment)
+        case "html":
+            name = " ".join(plan.sql.split())
+            return ToldPlan.of(page("how the query runs", [Shown(name, known.svg(), known.text())]), known.fragment)
+    return ToldPlan.of(known.text(), known.fragment)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """All that there is to tell of a plan."""
+
+    plan: Plan
+    physical: PhysicalPlan
+    joins: tuple[ExplainedJoin, ...]
+    memory: MemoryEstimate | None
+    layout: str
+    analysis: Analysis | None
+
+    def json(self, host: str) -> str:
+        told = explain_data(self.plan, self.physical, self.joins, self.memory)
+        shown = {} if self.analysis is None else {"measured": self.analysis.as_dict()}
+        where = {host: self.layout.splitlines()} if self.layout else {}
+        drawing = {"drawing": tree_data(plan_tree(self.plan, self.joins))}
+        return json.dumps({**told, **shown, **where, **drawing}, indent=2, default=str)
+
+    def text(self) -> str:
+        analysis = self.analysis
+        beside = None if self.memory is None else (self.memory, None if analysis is None else analysis.recall)
+        text = explain(self.plan, self.joins, self.physical.choice, beside)
+        if analysis is not None:
+            from watersmeet.explain.analyze import analysis_text
+
+            answered = join_of_the_answer(self.plan, self.joins)
+            text += analysis_text(analysis, None if answered is None else answered.estimate)
+        return text + self.layout
+
+    def svg(self) -> str:
+        return plan_svg(self.plan, self.joins, self.physical.choice, self.layout, self.memory)
+
+    def fragment(self) -> str:
+        return fragment(self.svg(), self.text())
 
 
 def memory_estimate(joins: Sequence[ExplainedJoin]) -> MemoryEstimate | None:

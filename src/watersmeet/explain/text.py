@@ -102,24 +102,17 @@ class Stores:
         columns = {
             "input": [_named(one) for one in inputs],
             "window": [self._window(one) for one in inputs],
-            "lateness": [_lateness(one) for one in inputs],
-            "kept for": [self._kept_for(one) for one in inputs],
+            "lateness": [lateness_of(one) for one in inputs],
+            "kept for": [kept_words(self.explained, one) for one in inputs],
             "rows": [_rows(strategy, one) for one in inputs],
         }
-        what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", _indexes)
+        what, describe = ("buffer", _buffers) if strategy.method.is_classic else ("index", index_words)
         indexes = {what: [describe(strategy, one) for one in inputs]}
         whole = _aligned({**columns, **indexes})
         if max(len(line.text) for line in whole) <= WIDTH - 2 * self.depth:
             return whole
         below = [_entry(f"{what} of {one.alias}", [index]) for one, index in zip(inputs, indexes[what], strict=True)]
         return [*_aligned(columns), *below]
-
-    def _kept_for(self, one: Input) -> str:
-        if one.alias in self.explained.views:
-            return "while there"
-        # To the operator a window of rows that moves in steps has no end: it is told when rows leave.
-        counted = isinstance(self.explained.window_of(one), SteppedRows)
-        return "its count" if counted else _kept_for(self.explained.strategy, one)
 
     def _window(self, one: Input) -> str:
         if one.alias in self.explained.views:
@@ -178,7 +171,7 @@ def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:
 def _node(node: Node, joins: Joins) -> Lines:
     match node:
         case Project(child=child, columns=columns):
-            yield _entry("select", [_output(name, to_text(e)) for name, e in columns])
+            yield _entry("select", [output(name, to_text(e)) for name, e in columns])
         case Join():
             yield from _join(node, joins)
             return
@@ -189,7 +182,7 @@ def _node(node: Node, joins: Joins) -> Lines:
         case Distinct(child=child):
             yield Line("distinct")
         case TopK(child=child, keys=keys, limit=limit):
-            yield _entry(f"first {limit} by", [_sort_key(key) for key in keys])
+            yield _entry(f"first {limit} by", [sort_key(key) for key in keys])
         case Over(child=child):
             yield from _over(node)
         case Changes(kind=kind, child=child, every_us=every):
@@ -212,7 +205,7 @@ def _over(node: Over) -> Lines:
         calls = dict(node.calls)
         return replaced(expression, lambda part: _named_part(part, calls, places, shown))
 
-    yield _entry("select", [_output(name, to_text(shown(e))) for name, e in node.columns])
+    yield _entry("select", [output(name, to_text(shown(e))) for name, e in node.columns])
     if node.keep is not None:
         yield from _below([_entry("of which are kept", [to_text(shown(node.keep))])])
     yield from _below(Line(text) for text in kept_of(node))
@@ -250,11 +243,11 @@ def kept_of(node: Over) -> list[str]:
     ]
 
 
-def _sort_key(key: SortKey) -> str:
+def sort_key(key: SortKey) -> str:
     return to_text(key.expression) + " desc" * key.descending + " nulls first" * key.nulls_first
 
 
-def _output(name: str, text: str) -> str:
+def output(name: str, text: str) -> str:
     return text if text == name or text.endswith(f".{name}") else f"{text} as {name}"
 
 
@@ -265,12 +258,12 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
         yield from _below(_waiting(join, explained.strategy.method) if explained is not None else ())
     elif join.asof is not None:
-        yield from _as_of(join, join.asof)
+        yield from asof_lines(join, join.asof)
     else:
         assert explained is not None
-        yield Line(_join_words(join))
+        yield Line(join_words(join))
         yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
-        yield from _below([*_bounds(join.windows), *_strategy(explained)])
+        yield from _below([*bound_lines(join.windows), *_strategy(explained)])
         yield from _below(_holding(explained.holder))
     yield from _below([*_written_times(join.inputs), *_first_rows(join.inputs)])
     for one in join.inputs:
@@ -278,7 +271,7 @@ def _join(join: Join, joins: Joins) -> Lines:
             yield from _below([Line(f"{one.alias} is"), *_below(_node(one.relation.plan, joins))])
 
 
-def _as_of(join: Join, asof: AsOf) -> Lines:
+def asof_lines(join: Join, asof: AsOf) -> Lines:
     left, right = (one.alias for one in join.inputs)
     oldest = "" if asof.within_us is None else f", not older than {format_interval(asof.within_us)}"
     none = ", or none" if join.kind == "asof_left" else ""
@@ -291,7 +284,7 @@ def _as_of(join: Join, asof: AsOf) -> Lines:
     yield from _below([_entry(f"rows of {right} are kept", [kept])])
 
 
-def _join_words(join: Join) -> str:
+def join_words(join: Join) -> str:
     left, *others = (one.alias for one in join.inputs)
     waits = ", once it is certain that none can come" if join.certain else ""
     match join.kind:
@@ -335,7 +328,7 @@ def _source(one: Input) -> str:
 # -- bounds between event times -------------------------------------------------------------------------------
 
 
-def _bounds(windows: ClosedWindows) -> Lines:
+def bound_lines(windows: ClosedWindows) -> Lines:
     if len(windows.streams) < 2:
         return
     several = len(windows.alternatives) > 1
@@ -456,13 +449,22 @@ def _named(one: Input) -> str:
     return one.alias if one.alias == one.relation.name else f"{one.alias} ({one.relation.name})"
 
 
-def _lateness(one: Input) -> str:
+def lateness_of(one: Input) -> str:
     lateness_us = one.relation.lateness_us if isinstance(one.relation, Stream) else 0
     return format_interval(lateness_us) if lateness_us else "-"
 
 
 def _is_visited(strategy: JoinStrategy, one: Input) -> bool:
     return any(one.alias in route.visits and one.alias != route.origin for route in strategy.routes)
+
+
+def kept_words(explained: ExplainedJoin, one: Input) -> str:
+    """For how long rows of an input are kept."""
+    if one.alias in explained.views:
+        return "while there"
+    # To the operator a window of rows that moves in steps has no end: it is told when rows leave.
+    counted = isinstance(explained.window_of(one), SteppedRows)
+    return "its count" if counted else _kept_for(explained.strategy, one)
 
 
 def _kept_for(strategy: JoinStrategy, one: Input) -> str:
@@ -481,7 +483,7 @@ def _rows(strategy: JoinStrategy, one: Input) -> str:
     return "-" if rows is None or not _is_visited(strategy, one) else f"~{rows:,.0f}"
 
 
-def _indexes(strategy: JoinStrategy, one: Input) -> str:
+def index_words(strategy: JoinStrategy, one: Input) -> str:
     hashed = [f"hash({', '.join(map(_own, key))})" for key in strategy.hash_keys(one.alias)]
     return ", ".join([*hashed, *(f"sorted({_own(key)})" for key in strategy.sorted_keys(one.alias))]) or "-"
 
@@ -498,12 +500,12 @@ def _buffers(strategy: JoinStrategy, one: Input) -> str:
             found["list"] = None
         for step in route.steps:
             if step.stream == one.alias and (step.stream != route.origin or strategy.method.is_lazy):
-                keyed = _access(step, strategy.method) == "bucket"
+                keyed = access_of(step, strategy.method) == "bucket"
                 found[f"{count} buckets({', '.join(map(_own, step.key))})" if keyed else "list"] = None
     return ", ".join(found) or "-"
 
 
-def _access(step: Step, method: Method) -> str:
+def access_of(step: Step, method: Method) -> str:
     if not method.is_classic:
         return step.access
     return "bucket" if method.kind.hashes and step.equalities else "scan"
@@ -514,7 +516,7 @@ def _route(route: Route, method: Method) -> Iterator[Line]:
     begins = f"{route.origin} " if route.start == route.origin else f"{route.origin}: {route.start} "
     start, hang = begins, len(begins) + 7
     # By the tests too: two inputs that are found by the same key of the same row need one line.
-    for (access, tests), steps in groupby(route.steps, key=lambda step: (_access(step, method), _tests(step))):
+    for (access, tests), steps in groupby(route.steps, key=lambda step: (access_of(step, method), _tests(step))):
         visited = ", ".join(f"new {s.stream}" if s.stream == route.origin else s.stream for s in steps)
         yield Line(f"{start}-> {visited} by {access}: {', '.join(tests)}", hang)
         start = " " * len(start)

@@ -94,13 +94,14 @@ def _picked(one: Input, which: int | Mapping[str, Any]) -> Picked:
             f"the rows of {one.alias} are made by a query, so none of them can be pointed at",
             hint="ask about the streams of that query, as a query of its own",
         )
-    rows = _rows_of(one.relation)
+    rows = rows_of(one.relation)
     number = _numbered(one.alias, rows, which) if isinstance(which, int) else _found(one.alias, rows, which)
     (row,) = rows.slice(number - 1, 1).combine_chunks().to_batches()
     return Picked(one.alias, number, row, rows)
 
 
-def _rows_of(relation: Stream | Table) -> pa.Table:
+def rows_of(relation: Stream | Table) -> pa.Table:
+    """All rows of an input that ends."""
     source: Any = relation.source
     if not hasattr(source, "batches") or not source.bounded:
         raise SourceError(

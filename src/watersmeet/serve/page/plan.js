@@ -1,9 +1,9 @@
-// The plan as a drawing: what runs, from the answer at the top down to the streams, with rates on the edges.
+// The plan as a drawing: streams on the left, the answer on the right, with rates on the lines between. EXPLAIN has said
+// where everything stands (pictures/tree_data.py).
 
 import { amount } from "/page/plots.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDE = 190, HIGH = 40, GAP = 20, LEVEL = 76;
 
 function node(name, attributes, text) {
   const made = document.createElementNS(SVG, name);
@@ -12,23 +12,9 @@ function node(name, attributes, text) {
   return made;
 }
 
-function short(text, most = 24) {
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
-}
-
-// What an operator takes from; a join of streams names them as its inputs.
-function below(operator) {
-  if (operator.below !== undefined) return operator.below;
-  return Object.entries(operator.join?.inputs ?? {}).map(([name, one]) => ({ operator: one.table ? "table" : "stream", name, ...one }));
-}
-
-// Places: leaves side by side, whatever is above them in their middle.
-function placed(operator, depth, next) {
-  const under = below(operator).map((one) => placed(one, depth + 1, next));
-  const x = under.length ? (under[0].x + under.at(-1).x) / 2 : next.x;
-  if (!under.length) next.x += WIDE + GAP;
-  next.depth = Math.max(next.depth, depth);
-  return { operator, under, x, y: depth * LEVEL + 30 };
+function line({ x, y, text, look, length }) {
+  const fitted = length === undefined ? {} : { textLength: length, lengthAdjust: "spacingAndGlyphs" };
+  return node("text", { x, y, class: look ? `plan-${look}` : "", ...fitted }, text);
 }
 
 export class PlanDrawing {
@@ -36,55 +22,42 @@ export class PlanDrawing {
     this.place = place;
   }
 
-  // plan: as EXPLAIN gives it; streams: of each leaf
+  // plan: as EXPLAIN gives it
   show(plan) {
-    const next = { x: 0, depth: 0 };
-    // The join that is the whole answer is told beside its operator.
-    const root = placed(plan.join ? { join: plan.join, ...plan.operators } : plan.operators, 0, next);
+    const { width, height, boxes, edges } = plan.drawing;
     this.streams = plan.streams;
     this.rates = [];
-    const width = Math.max(next.x - GAP, WIDE), height = next.depth * LEVEL + HIGH + 36;
-    this.svg = node("svg", { width: width + 4, height, viewBox: `-2 0 ${width + 4} ${height}`, role: "img" });
-    this.rate(root.x + WIDE / 2 + 6, 20, null);
-    this.svg.append(node("path", { d: `M${root.x + WIDE / 2} 4V30` }));
-    this.draw(root);
+    this.svg = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
+    for (const edge of edges) this.edge(edge);
+    for (const box of boxes) this.box(box);
     this.place.replaceChildren(this.svg);
     this.update(null, {});
   }
 
-  draw({ operator, under, x, y }) {
-    for (const one of under) {
-      const from = `M${one.x + WIDE / 2} ${one.y}`;
-      this.svg.append(node("path", { d: `${from}V${y + HIGH + 16}H${x + WIDE / 2}V${y + HIGH}` }));
-      this.draw(one);
-      if (one.operator.name !== undefined) this.rate(one.x + WIDE / 2 + 6, one.y - 6, one.operator.name);
-    }
-    const words = operator.name === undefined ? operator.operator.replaceAll("_", " ") : this.leaf(operator);
+  edge({ path, end: [x, y], name, labels, rate }) {
+    this.svg.append(node("path", { d: path }), node("path", { d: `M${x} ${y}l-7 -4v8z`, class: "plan-head" }));
+    this.svg.append(...labels.map(line));
+    if (rate === undefined) return;
+    const text = node("text", { x: rate.x, y: rate.y, class: "rate" }, rate.text);
+    this.svg.append(text);
+    this.rates.push({ text, alias: name, expected: rate.text });
+  }
+
+  box({ kind, title, x, y, width, height, lines }) {
     const group = node("g", {});
-    group.append(node("title", {}, words), node("rect", { x, y, width: WIDE, height: HIGH, rx: 6 }));
-    group.append(node("text", { x: x + WIDE / 2, y: y + 25, "text-anchor": "middle" }, short(words)));
+    group.append(node("title", {}, title), node("rect", { x, y, width, height, rx: 5 }));
+    group.append(node("rect", { x, y, width: 4, height, rx: 2, class: `plan-mark plan-${kind}` }), ...lines.map(line));
     this.svg.append(group);
   }
 
-  leaf({ operator, name, relation }) {
-    const own = Object.hasOwn(this.streams, name) ? this.streams[name].stream : (relation ?? name);
-    return own === name ? `${operator} ${own}` : `${operator} ${own} as ${name}`;
-  }
-
-  rate(x, y, alias) {
-    const text = node("text", { x, y, class: "rate" }, "");
-    this.svg.append(text);
-    this.rates.push({ text, alias });
-  }
-
-  // out: rows a second of the answer; by stream: of each
+  // out: rows a second of the answer; by stream: of each. What is not measured yet stays as it is expected.
   update(out, byStream) {
     if (!this.svg) return;
     const told = [];
-    for (const { text, alias } of this.rates) {
+    for (const { text, alias, expected } of this.rates) {
       const stream = alias === null ? null : Object.hasOwn(this.streams, alias) ? this.streams[alias].stream : alias;
       const value = stream === null ? out : byStream[stream];
-      text.textContent = value == null ? "" : `${amount.format(value)}/s`;
+      text.textContent = value == null ? expected : `${amount.format(value)}/s`;
       if (value != null) told.push(`${stream === null ? "the answer" : stream} ${amount.format(value)} rows a second`);
     }
     this.svg.setAttribute("aria-label", `how the query runs${told.length ? `: ${told.join(", ")}` : ""}`);

@@ -1,0 +1,225 @@
+"""A plan as a picture: the streams on the left, the answer on the right, what flows on the lines between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from watersmeet.explain.joins import ExplainedJoin
+from watersmeet.explain.text import (
+    Line,
+    access_of,
+    asof_lines,
+    bound_lines,
+    index_words,
+    join_words,
+    kept_of,
+    kept_words,
+    lateness_of,
+    output,
+    sort_key,
+)
+from watersmeet.model.catalog import Table
+from watersmeet.model.time import format_interval
+from watersmeet.model.wording import short
+from watersmeet.physical.estimate import MemoryEstimate
+from watersmeet.physical.pipeline import WORDS, PipelineChoice
+from watersmeet.physical.strategy import JoinStrategy, Route
+from watersmeet.pictures.draw_tree import tree_svg
+from watersmeet.pictures.tree import Told
+from watersmeet.plan.expressions import to_text
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Distinct,
+    GroupBy,
+    Input,
+    Join,
+    Node,
+    Over,
+    Plan,
+    Project,
+    SetOperation,
+    TopK,
+    View,
+)
+from watersmeet.plan.window_words import window_text
+
+Joins = Mapping[int, ExplainedJoin]
+MOST_COLUMNS = 12  # of a select list that are named in a box
+
+
+def plan_svg(
+    plan: Plan,
+    joins: Sequence[ExplainedJoin],
+    choice: PipelineChoice,
+    layout: str = "",
+    memory: MemoryEstimate | None = None,
+) -> str:
+    """The plan with how its joins run; below it how a host spreads it, and the options."""
+    return tree_svg("how the query runs", plan_tree(plan, joins), notes_of(plan, choice, layout, memory))
+
+
+def plan_tree(plan: Plan, joins: Sequence[ExplainedJoin]) -> Told:
+    """What stands in the boxes and on the lines, from the answer to the streams."""
+    answers = {"rows": "rows", "changes": "changes", "inserts": "what enters", "deletes": "what leaves"}
+    root = _node(plan.root, {id(one.join): one for one in joins})
+    return replace(root, above=root.above or _results(plan.root, joins), below=answers.get(plan.kind, "whole answers"))
+
+
+def notes_of(plan: Plan, choice: PipelineChoice, layout: str, memory: MemoryEstimate | None) -> list[str]:
+    notes = []
+    if plan.kind != "rows":
+        notes.append(f"pipeline: {WORDS[choice.pipeline]}")
+    if memory is not None:
+        notes.append(
+            f"in bounded memory: {short(memory.rows_allowed)} of about {short(sum(memory.rows_needed.values()))} rows, "
+            f"kept by {memory.policy}; recall to expect {memory.recall:.1%}"
+        )
+    changed = plan.options.changed()
+    if changed:
+        notes.append("options: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
+    return [*notes, *layout.splitlines()]
+
+
+def _results(root: Node, joins: Sequence[ExplainedJoin]) -> str:
+    """Rows a second of an answer that is a join, as far as anything is known of its streams."""
+    inside = root.child if isinstance(root, Project) else None
+    found = next((one.estimate for one in joins if one.join is inside), None)
+    if found is None or any(one.known == "assumed" for one in found.inputs.values()):
+        return ""
+    return f"~{short(found.results)}/s"
+
+
+def _node(node: Node, joins: Joins) -> Told:
+    match node:
+        case Project(child=GroupBy() as groups):
+            return _groups(node, groups, joins)
+        case Project(child=Join() as join) if len(join.inputs) == 1:
+            return _selection(node, join, joins)
+        case Project(child=child):
+            return _over(Told("other", "select", _columns(node)), child, joins)
+        case Join():
+            return _join(node, joins)
+        case GroupBy(child=child):
+            return _over(Told("other", "group by", tuple(map(to_text, node.keys))), child, joins)
+        case Distinct(child=child):
+            return _over(Told("other", "distinct"), child, joins)
+        case TopK(child=child, keys=keys, limit=limit):
+            return _over(Told("other", f"first {limit}", (f"by {', '.join(map(sort_key, keys))}",)), child, joins)
+        case Over(child=child):
+            calls = tuple(to_text(call) for _, call in node.calls)
+            kept = () if node.keep is None else (f"kept if {to_text(node.keep)}",)
+            return _over(Told("other", "over", (*calls, *kept), tuple(kept_of(node))), child, joins)
+        case Changes(kind=kind, child=child, every_us=every):
+            words = "when the window is complete" if kind == "complete" else kind
+            often = () if every is None else (f"every {format_interval(every)}",)
+            return _over(Told("other", words, often), child, joins)
+        case SetOperation(kind=kind, all=keep, left=left, right=right):
+            return Told("join", kind + " all" * keep, children=(_node(left, joins), _node(right, joins)))
+
+
+def _over(told: Told, child: Node, joins: Joins) -> Told:
+    return replace(told, children=(_node(child, joins),))
+
+
+def _columns(node: Project) -> tuple[str, ...]:
+    named = [output(name, to_text(expression)) for name, expression in node.columns]
+    more = len(named) - MOST_COLUMNS
+    return tuple(named) if more <= 1 else (*named[:MOST_COLUMNS], f"and {more} more columns")
+
+
+def _groups(node: Project, groups: GroupBy, joins: Joins) -> Told:
+    """The groups and what is said of them, as one: neither is there without the other."""
+    keys = ", ".join(map(to_text, groups.keys))
+    having = () if groups.having is None else (f"having {to_text(groups.having)}",)
+    told = Told("other", f"group by {keys}" if keys else "one group of all rows", (*_columns(node), *having))
+    if len(groups.child.inputs) > 1:
+        return _over(told, groups.child, joins)
+    conditions = _conditions(groups.child)
+    return replace(told, remarks=conditions, children=(_input(groups.child.inputs[0], None, joins),))
+
+
+def _selection(node: Project, join: Join, joins: Joins) -> Told:
+    return Told("other", "select", _columns(node), _conditions(join), children=(_input(join.inputs[0], None, joins),))
+
+
+def _conditions(join: Join) -> tuple[str, ...]:
+    return tuple(f"where {to_text(predicate)}" for predicate in join.predicates)
+
+
+def _join(join: Join, joins: Joins) -> Told:
+    explained = joins.get(id(join))
+    children = tuple(_input(one, explained, joins) for one in join.inputs)
+    if join.asof is not None:
+        title, *told = (line.text for line in asof_lines(join, join.asof) if isinstance(line, Line))
+        return Told("join", title, tuple(told), children=children)
+    conditions = [to_text(one) for one in join.predicates]
+    later = [f"then {to_text(one)}" for one in join.where]
+    bounds = [line.text for line in bound_lines(join.windows) if isinstance(line, Line) and line.text != "none"]
+    bounds = bounds if len(bounds) > 1 else []
+    routes = () if explained is None else tuple(_routes(explained.strategy))
+    title = join_words(join).removesuffix(", no intermediate results")
+    return Told("join", title, (*conditions, *later), (*bounds, *routes), children=children)
+
+
+def _routes(strategy: JoinStrategy) -> Iterator[str]:
+    """In which order the new rows of each stream visit the others."""
+    method = strategy.method
+    if method.is_classic:
+        yield f"by the algorithm {method.algorithm}"
+    if not strategy.routes or (method.is_classic and not method.kind.loops):
+        return
+    yield "a new row of"
+    for route in strategy.routes:
+        yield f"- {_route(route, strategy)}"
+
+
+def _route(route: Route, strategy: JoinStrategy) -> str:
+    begins = route.origin if route.start == route.origin else f"{route.origin}: {route.start}"
+    visits = [(step.stream, access_of(step, strategy.method)) for step in route.steps]
+    if len({access for _, access in visits}) == 1:
+        return " -> ".join([begins, *(name for name, _ in visits)]) + f", by {visits[0][1]}"
+    return " -> ".join([begins, *(f"{name} by {access}" for name, access in visits)])
+
+
+def _input(one: Input, explained: ExplainedJoin | None, joins: Joins) -> Told:
+    """A stream, a table or a subquery where it flows into what reads it."""
+    relation = one.relation
+    window = "" if one.window is None else f"[{window_text(one.window)}]"
+    if isinstance(relation, Derived | View):
+        told = _node(relation.plan, joins)
+        return replace(told, above=f"as {one.alias}", below=window or ("view" if isinstance(relation, View) else ""))
+    own = relation.name if relation.name == one.alias else f"{relation.name} as {one.alias}"
+    kind = "table" if isinstance(relation, Table) else "stream"
+    return Told(
+        kind,
+        f"{kind} {own}",
+        remarks=tuple(_kept(one, explained)),
+        above=_rate(one, explained),
+        below=window,
+        name=one.alias,
+    )
+
+
+def _rate(one: Input, explained: ExplainedJoin | None) -> str:
+    estimate = None if explained is None or explained.estimate is None else explained.estimate.inputs.get(one.alias)
+    # What is only assumed is no rate of this stream; how many rows are kept by it says so.
+    return f"{short(estimate.rate)}/s" if estimate is not None and estimate.rate and estimate.known != "assumed" else ""
+
+
+def _kept(one: Input, explained: ExplainedJoin | None) -> Iterator[str]:
+    if lateness_of(one) != "-":
+        yield f"lateness {lateness_of(one)}"
+    if explained is None or one.alias not in {each.alias for each in explained.strategy.join.inputs}:
+        return
+    strategy = explained.strategy
+    own = strategy.join.input(one.alias)
+    kept = kept_words(explained, own)
+    yield "not kept" if kept == "not kept" else f"kept for {kept}"
+    estimate = None if explained.estimate is None else explained.estimate.inputs.get(one.alias)
+    if estimate is not None and kept != "not kept":
+        yield f"about {short(estimate.rows)} rows, {estimate.known}"
+    index = index_words(strategy, own)
+    if index != "-" and not strategy.method.is_classic:
+        yield f"index {index}"

@@ -1,0 +1,1 @@
+"""Pictures as SVG: text that fits, trees of boxes, and the one look that all of them have."""
