@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Container
 from typing import Any
 
 PAGE = "docs/api"
@@ -52,6 +53,34 @@ def _entry(name: str, kind: str) -> str:
     return f"```{{eval-rst}}\n.. {directive}:: {name}\n{indented}\n```"
 
 
+def with_fields(lines: list[str], parameters: Container[str]) -> list[str]:
+    """A docstring whose lines `name: what it is` are fields, as Sphinx draws them in a list.
+
+    >>> with_fields(["Do it.", "", "rows: how many,", "or all"], ["rows"])
+    ['Do it.', '', '', ':param rows: how many,', '    or all']
+    """
+    found: list[str] = []
+    in_field = False
+    for line in lines:
+        name, colon, rest = line.partition(": ")
+        if begins := bool(colon) and name in parameters:
+            found += [*([] if in_field else [""]), f":param {name}: {rest}"]
+        else:
+            in_field = in_field and bool(line.strip())
+            found.append(f"    {line}" if in_field else line)
+        in_field = in_field or begins
+    return found
+
+
+def fields_of_docstring(_: Any, kind: str, __: str, value: Any, ___: Any, lines: list[str]) -> None:
+    described = value.__init__ if kind == "class" else value
+    try:
+        parameters = inspect.signature(described).parameters
+    except (TypeError, ValueError):
+        return
+    lines[:] = with_fields(lines, parameters)
+
+
 def add_reference(_: Any, name: str, content: list[str]) -> None:
     if name == PAGE:
         content[0] += "\n" + "\n".join(map(reference, MODULES))
@@ -59,4 +88,5 @@ def add_reference(_: Any, name: str, content: list[str]) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", add_reference)
+    app.connect("autodoc-process-docstring", fields_of_docstring)
     return {"parallel_read_safe": True}

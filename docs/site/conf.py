@@ -35,6 +35,7 @@ myst_enable_extensions = ["attrs_block"]
 
 # Docstrings are plain text with `code` in it.
 default_role = "code"
+autoclass_content = "both"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

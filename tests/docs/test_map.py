@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import inspect
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -61,3 +63,8 @@ def _said(member: object) -> bool:
 def test_what_several_modules_export_is_documented_once() -> None:
     assert "ParquetStream" in api.public_names("watersmeet")
     assert "ParquetStream" not in api.public_names("watersmeet.spark")
+
+
+@pytest.mark.parametrize("module", [api, navigation], ids=["api", "navigation"])
+def test_the_examples_of_what_makes_the_site_run(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
