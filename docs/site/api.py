@@ -11,8 +11,9 @@ from collections.abc import Container
 from typing import Any
 
 PAGE = "docs/api"
-# What programs import.
-MODULES = ("watersmeet", "watersmeet.testing", "watersmeet.spark")
+# What programs import; then those whose values are given by calls of these.
+MODULES = ("watersmeet", "watersmeet.testing", "watersmeet.spark", "watersmeet.why", "watersmeet.advise")
+VALUES_ONLY = ("watersmeet.why", "watersmeet.advise")
 DIRECTIVES = {
     "Classes": ("autoclass", ":members:\n:inherited-members: object"),
     "Functions": ("autofunction", ""),
@@ -26,6 +27,8 @@ def public_names(module: str) -> dict[str, object]:
     exporting = importlib.import_module(module)
     before = [one for other in MODULES[: MODULES.index(module)] for one in public_names(other).values()]
     found = {name: getattr(exporting, name) for name in exporting.__all__}
+    if module in VALUES_ONLY:
+        found = {name: value for name, value in found.items() if inspect.isclass(value)}
     return {name: value for name, value in found.items() if not any(value is one for one in before)}
 
 

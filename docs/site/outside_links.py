@@ -18,7 +18,7 @@ def write_links(app: Any, error: Exception | None) -> None:
             (node["refuri"], page)
             for page in app.env.found_docs
             for node in app.env.get_doctree(page).findall(nodes.reference)
-            if node.get("refuri", "").startswith(("http://", "https://"))
+            if node.get("refuri", "").startswith(("http://", "https://")) and "//127.0.0.1" not in node["refuri"]
         }
     )
     lines = "".join(f"{address}\tin {page}.md\n" for address, page in found)
