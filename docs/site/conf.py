@@ -42,6 +42,9 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 
+# Quotes in the text are those of SQL.
+smartquotes = False
+
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
