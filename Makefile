@@ -23,7 +23,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-browser test-flood test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden clean
+.PHONY: demo test test-fast test-spark test-browser test-flood test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -114,6 +114,13 @@ chaos: $(READY)
 golden: $(READY)
 	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans tests/pictures
 
+# The site, into build/docs: open build/docs/index.html. A link that leads nowhere is an error; links to elsewhere are
+# listed, not fetched, in build/docs/outside_links.txt.
+docs: $(READY)
+	rm -rf build/docs build/docs-cache
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs/site -d build/docs-cache . build/docs
+	@echo "the site is in build/docs: open build/docs/index.html"
+
 # The few classes for Spark's Java; it needs a JDK, and only after a change of their source.
 java: $(READY)
 	$(BIN)/python -m watersmeet.hosts.spark.local_files.build
@@ -145,7 +152,7 @@ clean:
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,test,dev,lab]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,test,dev,lab,docs]'
 	touch $@
 
 $(BUILDER)/.ready: pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""The Python of the page about Spark runs and prints what it says."""
+"""The examples of the pages about Spark run and print what they say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.docs.reader import Reader
+from tests.docs.test_pages import ON_SPARK
 from tests.unit.test_docs import ROOT, blocks
 
 
@@ -24,3 +26,15 @@ def test_the_python_of_the_page_prints_what_it_says(
             with contextlib.redirect_stdout(printed):
                 exec(compile(code, "docs/spark.md", "exec"), names)
             assert printed.getvalue() == (text if following == "text" else "")
+
+
+def test_the_how_to_page_does_what_it_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the command would end the Spark of all tests
+    reader = Reader(tmp_path)
+    try:
+        reader.read(ON_SPARK)
+    finally:
+        reader.close()

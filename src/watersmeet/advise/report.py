@@ -58,14 +58,17 @@ class Advice:
 
     @property
     def policies(self) -> tuple[str, ...]:
+        """The policies that were tried, in order."""
         return tuple(dict.fromkeys(trial.policy for trial in self.trials))
 
     @property
     def allocations(self) -> tuple[str, ...]:
+        """The allocations that were tried, in order."""
         return tuple(dict.fromkeys(trial.allocation for trial in self.trials))
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """The sizes of memory that were tried, in rows."""
         return tuple(sorted({trial.rows for trial in self.trials}))
 
     def recall(self, policy: str, allocation: str, rows: int) -> float | None:

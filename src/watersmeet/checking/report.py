@@ -45,6 +45,7 @@ class Report:
 
     @property
     def equal(self) -> bool:
+        """Whether both answers are the same, at every instant."""
         return self.difference is None
 
     def __str__(self) -> str:

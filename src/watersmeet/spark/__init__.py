@@ -10,7 +10,7 @@ from watersmeet.hosts.spark.launch import ensure_settings
 from watersmeet.hosts.spark.launch import start_spark as _start_spark
 from watersmeet.hosts.spark.packed import ParquetStream
 from watersmeet.hosts.spark.state import read_state
-from watersmeet.hosts.spark.tables import ParquetTable
+from watersmeet.hosts.spark.tables import ParquetTable, latest
 from watersmeet.noticing import phase
 from watersmeet.runtime.notices import notices_by_default
 
@@ -23,6 +23,7 @@ __all__ = [
     "check_checkpoint",
     "ensure_settings",
     "friendly",
+    "latest",
     "read_state",
     "start_spark",
 ]

@@ -18,7 +18,13 @@ MOST_COLUMNS = 6  # of a row that is shown
 
 @dataclass(frozen=True)
 class Why:
-    """Whether rows met and when, or what kept them apart."""
+    """Whether rows met and when, or what kept them apart.
+
+    rows: the number of each input's row, counted from 1, by the name of the input.
+    shown: that row in words.
+    met_us: the time of the answer, in microseconds since 1970; None if they did not meet.
+    reasons: all that keeps them apart.
+    """
 
     rows: Mapping[str, int]
     shown: Mapping[str, str]
@@ -27,6 +33,7 @@ class Why:
 
     @property
     def met(self) -> bool:
+        """Whether they did: then there are no reasons."""
         return self.met_us is not None
 
     def as_dict(self) -> dict[str, Any]:

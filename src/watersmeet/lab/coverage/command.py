@@ -15,8 +15,8 @@ Say = Callable[[str], None]
 
 def write_coverage(docs: Path, say: Say) -> None:
     docs.mkdir(parents=True, exist_ok=True)
-    path = docs / "coverage.md"
-    path.write_text(coverage_page(), encoding="utf-8")
+    path, report = docs / "coverage.md", docs / "reproduction.md"
+    path.write_text(coverage_page(report.read_text(encoding="utf-8") if report.exists() else ""), encoding="utf-8")
     say(f"wrote {path}: {tally(rows())}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from watersmeet.lab.cards import CARDS
 from watersmeet.lab.coverage.table import CoverageRow, rows
@@ -12,10 +13,12 @@ from watersmeet.lab.report.markdown import as_markdown
 
 # The streams that texts of SQL in the table read, and lines of Python too.
 STREAMS = "a, b, c, d (k BIGINT, v BIGINT, ts TIMESTAMP), time = 'ts'; the table t (k BIGINT)"
+ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 
 
-def coverage_page() -> str:
-    return as_markdown([*_opening(rows()), *_papers(rows())])
+def coverage_page(report: str) -> str:
+    """The page, with links to those experiments that the report beside it shows."""
+    return as_markdown([*_opening(rows()), *_papers(rows(), set(ANCHOR.findall(report)))])
 
 
 def tally(shown: Sequence[CoverageRow]) -> str:
@@ -59,23 +62,23 @@ def _share(yes: int, of: int) -> str:
     return f"{yes}/{of}" if of else ""
 
 
-def _papers(shown: Sequence[CoverageRow]) -> Iterator[Block]:
+def _papers(shown: Sequence[CoverageRow], reported: Container[str]) -> Iterator[Block]:
     for paper in dict.fromkeys(row.item.paper for row in shown):
         yield Heading(2, f"{paper}: {CARDS[paper].title}", paper)
-        ours = tuple(_row(row) for row in shown if row.item.paper == paper)
+        ours = tuple(_row(row, reported) for row in shown if row.item.paper == paper)
         yield TableBlock(("", "what", "where", "reached by", "shown by", "verdict"), ours)
 
 
-def _row(row: CoverageRow) -> tuple[str, ...]:
+def _row(row: CoverageRow, reported: Container[str]) -> tuple[str, ...]:
     return (
         f"**{row.item.id}**",
         f"{row.item.name} ({row.item.kind})",
         ", ".join(f"`{path}`" for path in row.where),
         f"`{row.reached}`",
-        ", ".join(_shown(one) for one in row.shown),
+        ", ".join(_shown(one, reported) for one in row.shown),
         row.verdict + (f". {row.note}" if row.note else ""),
     )
 
 
-def _shown(name: str) -> str:
-    return f"`{name}`" if "::" in name or name.startswith("tests/") else f"[{name}](reproduction.md#{name})"
+def _shown(name: str, reported: Container[str]) -> str:
+    return f"[{name}](reproduction.md#{name})" if name in reported else f"`{name}`"

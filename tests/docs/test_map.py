@@ -1,0 +1,70 @@
+"""The map of the documentation, which is the navigation of the site, has every page and every public name."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.unit.test_docs import ROOT
+
+sys.path.append(str(ROOT / "docs" / "site"))
+api, navigation = importlib.import_module("api"), importlib.import_module("navigation")
+
+MAP = ROOT / "docs" / "README.md"
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def pages() -> list[Path]:
+    """What the site is made of: all pages of the documentation, and those beside the code."""
+    beside = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    return [*(ROOT / "docs").rglob("*.md"), *beside, *(ROOT / "examples").rglob("*.md"), ROOT / "benchmarks/README.md"]
+
+
+def test_the_navigation_lists_every_page_once() -> None:
+    listed = re.findall(r"<(.+)>$", navigation.toctrees(MAP.read_text(encoding="utf-8")), re.MULTILINE)
+    found = [(MAP.parent / f"{name}.md").resolve() for name in listed]
+    assert sorted(found) == sorted(page for page in pages() if page != MAP)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
+    """On a forge and on the site alike. Where in a page they lead is checked by `make docs`."""
+    links = [one for one in LINK.findall(page.read_text(encoding="utf-8")) if not one.startswith(("http", "#"))]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("module", api.MODULES)
+def test_every_public_name_has_a_docstring_and_its_methods_too(module: str) -> None:
+    assert undocumented(module) == []
+
+
+def undocumented(module: str) -> list[str]:
+    found = []
+    for name, value in api.public_names(module).items():
+        found += [] if (value.__doc__ or "").strip() else [name]
+        if inspect.isclass(value):
+            members = {one: getattr(value, one) for one in vars(value) if not one.startswith("_")}
+            found += [f"{name}.{one}" for one, member in members.items() if not _said(member)]
+    return found
+
+
+def _said(member: object) -> bool:
+    plain = not (callable(member) or isinstance(member, property))
+    return plain or bool(inspect.getdoc(member))
+
+
+def test_what_several_modules_export_is_documented_once() -> None:
+    assert "ParquetStream" in api.public_names("watersmeet")
+    assert "ParquetStream" not in api.public_names("watersmeet.spark")
+
+
+@pytest.mark.parametrize("module", [api, navigation], ids=["api", "navigation"])
+def test_the_examples_of_what_makes_the_site_run(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0

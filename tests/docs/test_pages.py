@@ -1,0 +1,27 @@
+"""Every example of the tutorial and of the how-to pages runs, and gives what the page says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.reader import Reader
+from tests.unit.test_docs import ROOT
+
+DOCS = ROOT / "docs"
+ON_SPARK = DOCS / "howto" / "spark.md"  # tests/spark/test_docs.py reads it
+PAGES = [DOCS / "tutorial.md", *(page for page in sorted((DOCS / "howto").glob("*.md")) if page != ON_SPARK)]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None or shutil.which("curl") is None, reason="examples use bash and curl")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_do_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    reader = Reader(tmp_path)
+    try:
+        reader.read(page)
+    finally:
+        reader.close()
