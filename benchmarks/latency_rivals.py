@@ -1,0 +1,179 @@
+"""How long answers take under the same open-loop load here and elsewhere: in-process, Esper, Flink, Spark.
+
+Rows are sent when they are due whether or not an engine keeps up, as in `benchmarks.latency`; an answer is waited for
+since the last of its rows was due. The first seconds fill the windows and are not timed. Number and checksum of the
+answers must be those of DuckDB, or, where there are too many for that, those of all other engines. An engine that has
+not answered all rows some seconds after the last was due has fallen behind; it is not asked at higher rates.
+
+    python -m benchmarks.latency_rivals [--seconds 5] [--rates 1000,10000,100000] [--engines 'in-process;Esper']
+
+Engines in Java are downloaded by Maven at the first run. What each figure includes is told in docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import RESULTS
+from benchmarks.rivals import dialects, in_process, jvm
+from benchmarks.rivals.load import QUERIES, Compared, Outcome, Query, Sending, expected
+
+Run = Callable[[Sending, Path], Outcome]
+
+
+@dataclass(frozen=True)
+class Engine:
+    name: str
+    opened: Callable[[ExitStack], Run]  # raises MissingError
+    groups: Compared  # which answers it gives to a GROUP BY
+
+
+def our_process(closing: ExitStack) -> Run:
+    return in_process.run
+
+
+def in_java(name: str, main: str, text: Callable[[Query], str], closing: ExitStack) -> Run:
+    jars = jvm.fetched(name)
+    classes = jvm.compiled(name, ["Load.java", "Answers.java", f"{main}.java"], jars)
+    return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}:{jars}", sending, folder)
+
+
+ENGINES = (
+    Engine("in-process", our_process, "all"),
+    Engine("Esper", partial(in_java, "esper", "EsperRun", dialects.esper), "all"),
+)
+HEAD = f"{'query':14} {'engine':16} {'rows/s':>8} {'answers':>11} {'p50 ms':>9} {'p99 ms':>9} {'p99.9 ms':>9}"
+
+
+def measured(engine: Engine, rates: list[int], queries: list[Query], seconds: float) -> Iterator[dict[str, Any]]:
+    """One engine at all rates, from the lowest on."""
+    with ExitStack() as closing:
+        try:
+            run = engine.opened(closing)
+        except jvm.MissingError as missing:
+            print(f"{engine.name} is left out: {missing}", flush=True)
+            yield {"engine": engine.name, "left_out": str(missing)}
+            return
+        for query in queries:
+            for rate in sorted(rates):
+                sending = Sending(query, rate, seconds, grace_s=seconds)
+                began = time.monotonic()
+                folder = Path(tempfile.mkdtemp(prefix="rivals-"))
+                try:
+                    got = run(sending, folder)
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+                compared: Compared = engine.groups if query.groups else "all"
+                one = judged(engine, sending, got, compared) | {"took_s": round(time.monotonic() - began, 1)}
+                print(line(one), flush=True)
+                yield one
+                if one["behind"]:
+                    break
+
+
+def judged(engine: Engine, sending: Sending, got: Outcome, compared: Compared) -> dict[str, Any]:
+    """An outcome, if it is right or unfinished."""
+    behind = got.rows < sending.rows
+    right = None if behind else expected(sending, compared)
+    if right is not None and right != (got.answers, got.checksum):
+        raise SystemExit(
+            f"{engine.name}, {sending.query.name}: {got.answers:,} answers with checksum {got.checksum} "
+            f"are not the {right[0]:,} with checksum {right[1]} that DuckDB gives"
+        )
+    told = {key: round(value, 2) if isinstance(value, float) else value for key, value in asdict(got).items()}
+    checked = "not compared" if behind or compared == "nothing" else "DuckDB" if right else "the others"
+    return {
+        "engine": engine.name,
+        "query": sending.query.name,
+        "rate": sending.rate,
+        **told,
+        "behind": behind,
+        "checked_by": checked,
+    }
+
+
+def check_each_other(found: list[dict[str, Any]]) -> None:
+    """Where DuckDB was not asked, all engines must give the same."""
+    seen: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in found:
+        if one.get("checked_by") == "the others":
+            first = seen.setdefault((one["query"], one["rate"]), one)
+            if (first["answers"], first["checksum"]) != (one["answers"], one["checksum"]):
+                raise SystemExit(
+                    f"{one['query']} at {one['rate']:,} rows/s: {one['engine']} gives {one['answers']:,} answers with "
+                    f"checksum {one['checksum']}, {first['engine']} {first['answers']:,} with {first['checksum']}"
+                )
+
+
+def line(one: dict[str, Any]) -> str:
+    told = f"{one['query']:14} {one['engine']:16} {one['rate']:8,} {one['answers']:11,} "
+    told += " ".join(f"{one[name]:9.2f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
+    return told + ("   fell behind" if one["behind"] else "")
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Median and 99th percentile, for the docs."""
+    rates = sorted({one["rate"] for one in found if "rate" in one})
+    lines = [f"| | | {' | '.join(f'{rate:,} rows/s' for rate in rates)} |", f"|---|---|{'---|' * len(rates)}"]
+    for query in dict.fromkeys(one["query"] for one in found if "query" in one):
+        for engine in dict.fromkeys(one["engine"] for one in found):
+            of = {one["rate"]: one for one in found if (one["engine"], one.get("query")) == (engine, query)}
+            if of:
+                cells = " | ".join(_cell(of.get(rate)) for rate in rates)
+                lines.append(f"| {query} | {engine} | {cells} |")
+    return "\n".join(lines)
+
+
+def _cell(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return "not tried"
+    if one["behind"]:
+        return "fell behind"
+    return " / ".join(f"{one[name]:,.1f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of rows that are timed")
+    parser.add_argument("--rates", default="1000,10000,100000")
+    parser.add_argument("--engines", default=";".join(one.name for one in ENGINES), help="parted by semicolons")
+    parser.add_argument("--queries", default=";".join(one.name for one in QUERIES), help="parted by semicolons")
+    parser.add_argument("--json", type=Path, default=RESULTS / "latency_rivals.json")
+    parser.add_argument("--table", action="store_true", help="print what was measured before, and measure nothing")
+    asked = parser.parse_args()
+    if asked.table:
+        print(table(json.loads(asked.json.read_text())["figures"]))
+        return
+    engines = chosen(asked.engines, {one.name: one for one in ENGINES}, "engine")
+    queries = chosen(asked.queries, {one.name: one for one in QUERIES}, "query")
+    rates = [int(one) for one in asked.rates.split(",")]
+    found: list[dict[str, Any]] = []
+    print(HEAD)
+    for engine in engines:
+        found += measured(engine, rates, queries, asked.seconds)
+    check_each_other(found)
+    # A line for each figure.
+    figures = ",\n".join(f"  {json.dumps(one)}" for one in found)
+    asked.json.write_text(f'{{"seconds": {asked.seconds}, "figures": [\n{figures}\n]}}\n')
+    print(f"\n{table(found)}")
+
+
+def chosen(names: str, known: dict[str, Any], what: str) -> list[Any]:
+    unknown = [one for one in names.split(";") if one not in known]
+    if unknown:
+        raise SystemExit(f"there is no {what} {unknown[0]!r}; there are {'; '.join(known)}")
+    return [known[one] for one in names.split(";")]
+
+
+if __name__ == "__main__":
+    main()
