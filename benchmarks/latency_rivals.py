@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RESULTS
-from benchmarks.rivals import dialects, in_process, jvm
+from benchmarks.rivals import dialects, in_process, jvm, spark_process
 from benchmarks.rivals.load import QUERIES, Compared, Outcome, Query, Sending, expected
 
 Run = Callable[[Sending, Path], Outcome]
@@ -48,10 +48,15 @@ def in_java(name: str, main: str, text: Callable[[Query], str], closing: ExitSta
     return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}:{jars}", sending, folder)
 
 
+GRACE_S = 10.0  # after the last row was due
 ENGINES = (
     Engine("in-process", our_process, "all"),
     Engine("Esper", partial(in_java, "esper", "EsperRun", dialects.esper), "all"),
+    Engine("Flink", partial(in_java, "flink", "FlinkRun", dialects.flink), "arrivals"),
+    Engine("ours on Spark", partial(spark_process.opened, "ours"), "all"),
+    Engine("Spark's own", partial(spark_process.opened, "own"), "rows"),
 )
+CHECKED_BY: dict[Compared, str] = {"all": "DuckDB", "arrivals": "DuckDB, as rows arrive", "rows": "number of rows"}
 HEAD = f"{'query':14} {'engine':16} {'rows/s':>8} {'answers':>11} {'p50 ms':>9} {'p99 ms':>9} {'p99.9 ms':>9}"
 
 
@@ -66,40 +71,39 @@ def measured(engine: Engine, rates: list[int], queries: list[Query], seconds: fl
             return
         for query in queries:
             for rate in sorted(rates):
-                sending = Sending(query, rate, seconds, grace_s=seconds)
-                began = time.monotonic()
-                folder = Path(tempfile.mkdtemp(prefix="rivals-"))
-                try:
-                    got = run(sending, folder)
-                finally:
-                    shutil.rmtree(folder, ignore_errors=True)
-                compared: Compared = engine.groups if query.groups else "all"
-                one = judged(engine, sending, got, compared) | {"took_s": round(time.monotonic() - began, 1)}
+                one = tried(engine, run, Sending(query, rate, seconds, GRACE_S))
                 print(line(one), flush=True)
                 yield one
-                if one["behind"]:
+                if one.get("behind"):
                     break
 
 
-def judged(engine: Engine, sending: Sending, got: Outcome, compared: Compared) -> dict[str, Any]:
-    """An outcome, if it is right or unfinished."""
+def tried(engine: Engine, run: Run, sending: Sending) -> dict[str, Any]:
+    about = {"engine": engine.name, "query": sending.query.name, "rate": sending.rate}
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="rivals-"))
+    try:
+        got = run(sending, folder)
+    except jvm.FailedError as error:
+        return about | {"failed": str(error)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    compared: Compared = engine.groups if sending.query.groups else "all"
+    return about | judged(sending, got, compared) | {"took_s": round(time.monotonic() - began, 1)}
+
+
+def judged(sending: Sending, got: Outcome, compared: Compared) -> dict[str, Any]:
+    """The figures of a run if its answer is right, or unfinished."""
     behind = got.rows < sending.rows
     right = None if behind else expected(sending, compared)
     if right is not None and right != (got.answers, got.checksum):
-        raise SystemExit(
-            f"{engine.name}, {sending.query.name}: {got.answers:,} answers with checksum {got.checksum} "
-            f"are not the {right[0]:,} with checksum {right[1]} that DuckDB gives"
-        )
+        return {
+            "failed": f"{got.answers:,} answers with checksum {got.checksum} are not "
+            f"the {right[0]:,} with checksum {right[1]} that are right"
+        }
     told = {key: round(value, 2) if isinstance(value, float) else value for key, value in asdict(got).items()}
-    checked = "not compared" if behind or compared == "nothing" else "DuckDB" if right else "the others"
-    return {
-        "engine": engine.name,
-        "query": sending.query.name,
-        "rate": sending.rate,
-        **told,
-        "behind": behind,
-        "checked_by": checked,
-    }
+    checked = "not compared" if behind else CHECKED_BY[compared] if right else "the others"
+    return {**told, "behind": behind, "checked_by": checked}
 
 
 def check_each_other(found: list[dict[str, Any]]) -> None:
@@ -109,15 +113,18 @@ def check_each_other(found: list[dict[str, Any]]) -> None:
         if one.get("checked_by") == "the others":
             first = seen.setdefault((one["query"], one["rate"]), one)
             if (first["answers"], first["checksum"]) != (one["answers"], one["checksum"]):
-                raise SystemExit(
-                    f"{one['query']} at {one['rate']:,} rows/s: {one['engine']} gives {one['answers']:,} answers with "
-                    f"checksum {one['checksum']}, {first['engine']} {first['answers']:,} with {first['checksum']}"
+                one["failed"] = (
+                    f"{one['answers']:,} answers with checksum {one['checksum']} are not the {first['answers']:,} with "
+                    f"checksum {first['checksum']} of {first['engine']}"
                 )
+                print(line(one))
 
 
 def line(one: dict[str, Any]) -> str:
-    told = f"{one['query']:14} {one['engine']:16} {one['rate']:8,} {one['answers']:11,} "
-    told += " ".join(f"{one[name]:9.2f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
+    told = f"{one['query']:14} {one['engine']:16} {one['rate']:8,} "
+    if "failed" in one:
+        return told + one["failed"]
+    told += f"{one['answers']:11,} " + " ".join(f"{one[name]:9.2f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
     return told + ("   fell behind" if one["behind"] else "")
 
 
@@ -137,6 +144,8 @@ def table(found: list[dict[str, Any]]) -> str:
 def _cell(one: dict[str, Any] | None) -> str:
     if one is None:
         return "not tried"
+    if "failed" in one:
+        return "failed"
     if one["behind"]:
         return "fell behind"
     return " / ".join(f"{one[name]:,.1f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
@@ -166,6 +175,8 @@ def main() -> None:
     figures = ",\n".join(f"  {json.dumps(one)}" for one in found)
     asked.json.write_text(f'{{"seconds": {asked.seconds}, "figures": [\n{figures}\n]}}\n')
     print(f"\n{table(found)}")
+    if any("failed" in one for one in found):
+        raise SystemExit("some runs failed or gave other answers: see above")
 
 
 def chosen(names: str, known: dict[str, Any], what: str) -> list[Any]:

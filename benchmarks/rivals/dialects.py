@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from benchmarks.rivals.load import Query
 
 
@@ -26,7 +28,7 @@ def esper(query: Query) -> str:
 
 def flink(query: Query) -> str:
     """Its time counts milliseconds; each stands for a microsecond of ours, so that none are lost."""
-    size = f"INTERVAL '{query.window_us // 1_000}' SECOND(6)"
+    size = f"INTERVAL '{timedelta(milliseconds=query.window_us)}' HOUR TO SECOND"
     if query.groups:
         over = f"OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN {size} PRECEDING AND CURRENT ROW)"
         return f"SELECT id, k, COUNT(*) {over} AS n, SUM(id) {over} AS total FROM a"

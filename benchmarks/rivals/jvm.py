@@ -22,6 +22,10 @@ class MissingError(Exception):
     """Why an engine cannot be measured here, in one sentence."""
 
 
+class FailedError(Exception):
+    """Why a run gave no figures."""
+
+
 def fetched(name: str) -> str:
     """The jars of an engine as a class path; downloaded once, and again if what is asked for has changed."""
     folder, wanted = BUILD / name, (JAVA / f"{name}.xml").read_text()
@@ -67,10 +71,13 @@ def run(main: str, sql: str, class_path: str, sending: Sending, folder: Path) ->
     opened = [f"--add-opens={one}" for one in OPENED]
     command = ["java", *opened, "-Xmx2g", "-cp", class_path, main, sql, str(keys), *map(str, numbers), str(folder)]
     most = START_S + sending.warm_s + sending.seconds + sending.grace_s
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=most, cwd=folder)
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=most, cwd=folder)
+    except subprocess.TimeoutExpired:
+        raise FailedError(f"{main} had not ended after {most:.0f} s") from None
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
-        raise RuntimeError(f"{main} failed: {_first_error(done.stderr)}")
+        raise FailedError(f"{main} failed: {_first_error(done.stderr)}")
     return Outcome(**json.loads(lines[-1]))
 
 

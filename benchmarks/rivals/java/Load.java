@@ -66,10 +66,14 @@ public final class Load implements Serializable {
         return Math.min(guess, rows);
     }
 
+    public boolean timeIsUp() {
+        return nowUs() > dueUs(rows) + (long) (graceS * 1e6);
+    }
+
     /** Waits until rows beyond these are due; what is due now, or these again if time is up. */
     public long next(long sent) {
         while (true) {
-            if (nowUs() > dueUs(rows) + (long) (graceS * 1e6)) return sent;
+            if (timeIsUp()) return sent;
             long ready = due();
             if (ready > sent) return ready;
             java.util.concurrent.locks.LockSupport.parkNanos(TICK_NS);
