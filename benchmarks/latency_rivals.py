@@ -48,7 +48,7 @@ def in_java(name: str, main: str, text: Callable[[Query], str], closing: ExitSta
     return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}:{jars}", sending, folder)
 
 
-GRACE_S = 10.0  # after the last row was due
+GRACE_S = 5.0  # after the last row was due
 ENGINES = (
     Engine("in-process", our_process, "all"),
     Engine("Esper", partial(in_java, "esper", "EsperRun", dialects.esper), "all"),

@@ -20,6 +20,7 @@ import watersmeet as wm
 from benchmarks.rivals.dialects import ours as in_our_words
 from benchmarks.rivals.load import QUERIES, Query
 from benchmarks.spark_joins import FOR_SPARK
+from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
 
 START_S = 90.0  # until warm-up batches are through
@@ -99,9 +100,9 @@ def main() -> None:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.extraClassPath": classes,
         "spark.driver.memory": "3g",
+        SMALL_BATCHES: "true",
+        class_archive.SETTING: "false",  # what makes the archive would work beside the run
     }
-    if whose == "ours":
-        settings[SMALL_BATCHES] = "true"
     spark = start_spark("local[2]", settings)
     if whose == "own":
         for setting, value in FOR_SPARK.items():
