@@ -6,6 +6,7 @@ answers must be those of DuckDB, or, where there are too many for that, those of
 not answered all rows some seconds after the last was due has fallen behind; it is not asked at higher rates.
 
     python -m benchmarks.latency_rivals [--seconds 5] [--rates 1000,10000,100000] [--engines 'in-process;Esper']
+    python -m benchmarks.latency_rivals --docs
 
 Engines in Java are downloaded by Maven at the first run. What each figure includes is told in docs/performance.md.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -48,6 +50,8 @@ def in_java(name: str, main: str, text: Callable[[Query], str], closing: ExitSta
     return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}:{jars}", sending, folder)
 
 
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- latency beside others -->", "<!-- end of it -->"
 GRACE_S = 5.0  # after the last row was due
 ENGINES = (
     Engine("in-process", our_process, "all"),
@@ -128,13 +132,12 @@ def line(one: dict[str, Any]) -> str:
     return told + ("   fell behind" if one["behind"] else "")
 
 
-def table(found: list[dict[str, Any]]) -> str:
-    """Median and 99th percentile, for the docs."""
-    rates = sorted({one["rate"] for one in found if "rate" in one})
+def table(figures: list[dict[str, Any]], rates: list[int]) -> str:
+    """Percentiles of each engine, a column for each rate, for the docs."""
     lines = [f"| | | {' | '.join(f'{rate:,} rows/s' for rate in rates)} |", f"|---|---|{'---|' * len(rates)}"]
-    for query in dict.fromkeys(one["query"] for one in found if "query" in one):
-        for engine in dict.fromkeys(one["engine"] for one in found):
-            of = {one["rate"]: one for one in found if (one["engine"], one.get("query")) == (engine, query)}
+    for query in dict.fromkeys(one["query"] for one in figures if "query" in one):
+        for engine in dict.fromkeys(one["engine"] for one in figures):
+            of = {one["rate"]: one for one in figures if (one["engine"], one.get("query")) == (engine, query)}
             if of:
                 cells = " | ".join(_cell(of.get(rate)) for rate in rates)
                 lines.append(f"| {query} | {engine} | {cells} |")
@@ -147,8 +150,29 @@ def _cell(one: dict[str, Any] | None) -> str:
     if "failed" in one:
         return "failed"
     if one["behind"]:
-        return "fell behind"
+        return f"fell behind: {one['rows']:,} rows answered in time"
     return " / ".join(f"{one[name]:,.1f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
+
+
+def told(found: dict[str, Any], rates: list[int] | None = None) -> str:
+    """The table, and in what circumstances it came about."""
+    figures = found["figures"]
+    rates = rates or sorted({one["rate"] for one in figures if "rate" in one})
+    load = f"{found['load']:.1f} on {found['cores']} cores"
+    left_out = [f" {one['engine']} was left out: {one['left_out']}." for one in figures if "left_out" in one]
+    return (
+        f"{table(figures, rates)}\n\nMilliseconds: median / 99 % / 99.9 % of the answers of {found['seconds']:g} s. "
+        f"The load of the machine before was {load}.{''.join(left_out)}"
+    )
+
+
+def write_docs(found: dict[str, Any]) -> None:
+    """Put the table where the docs have one: all of it, and what is at 10,000 rows/s."""
+    for page, rates in (("performance.md", None), ("coming_from.md", [10_000])):
+        path = DOCS / page
+        before, begin, rest = path.read_text().partition(BEGIN)
+        _, end, after = rest.partition(END)
+        path.write_text(f"{before}{begin}\n{told(found, rates)}\n{end}{after}")
 
 
 def main() -> None:
@@ -159,24 +183,40 @@ def main() -> None:
     parser.add_argument("--queries", default=";".join(one.name for one in QUERIES), help="parted by semicolons")
     parser.add_argument("--json", type=Path, default=RESULTS / "latency_rivals.json")
     parser.add_argument("--table", action="store_true", help="print what was measured before, and measure nothing")
+    parser.add_argument("--docs", action="store_true", help="put what was measured before into the docs")
     asked = parser.parse_args()
-    if asked.table:
-        print(table(json.loads(asked.json.read_text())["figures"]))
+    if asked.table or asked.docs:
+        before = json.loads(asked.json.read_text())
+        print(told(before))
+        if asked.docs:
+            write_docs(before)
         return
     engines = chosen(asked.engines, {one.name: one for one in ENGINES}, "engine")
     queries = chosen(asked.queries, {one.name: one for one in QUERIES}, "query")
     rates = [int(one) for one in asked.rates.split(",")]
-    found: list[dict[str, Any]] = []
+    found: dict[str, Any] = {
+        "seconds": asked.seconds,
+        "load": os.getloadavg()[0],
+        "cores": os.cpu_count(),
+        "figures": [],
+    }
+    figures = found["figures"]
     print(HEAD)
     for engine in engines:
-        found += measured(engine, rates, queries, asked.seconds)
-    check_each_other(found)
-    # A line for each figure.
-    figures = ",\n".join(f"  {json.dumps(one)}" for one in found)
-    asked.json.write_text(f'{{"seconds": {asked.seconds}, "figures": [\n{figures}\n]}}\n')
-    print(f"\n{table(found)}")
-    if any("failed" in one for one in found):
+        figures += measured(engine, rates, queries, asked.seconds)
+        keep(asked.json, found)
+    check_each_other(figures)
+    keep(asked.json, found)
+    print(f"\n{told(found)}")
+    if any("failed" in one for one in figures):
         raise SystemExit("some runs failed or gave other answers: see above")
+
+
+def keep(path: Path, found: dict[str, Any]) -> None:
+    """A line for each figure."""
+    about = {name: value for name, value in found.items() if name != "figures"}
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in found["figures"])
+    path.write_text(f'{json.dumps(about)[:-1]}, "figures": [\n{lines}\n]}}\n')
 
 
 def chosen(names: str, known: dict[str, Any], what: str) -> list[Any]:

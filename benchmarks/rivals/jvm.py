@@ -31,7 +31,7 @@ def fetched(name: str) -> str:
     folder, wanted = BUILD / name, (JAVA / f"{name}.xml").read_text()
     have = folder / "pom.xml"
     if not have.exists() or have.read_text() != wanted:
-        _need("mvn", "Maven, which downloads it")
+        _need("mvn", "Maven, which downloads it,")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         command = ["mvn", "-q", "-B", "-f", str(JAVA / f"{name}.xml"), "dependency:copy-dependencies"]
