@@ -47,7 +47,7 @@ def our_process(closing: ExitStack) -> Run:
 def in_java(name: str, main: str, text: Callable[[Query], str], closing: ExitStack) -> Run:
     jars = jvm.fetched(name)
     classes = jvm.compiled(name, ["Load.java", "Answers.java", f"{main}.java"], jars)
-    return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}:{jars}", sending, folder)
+    return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}{os.pathsep}{jars}", sending, folder)
 
 
 DOCS = Path(__file__).parents[1] / "docs"

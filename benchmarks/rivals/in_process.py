@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Watch:
 
 
 class Awaited:
-    """Takes the rows for a run; in the end all of them are waited for."""
+    """Takes the rows for a run; in the end the last is waited for."""
 
     def __init__(self, run: DurableRun) -> None:
         self.run = run
@@ -62,9 +63,11 @@ class Awaited:
     def push_soon(self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None) -> None:
         self.last = self.run.push_soon(stream, rows, timeout_s=timeout_s)
 
-    def wait(self) -> None:
+    def wait(self, until: float) -> None:
+        """Until all are on disk, or time is up."""
         if self.last is not None:
-            self.last.result()
+            with suppress(TimeoutError):
+                self.last.result(max(0.0, until - time.monotonic()))
 
 
 def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
@@ -88,13 +91,16 @@ def run(sending: Sending, folder: Path) -> Outcome:
     )
     durable.start()
     warm_up(durable, query.streams)
+    warm_rows = sum(durable.taken(stream) for stream in query.streams)
     awaited = Awaited(durable)
     load = Load(awaited, query.streams, sending.rate, sending.warm_s + sending.seconds)
     watch = Watch(query, time.time_ns() // 1_000 + int(sending.warm_s * 1e6))
     durable.on_answers = watch
+    until = time.monotonic() + sending.warm_s + sending.seconds + sending.grace_s
     load.send()
-    awaited.wait()
+    awaited.wait(until)
     durable.stop()
+    rows = sum(durable.taken(stream) for stream in query.streams) - warm_rows
     waits = np.concatenate(watch.waits) / 1_000 if watch.waits else np.zeros(0)
     checksum = (watch.checksum + 2**63) % 2**64 - 2**63
-    return outcome(load.rows, watch.answers, checksum, waits)
+    return outcome(rows, watch.answers, checksum, waits)

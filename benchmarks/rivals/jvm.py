@@ -32,6 +32,7 @@ def fetched(name: str) -> str:
     have = folder / "pom.xml"
     if not have.exists() or have.read_text() != wanted:
         _need("mvn", "Maven, which downloads it,")
+        print(f"{name} is downloaded by Maven", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         command = ["mvn", "-q", "-B", "-f", str(JAVA / f"{name}.xml"), "dependency:copy-dependencies"]

@@ -23,7 +23,7 @@ from benchmarks.spark_joins import FOR_SPARK
 from watersmeet.hosts.spark import class_archive
 from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
 
-START_S = 90.0  # until warm-up batches are through
+START_S = 180.0  # until warm-up batches are through
 LAST_BATCHES_S = 1.0  # in which batches without rows may give what waited for time to pass
 DELAY = "1 second"  # of Spark's watermark: with none, a chain of its joins loses rows that are exactly at it
 
@@ -80,6 +80,9 @@ def measured(spark: SparkSession, whose: str, asked: dict[str, Any]) -> str:
     running = writer.option("checkpointLocation", str(Path(asked["folder"]) / "checkpoint")).start()
     rows = int(asked["rate"] * (asked["warm_s"] + asked["seconds"]))
     _wait(running, jvm, 0, time.monotonic() + START_S)
+    if jvm.NotedAnswers.taken() < 0:
+        running.stop()
+        return json.dumps({"failed": f"the batches that warm Spark up had not ended after {START_S:.0f} s"})
     _wait(running, jvm, rows, time.monotonic() + asked["warm_s"] + asked["seconds"] + asked["grace_s"])
     time.sleep(LAST_BATCHES_S)
     running.stop()

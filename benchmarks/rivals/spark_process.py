@@ -39,7 +39,10 @@ def opened(whose: str, closing: ExitStack) -> Callable[[Sending, Path], Outcome]
         print(json.dumps(asked), file=process.stdin, flush=True)
         for line in process.stdout:
             if line.startswith("{"):
-                return Outcome(**json.loads(line))
+                got = json.loads(line)
+                if "failed" in got:
+                    raise FailedError(got["failed"])
+                return Outcome(**got)
         raise FailedError(f"Spark ended with {process.wait()} before it had answered {sending.query.name}")
 
     return run
