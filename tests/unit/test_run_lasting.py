@@ -121,10 +121,9 @@ def test_what_waits_is_told_and_answered_when_asked_for_and_the_run_goes_on(fold
             ),
             "with no pipeline in OPTIONS, and now it has pipeline = 'ita'",
         ),
-        (lambda folder: (folder / "a" / "1.parquet").unlink(), "1.parquet"),
         (lambda folder: (folder / "state" / "metadata").write_text("{}"), "is the checkpoint of a query on Spark"),
     ],
-    ids=["another query", "another option", "a file is gone", "a checkpoint of Spark's"],
+    ids=["another query", "another option", "a checkpoint of Spark's"],
 )
 def test_what_cannot_go_on_is_told_in_a_sentence(folder: Path, change: object, sentence: str) -> None:
     put(folder, "1.parquet", rows(0, 10))
@@ -135,6 +134,16 @@ def test_what_cannot_go_on_is_told_in_a_sentence(folder: Path, change: object, s
     assert code in (1, 2)
     assert sentence in told
     assert "Traceback" not in told
+
+
+def test_a_file_that_was_read_to_its_end_may_go(folder: Path) -> None:
+    put(folder, "1.parquet", rows(0, 10))
+    assert ran(folder, "--available-now", "--flush")[0] == 0
+    (folder / "a" / "1.parquet").unlink()
+    put(folder, "2.parquet", rows(20, 10))
+    code, told = ran(folder, "--available-now", "--flush")
+    assert code == 0
+    assert "20 rows in" in told
 
 
 def test_two_runs_do_not_share_a_checkpoint(folder: Path) -> None:
