@@ -178,7 +178,9 @@ def die_at(point: str, after: int) -> None:
             number, parts = arguments
             data = b"".join(bytes(memoryview(part)) for part in parts)
             method(self, number, [data])
-            os.truncate(self._path, self._path.stat().st_size - max(len(data) // 2, 1))
+            size = self._path.stat().st_size
+            os.truncate(self._path, self._end - max(len(data) // 2, 1))
+            os.truncate(self._path, size)  # zeros stand where nothing was written
         os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(kind, name, dying)

@@ -56,11 +56,30 @@ class Rows:
             known[name] = cells_of(self.data.column(name))
         return known[name]
 
+    @property
+    def first_us(self) -> int:
+        """The earliest of its times, of which there must be one; looked up once."""
+        known: int | None = self.__dict__.get("_first_us")
+        if known is None:
+            known = self.__dict__["_first_us"] = int(self.times.min())
+        return known
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its rows come in the order of their times; looked up once."""
+        known: bool | None = self.__dict__.get("_in_order")
+        if known is None:
+            known = self.__dict__["_in_order"] = bool((self.times[1:] >= self.times[:-1]).all())
+        return known
+
     def take(self, positions: Positions) -> Rows:
         return Rows(self.data.take(pa.array(positions)), self.times[positions], self.coded)
 
     def slice(self, start: int, stop: int) -> Rows:
-        return Rows(self.data.slice(start, stop - start), self.times[start:stop], self.coded)
+        piece = Rows(self.data.slice(start, stop - start), self.times[start:stop], self.coded)
+        if self.__dict__.get("_in_order"):
+            piece.__dict__["_in_order"] = True
+        return piece
 
     @staticmethod
     def together(parts: Sequence[Rows]) -> Rows:

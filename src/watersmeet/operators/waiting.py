@@ -10,6 +10,10 @@ import numpy as np
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows, WaitingRows
 
+MOST_PARTS = 12
+# Into parts of so many rows at most: a release looks through every part of which a row is ready.
+MOST_MERGED = 1 << 12
+
 
 class Waiting:
     """The rows of one input. Rows of equal time keep their arrival order."""
@@ -36,7 +40,7 @@ class Waiting:
     @property
     def oldest_us(self) -> int | None:
         """The time of the first row that waits, or None."""
-        return min((int(rows.times.min()) for rows in self._parts), default=None)
+        return min((rows.first_us for rows in self._parts), default=None)
 
     @property
     def newest_us(self) -> int | None:
@@ -50,8 +54,17 @@ class Waiting:
         return None if oldest_us is None or newest_us is None else WaitingRows(len(self), oldest_us, newest_us)
 
     def add(self, rows: Rows) -> None:
-        if len(rows):
-            self._parts.append(rows)
+        if not len(rows):
+            return
+        self._parts.append(rows)
+        # Of many parts small ones become one; large ones stay, as a release looks through those it touches.
+        while len(self._parts) > MOST_PARTS and self._worth_merging():
+            newer = self._parts.pop()
+            self._parts[-1] = Rows.together([self._parts[-1], newer])
+
+    def _worth_merging(self) -> bool:
+        older, newer = len(self._parts[-2]), len(self._parts[-1])
+        return older <= 2 * newer and older + newer <= MOST_MERGED
 
     def replace(self, rows: Rows) -> None:
         self._parts = [rows] if len(rows) else []
@@ -71,19 +84,31 @@ class Waiting:
         return everything.slice(0, count)
 
     def _released(self, until_us: int) -> Rows | None:
-        if not any(bool((rows.times < until_us).any()) for rows in self._parts):
+        ready: list[Rows] = []
+        left: list[Rows] = []
+        # Both in the order they came, which decides among equal times.
+        for rows in self._parts:
+            if rows.first_us >= until_us:
+                left.append(rows)
+                continue
+            before, behind = _split(rows, until_us)
+            ready.append(before)
+            if len(behind):
+                left.append(behind)
+        if not ready:
             return None
-        everything = Rows.together(self._parts)
-        times = everything.times
-        if bool((times[1:] >= times[:-1]).all()):
-            ready = int(np.searchsorted(times, until_us))
-            self.replace(everything.slice(ready, times.size))
-            return everything.slice(0, ready)
-        order = np.argsort(times, kind="stable")
-        ready = int(np.searchsorted(times[order], until_us))
-        # Those that go on waiting stay in the order they came, which decides among equal times.
-        self.replace(everything.take(np.sort(order[ready:])))
-        return everything.take(order[:ready])
+        self._parts = left
+        together = Rows.together(ready)
+        return together if together.in_order else together.take(np.argsort(together.times, kind="stable"))
+
+
+def _split(rows: Rows, until_us: int) -> tuple[Rows, Rows]:
+    """The rows before an instant, and the others."""
+    if rows.in_order:
+        cut = int(np.searchsorted(rows.times, until_us))
+        return rows.slice(0, cut), rows.slice(cut, len(rows))
+    is_ready = rows.times < until_us
+    return rows.take(np.flatnonzero(is_ready)), rows.take(np.flatnonzero(~is_ready))
 
 
 def told_of(waiting: Mapping[str, Waiting]) -> dict[str, WaitingRows]:

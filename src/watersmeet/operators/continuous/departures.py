@@ -10,13 +10,15 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.lives import Lives
 
+MOST_PIECES = 12
+
 
 class Departures:
     """Counts rows whether or not a condition let them into the answer: what leaves the window is counted once.
 
-    Deaths that are known in advance are kept until they come, in pieces of which none is much smaller than the next:
-    rows may come one by one, and every piece is saved under a name of its own. Where rows go in turn, only the first
-    piece is looked at. Those of a ROWS window have come when they are known.
+    Deaths that are known in advance are kept until they come, in few pieces: rows may come one by one, and every piece
+    is saved under a name of its own. Where rows go in turn, only the first piece is looked at. Those of a ROWS window
+    have come when they are known.
     """
 
     STATE = ("expired_rows", "_coming")
@@ -33,14 +35,18 @@ class Departures:
         # In a window of time all deaths are known, without one none is.
         elif lives.deaths.size and lives.deaths[0] < FOREVER_US:
             self._coming.append(lives.deaths if self.in_turn else np.sort(lives.deaths))
-            self._merge()
+            if len(self._coming) > MOST_PIECES:
+                self._merge()
 
     def _merge(self) -> None:
-        """Merge the newest pieces where the older one is not more than twice as large."""
-        while len(self._coming) > 1 and self._coming[-2].size <= 2 * self._coming[-1].size:
-            both = np.concatenate([self._coming[-2], self._coming[-1]])
-            self._coming.pop()
-            self._coming[-1] = both if self.in_turn else np.sort(both, kind="stable")
+        """Merge the newest pieces, as long as the one before them is not much larger."""
+        newest = [self._coming.pop()]
+        size = newest[0].size
+        while len(self._coming) >= MOST_PIECES or (self._coming and self._coming[-1].size <= 2 * size):
+            newest.append(self._coming.pop())
+            size += newest[-1].size
+        merged = np.concatenate(newest[::-1])
+        self._coming.append(merged if self.in_turn else np.sort(merged))
 
     def count(self, until: int) -> None:
         """Time has come this far: who dies before it is gone."""

@@ -3,6 +3,10 @@
 A journal is a folder of files, each named after the first batch in it. A record is its head (a magic word, a sum, the
 number of the batch, how long it is) and its bytes. Only the end of the last file can be torn, by a crash in the middle
 of a write: that record was never acknowledged, and is cut off. Anything else that is damaged is an error.
+
+Behind the last record a file is filled with zeros for a while. So to bring a small record onto the disk is to write its
+bytes and nothing else: a file that grows has the file system write down its new length as well, and wait for whatever
+other processes have it write at that moment.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,7 @@ _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
 _PREFIX, _SUFFIX = "journal-", ".log"
 _SMALL = 1 << 16
+_ROOM = 1 << 20
 
 
 class Journal:
@@ -31,6 +37,8 @@ class Journal:
         self._sync = sync
         self._file: int | None = None
         self._path = folder  # of the open file
+        self._end = 0  # of its last record
+        self._filled = 0  # up to there it is filled with zeros
 
     # ---- after a restart --------------------------------------------------------------------------------------------
 
@@ -61,9 +69,10 @@ class Journal:
                     payload = file.read(length)
                     whole = crc32(payload, crc32(head[8:])) == total
                 if not whole:
-                    if not is_last or _has_more(file, at):
+                    if not _is_zero(file, at) and (not is_last or _has_more(file, at)):
                         raise self._damaged(path, f"what stands at byte {at:,} is no record")
-                    os.truncate(path, at)
+                    if is_last:
+                        os.truncate(path, at)
                     return
                 yield number, payload
                 at += _HEAD.size + length
@@ -90,14 +99,24 @@ class Journal:
             total = crc32(view, total)
         head = memoryview(struct.pack("<4sI", _MAGIC, total) + rest)
         with written(self._path):
-            _write_all(self._file, [head, *views])
+            if self._sync and length < _SMALL and self._end + _HEAD.size + length > self._filled:
+                self._fill()
+            _write_all(self._file, [head, *views], self._end)
             if self._sync:
                 os.fdatasync(self._file)
+        self._end += _HEAD.size + length
+
+    def _fill(self) -> None:
+        assert self._file is not None
+        start = max(self._end, self._filled)
+        _write_all(self._file, [memoryview(bytes(_ROOM))], start)
+        self._filled = start + _ROOM
 
     def _open(self, number: int) -> None:
         self._path = self._folder / f"{_PREFIX}{number:015d}{_SUFFIX}"
         with written(self._path):
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._end = self._filled = os.fstat(self._file).st_size
             if self._sync:
                 sync_folder(self._folder)
 
@@ -114,6 +133,8 @@ class Journal:
 
     def close(self) -> None:
         if self._file is not None:
+            with suppress(OSError):  # zeros at the end do no harm
+                os.ftruncate(self._file, self._end)
             os.close(self._file)
             self._file = None
 
@@ -145,10 +166,17 @@ def _has_more(file: Any, at: int) -> bool:
     return False
 
 
-def _write_all(file: int, parts: Sequence[memoryview]) -> None:
+def _is_zero(file: Any, at: int) -> bool:
+    """Whether nothing was written from there on."""
+    file.seek(at)
+    return not file.read().strip(b"\0")
+
+
+def _write_all(file: int, parts: Sequence[memoryview], at: int) -> None:
     waiting = [part for part in parts if part.nbytes]
     while waiting:
-        taken = os.writev(file, waiting[:1000])
+        taken = os.pwritev(file, waiting[:1000], at)
+        at += taken
         while waiting and taken >= waiting[0].nbytes:
             taken -= waiting.pop(0).nbytes
         if taken:

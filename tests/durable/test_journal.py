@@ -1,0 +1,75 @@
+"""What was written is read again, whatever stands behind it; what is damaged is told."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from watersmeet import RunError
+from watersmeet.hosts.local.durable.journal import Journal
+
+SMALL, LARGE = b"few bytes", bytes(range(256)) * 1024
+
+
+def written(folder: Path, *records: bytes, first: int = 0) -> Journal:
+    journal = Journal(folder)
+    for number, record in enumerate(records, first):
+        journal.append(number, [record[:3], record[3:]])
+    return journal
+
+
+def read(folder: Path, after: int = -1) -> list[tuple[int, bytes]]:
+    return list(Journal(folder).records(after))
+
+
+@pytest.mark.parametrize("records", [(), (SMALL,), (LARGE, SMALL, LARGE), (SMALL,) * 40, (LARGE,) * 6])
+@pytest.mark.parametrize("closed", [True, False])
+def test_records_come_back_in_order(tmp_path: Path, records: tuple[bytes, ...], closed: bool) -> None:
+    journal = written(tmp_path, *records)
+    if closed:
+        journal.close()
+        assert journal.nbytes == sum(len(one) + 24 for one in records)
+    assert read(tmp_path) == list(enumerate(records))
+    assert read(tmp_path, after=1) == list(enumerate(records))[2:]
+
+
+def test_a_life_goes_on_behind_one_that_was_killed(tmp_path: Path) -> None:
+    written(tmp_path, SMALL, SMALL)  # not closed: zeros stand behind its records
+    assert len(read(tmp_path)) == 2
+    written(tmp_path, LARGE, SMALL, first=2)
+    assert read(tmp_path) == [(0, SMALL), (1, SMALL), (2, LARGE), (3, SMALL)]
+
+
+def test_zeros_behind_a_file_that_is_not_the_last_are_its_end(tmp_path: Path) -> None:
+    written(tmp_path, SMALL)  # the machine went down, so nobody has cut them off
+    written(tmp_path, SMALL, first=1)
+    assert [number for number, _ in read(tmp_path)] == [0, 1]
+
+
+def test_a_file_without_a_record_is_used_again(tmp_path: Path) -> None:
+    (tmp_path / "journal-000000000000000.log").write_bytes(bytes(5000))
+    assert read(tmp_path) == []
+    written(tmp_path, SMALL).close()
+    assert read(tmp_path) == [(0, SMALL)]
+
+
+@pytest.mark.parametrize("kept", [1, 10, 25, 30])
+def test_a_torn_end_is_cut_off(tmp_path: Path, kept: int) -> None:
+    journal = written(tmp_path, SMALL, SMALL)
+    (path,) = tmp_path.iterdir()
+    size, end = path.stat().st_size, journal._end
+    os.truncate(path, end - (24 + len(SMALL)) + kept)
+    os.truncate(path, size)
+    assert read(tmp_path) == [(0, SMALL)]
+    written(tmp_path, LARGE, first=1)
+    assert read(tmp_path) == [(0, SMALL), (1, LARGE)]
+
+
+def test_what_is_damaged_before_the_end_is_told(tmp_path: Path) -> None:
+    written(tmp_path, SMALL, SMALL, SMALL)
+    (path,) = tmp_path.iterdir()
+    data = bytearray(path.read_bytes())
+    data[30] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(RunError, match="is no record"):
+        read(tmp_path)
