@@ -247,8 +247,10 @@ class Query:
         """The plan as a picture inside a page, or why there is none."""
         from html import escape
 
+        from watersmeet.pictures.page import scrolled
+
         try:
-            return f'<div style="overflow-x:auto">{self.explain(format="svg").strip()}</div>'
+            return scrolled(self.explain(format="svg"))
         except WatersmeetError as error:
             return f"<p>{escape(str(error))}</p>"
 

@@ -16,9 +16,13 @@ from typer.testing import CliRunner
 
 import watersmeet as wm
 from tests.effort import EFFORT, PATIENT
+from tests.pictures.golden_rows import catalog_with_rows
 from tests.pictures.reading import SVG, parsed, texts, whole
+from tests.plans.test_explain import QUERIES, name_of
 from watersmeet.cli.commands import app
 from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.session import Query
+from watersmeet.sql import bind
 from watersmeet.timeline import Timeline
 
 NOON = dt.datetime(2026, 1, 1, 12)
@@ -159,6 +163,21 @@ def test_every_row_that_is_given_once_is_drawn_once(sql: str, a: Keyed, b: Keyed
     told = Counter(one.values for one in query.timeline(rows=100).story.answers)
     given_rows = [{n: v for n, v in row.items() if n != "_ts"} for row in query]
     assert told == Counter(", ".join(f"{n} {v}" for n, v in row.items()) for row in given_rows)
+
+
+GOLDEN = catalog_with_rows()
+
+
+@pytest.mark.parametrize("path", [path for path in QUERIES if name_of(path) != "arrival"][::2], ids=name_of)
+def test_every_kind_of_query_has_a_timeline(path: Path) -> None:
+    query = Query(bind(path.read_text(), GOLDEN))
+    timeline = query.timeline(rows=100)
+    root = parsed(timeline.svg)
+    areas = [area for _, area in texts(root)]
+    assert all(whole(root).holds(area) for area in areas)
+    assert not any(one.meets(other) for one, other in combinations(areas, 2))
+    if query.plan.kind == "rows":
+        assert len(timeline.story.answers) == query.to_arrow().num_rows
 
 
 def two_streams() -> wm.Session:
