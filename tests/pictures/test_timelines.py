@@ -143,6 +143,35 @@ def test_a_changing_answer_is_drawn_from_when_to_when_it_holds(sql: str, a: Keye
     assert drawn == log
 
 
+HOLDING = [
+    "[RANGE 5 SECONDS]",
+    "[ROWS 3]",
+    "[PARTITION BY k ROWS 2]",
+    "[RANGE 6 SECONDS SLIDE 3 SECONDS]",
+    "[RANGE 6 SECONDS SLIDE 4 SECONDS OFFSET 1 SECOND]",
+    "[ROWS 4 SLIDE 2]",
+    "[PARTITION BY k ROWS 3 SLIDE 2]",
+    "[LANDMARK '2026-01-01 12:00:04' EVERY 7 SECONDS]",
+    "[UNBOUNDED]",
+]
+
+
+@pytest.mark.parametrize("window", HOLDING)
+@pytest.mark.parametrize("boundary", ["closed", "half_open"])
+@some
+@given(a=rows)
+def test_a_bar_is_exactly_as_long_as_the_engine_holds_a_row(window: str, boundary: str, a: Keyed) -> None:
+    sql = f"SELECT DISTINCT id FROM a {window} OPTIONS (boundary = '{boundary}')"
+    story = session(a=a).sql(sql).timeline(rows=100).story
+    held = {
+        f"id {row.number}": (row.since_us, row.until_us)
+        for row in story.lanes[0].rows
+        # One that others push out at its own instant is never there.
+        if row.since_us is not None and (row.until_us is None or row.until_us >= row.since_us)
+    }
+    assert held == {one.values: (one.since_us, one.until_us) for one in story.answers}
+
+
 COMPLETE = [
     "SELECT k, COUNT(*) AS n FROM TUMBLE(a, 5 SECONDS) GROUP BY window_start, window_end, k",
     "SELECT window_end AS e, COUNT(*) AS n FROM HOP(a, 3 SECONDS, 6 SECONDS) GROUP BY window_start, window_end",
