@@ -138,9 +138,12 @@ class Query:
           row 2 at 2026-01-01 12:00:12: k 7, ts 2026-01-01 12:00:12
         at 2026-01-01 12:00:04 a 1, b 1 met
         """
+        from watersmeet.hosts.local.host import LocalHost
         from watersmeet.timeline import Part, timeline
 
-        return timeline(self.host.sampled(self.plan, SAMPLE_OF_TIMELINE), Part.of(rows, since, until))
+        sample = None if isinstance(self.host, LocalHost) else SAMPLE_OF_TIMELINE
+        plan = self.plan if sample is None else self.host.sampled(self.plan, sample)
+        return timeline(plan, Part.of(rows, since, until), sample)
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too.
@@ -250,8 +253,10 @@ class Query:
         """The plan as a picture inside a page, or why there is none."""
         from html import escape
 
+        from watersmeet.pictures.page import scrolled
+
         try:
-            return f'<div style="overflow-x:auto">{self.explain(format="svg").strip()}</div>'
+            return scrolled(self.explain(format="svg"))
         except WatersmeetError as error:
             return f"<p>{escape(str(error))}</p>"
 

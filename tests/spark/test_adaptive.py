@@ -105,6 +105,21 @@ def test_explain_analyze_takes_a_sample_of_batch_frames(spark):
 
     pieces = {name: flipping(name, [800] * 3, seed) for seed, name in enumerate("abc")}
     session = batch_session(spark, [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()], 2)
-    text = session.sql(SQL).explain(analyze=True)
+    query = session.sql(SQL)
+    text = query.explain(analyze=True)
     assert "measured over 7,200 rows" in text
     assert "go on, expected" in text
+    assert "on Spark: 2 buckets" in query.explain(format="svg")
+
+
+def test_a_timeline_is_drawn_of_a_sample(spark, monkeypatch):
+    from tests.spark.harness import batch_session
+
+    monkeypatch.setattr("watersmeet.query.SAMPLE_OF_TIMELINE", 6)
+    rows = {name: flipping(name, [10], seed) for seed, name in enumerate("abc")}
+    session = batch_session(spark, [Source(name, pa.concat_tables(parts)) for name, parts in rows.items()], 2)
+    timeline = session.sql(SQL).timeline(rows=12)
+    assert timeline.story.notes[:2] == (
+        "12 of 18 rows are drawn; rows, since and until choose others",
+        "of a, b, c only the first 6 rows were read",
+    )

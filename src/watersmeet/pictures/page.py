@@ -12,8 +12,7 @@ _CSS = """
 :root{color-scheme:light dark}
 body{margin:0 auto;max-width:90rem;padding:.75rem;font:16px/1.45 system-ui,sans-serif;background:#fff;color:#16202a}
 h1{font-size:1.15rem;overflow-wrap:anywhere}
-.picture,pre{overflow-x:auto}
-.picture svg{max-width:none!important}
+pre{overflow-x:auto}
 pre{font-size:.85rem}
 @media (prefers-color-scheme:dark){body{background:#10161c;color:#e8edf2}}
 """.replace("\n", "")
@@ -40,9 +39,10 @@ def page(title: str, pictures: Iterable[Shown]) -> str:
 
 
 def fragment(svg: str, text: str, *, summary: str = "the same as text") -> str:
-    """A picture inside a page, such as a notebook's."""
+    """A picture inside a page, such as a notebook's; a wide one is scrolled, as small text could not be read."""
     told = "\n".join(map(visible, text.rstrip("\n").split("\n")))
-    return (
-        f'<div class="picture" tabindex="0">{svg.strip()}</div>\n'
-        f"<details><summary>{escape(summary)}</summary><pre>{escape(told)}</pre></details>"
-    )
+    return f"{scrolled(svg)}\n<details><summary>{escape(summary)}</summary><pre>{escape(told)}</pre></details>"
+
+
+def scrolled(svg: str) -> str:
+    return f'<div style="overflow-x:auto" tabindex="0">{svg.strip()}</div>'

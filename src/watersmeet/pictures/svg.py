@@ -30,8 +30,6 @@ def picture(width: float, height: float, title: str, description: Iterable[str],
             "height": size[1],
             "viewBox": f"0 0 {size[0]} {size[1]}",
             "role": "img",
-            # Of a picture in a page: as wide as there is room, and never wider than it is.
-            "style": "max-width:100%;height:auto",
         },
     )
     SubElement(root, "title").text = visible(title)

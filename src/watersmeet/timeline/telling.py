@@ -69,8 +69,8 @@ def _instant_us(what: str, given: dt.datetime | str | None) -> int | None:
     return (in_utc - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
-def story_of(plan: Plan, part: Part) -> Story:
-    """Run the query over all of its input, and tell what happened in a part of it."""
+def story_of(plan: Plan, part: Part, sample: int | None = None) -> Story:
+    """Run the query over all of its input, or the sample that was taken of it, and tell what happened in a part."""
     inputs = Inputs.of(plan.root)
     join = followed_join(plan.root)
     met = None if join is None else _met(plan, join, inputs)
@@ -79,7 +79,7 @@ def story_of(plan: Plan, part: Part) -> Story:
     late = log.late if log is not None else met.late if met is not None else {}
     laid = [_laid(plan, of, one, inputs, late) for of, one in lanes_below(plan.root)]
     chosen = _chosen(laid, part)
-    notes = [*_left_out(laid, chosen)]
+    notes = [*_left_out(laid, chosen), *_not_read(laid, sample)]
     matches: list[Match] = []
     if met is not None and join is not None:
         exact = meetings(without_options(plan), join, inputs) if plan.shedding is not None else None
@@ -247,6 +247,12 @@ def _left_out(lanes: Sequence[_Laid], chosen: Sequence[set[int]]) -> Iterator[st
     untimed = sum(lane.rows.num_rows - lane.drawable for lane in lanes if not lane.one.is_table)
     if untimed:
         yield f"{untimed:,} rows without an event time are left out"
+
+
+def _not_read(lanes: Sequence[_Laid], sample: int | None) -> Iterator[str]:
+    cut = [lane.one.relation.name for lane in lanes if not lane.one.is_table and lane.rows.num_rows == sample]
+    if cut:
+        yield f"of {', '.join(dict.fromkeys(cut))} only the first {sample:,} rows were read"
 
 
 def _matches(

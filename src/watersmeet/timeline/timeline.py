@@ -78,6 +78,6 @@ def _met(who: str, rows: tuple[int | None, ...]) -> str:
     return f"{who} met" if sum(number is not None for number in rows) > 1 else f"{who} is given"
 
 
-def timeline(plan: Plan, part: Part) -> Timeline:
-    """Run a query and tell of a part of it."""
-    return Timeline(story_of(plan, part))
+def timeline(plan: Plan, part: Part, sample: int | None = None) -> Timeline:
+    """Run a query and tell of a part of it. sample: no more rows were taken of each stream than this."""
+    return Timeline(story_of(plan, part, sample))
