@@ -43,12 +43,12 @@ test-lab: $(READY)
 test-spark: $(READY)
 	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
 
-# The page in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
+# The page and the site in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
 # axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.
-test-browser: $(READY)
+test-browser: docs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	-command -v npm > /dev/null && npm install --silent --no-save --prefix $(AXE) axe-core@4
-	WATERSMEET_AXE=$(CURDIR)/$(AXE)/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -m browser tests/serve
+	WATERSMEET_AXE=$(CURDIR)/$(AXE)/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -m browser tests/serve tests/docs
 
 # A server under thousands of requests, posts and listeners at once.
 test-flood: $(READY)
@@ -112,7 +112,7 @@ chaos: $(READY)
 
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)
-	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans tests/pictures
+	WATERSMEET_REWRITE=1 $(BIN)/python -m pytest tests/unit tests/plans tests/pictures tests/docs/test_pages.py
 
 # The site, into build/docs: open build/docs/index.html. A link that leads nowhere is an error; links to elsewhere are
 # listed, not fetched, in build/docs/outside_links.txt.

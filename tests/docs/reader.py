@@ -26,7 +26,7 @@ from tests.unit.test_docs import blocks
 
 NAMED = re.compile(r"\A(?:--|#) ([\w/]+\.\w+)\n")
 # Those that need no shell are called in this process, which is quicker than to start one.
-PLAIN = re.compile(r"\Awatersmeet (run|explain|why|check|advise|complete|state) [^|&;<>$`\n]*\n\Z")
+PLAIN = re.compile(r"\Awatersmeet (run|explain|why|timeline|check|advise|complete|state) [^|&;<>$`\n]*\n\Z")
 RUN_ID = re.compile(r'"[0-9a-f]{12}-')
 PORT = "8740"
 # Files of other programs, which are not run here.
@@ -83,7 +83,7 @@ class Reader:
             return out.getvalue() or told.getvalue()
         if code.startswith("watersmeet serve"):
             self._in_shell(re.sub(r"( &)?\n\Z", f" --port {self.port} >served.txt 2>&1 &\n", code))
-            return self._as_written(self._told_by_server(quiet="--quiet" in code))
+            return self._as_written(self._told_by_server())
         return self._as_written(self._in_shell(code.replace(PORT, self.port)))
 
     def _as_written(self, printed: str) -> str:
@@ -108,12 +108,12 @@ class Reader:
             lines.append(line)
         return "".join(lines).removesuffix("\n")
 
-    def _told_by_server(self, *, quiet: bool) -> str:
+    def _told_by_server(self) -> str:
         told = self.folder / "served.txt"
         for _ in range(300):
             with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health"):
-                if quiet or told.stat().st_size:
-                    return told.read_text(encoding="utf-8")
+                if "serving" in (text := told.read_text(encoding="utf-8")):
+                    return text
             time.sleep(0.1)
         raise AssertionError(f"the server did not start: {told.read_text(encoding='utf-8')}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -23,5 +25,15 @@ def test_the_examples_of_a_page_do_what_it_says(page: Path, tmp_path: Path, monk
     reader = Reader(tmp_path)
     try:
         reader.read(page)
+        _compare_pictures(page, tmp_path)
     finally:
         reader.close()
+
+
+def _compare_pictures(page: Path, made: Path) -> None:
+    """A picture that the page shows and its commands have made. `make golden` draws it anew."""
+    for shown in (page.parent / one for one in re.findall(r"\]\(([\w./]+\.svg)\)", page.read_text(encoding="utf-8"))):
+        drawn = made / shown.name
+        if os.environ.get("WATERSMEET_REWRITE"):
+            shutil.copy(drawn, shown)
+        assert drawn.read_text(encoding="utf-8") == shown.read_text(encoding="utf-8")

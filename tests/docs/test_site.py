@@ -24,6 +24,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="the site is test
 SITE = ROOT / "build" / "docs"
 CHROMIUM = os.environ.get("WATERSMEET_CHROMIUM") or shutil.which("chromium")
 pytestmark = [
+    pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
     pytest.mark.skipif(not (SITE / "index.html").exists(), reason="`make docs` has not built the site"),
 ]
