@@ -22,7 +22,7 @@ from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
-from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
+from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
@@ -111,7 +111,7 @@ class DurableRun:
         self.batch_seconds = 0.0  # that batches of this life took, from what came to its answers
         self._saving: Future[None] | None = None
         self._saver = ThreadPoolExecutor(1, "watersmeet saves")
-        self._intake = Intake(self._readers)
+        self._intake = Intake(self._readers, piece_rows=min(PIECE_ROWS, self.settings.batch_rows))
         self._lock = Lock()  # of the operators and clocks
         self._stop = Event()
         self._ended = Event()
