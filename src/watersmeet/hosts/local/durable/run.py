@@ -9,7 +9,7 @@ behind it are repeated as they were, and of their answers those go to the sink t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
@@ -21,6 +21,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step
+from watersmeet.hosts.local.durable.beside import Beside
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
@@ -110,7 +111,7 @@ class DurableRun:
         self.snapshot_pause_s = 0.0  # the longest
         self.batch_seconds = 0.0  # that batches of this life took, from what came to its answers
         self._saving: Future[None] | None = None
-        self._saver = ThreadPoolExecutor(1, "watersmeet saves")
+        self._saver = Beside("watersmeet saves")
         self._intake = Intake(self._readers, piece_rows=min(PIECE_ROWS, self.settings.batch_rows))
         self._lock = Lock()  # of the operators and clocks
         self._stop = Event()
@@ -508,7 +509,7 @@ class DurableRun:
         except BaseException as error:
             self._error = self._error or error
         finally:
-            self._saver.shutdown(wait=True)
+            self._saver.shutdown()
             self._journal.close()
             self.fed.report()
             self.fed.close()
