@@ -254,3 +254,12 @@ def test_a_run_that_has_ended_takes_no_rows_and_rows_that_do_not_fit_leave_it_go
             pushed().start(checkpoint=tmp_path)
     with pytest.raises(wm.RunError, match="has ended"):
         run.push("b", at(1))
+
+
+def test_on_spark_it_says_how_a_query_is_started_there() -> None:
+    from watersmeet.hosts.spark.host import SparkHost
+
+    query = pushed()
+    query.host = SparkHost.__new__(SparkHost)
+    with pytest.raises(wm.UnsupportedError, match="on Spark it is started as every DataFrame is"):
+        query.start(checkpoint="state")

@@ -81,3 +81,12 @@ def test_a_file_that_does_not_fit_ends_the_run_and_the_next_goes_on_without_it(t
         put(tmp_path / "a", "3", 3)
     with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
         assert ids(run, 2) == [1, 3]  # nothing was saved behind the first, so it comes again
+
+
+def test_batches_have_no_more_rows_than_asked_for(tmp_path: Path) -> None:
+    put(tmp_path / "a", "1", *range(10))
+    run = query_over(tmp_path / "a").start(
+        checkpoint=tmp_path / "state", on_answer=lambda batch: None, batch_rows=3, available_now=True
+    )
+    assert run.wait(30)
+    assert run.batches >= 4

@@ -46,7 +46,11 @@ class _Line:
 
 
 class Intake:
-    def __init__(self, readers: Mapping[str, Reader], *, most_pushed_rows: int = 1 << 20) -> None:
+    def __init__(
+        self, readers: Mapping[str, Reader], *, piece_rows: int = PIECE_ROWS, most_pushed_rows: int = 1 << 20
+    ) -> None:
+        """piece_rows: so many are read at a time, at most, and go into one batch together."""
+        self._piece_rows = piece_rows
         self._readers = dict(readers)
         self._lines = {name: _Line() for name in readers}
         self._pushed: deque[Arrived] = deque()
@@ -100,7 +104,7 @@ class Intake:
         reader, line = self._readers[name], self._lines[name]
         try:
             while self._has_room(line):
-                piece = reader.poll(PIECE_ROWS)
+                piece = reader.poll(self._piece_rows)
                 with self._changed:
                     line.has_more = piece is not None
                     if piece is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
@@ -22,9 +22,10 @@ import pyarrow as pa
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, as_one, mergeable, together
+from watersmeet.hosts.local.durable.beside import Beside
 from watersmeet.hosts.local.durable.copies import Copies
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
-from watersmeet.hosts.local.durable.intake import Arrived, Intake, rows_in
+from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
@@ -122,8 +123,8 @@ class DurableRun:
         self._saving: Future[None] | None = None
         self._copies = Copies()
         self._fetching = False  # memory for the next copy, before it is made
-        self._saver = ThreadPoolExecutor(1, "watersmeet saves")
-        self._intake = Intake(self._readers)
+        self._saver = Beside("watersmeet saves")
+        self._intake = Intake(self._readers, piece_rows=min(PIECE_ROWS, self.settings.batch_rows))
         self._lock = Lock()  # of the operators and clocks
         self._stop = Event()
         self._ended = Event()
@@ -624,7 +625,7 @@ class DurableRun:
         except BaseException as error:
             self._error = self._error or error
         finally:
-            self._saver.shutdown(wait=True)
+            self._saver.shutdown()
             self._journal.close()
             self.fed.report()
             self.fed.close()

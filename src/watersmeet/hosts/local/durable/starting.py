@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
+from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -18,6 +21,8 @@ from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_words
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.lasting import Lasting, OnAnswer
+
+MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
 
 def started(plan: Plan, asked: Lasting) -> LastingRun:
@@ -42,7 +47,23 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     run.start()
     if kept is not None:
         kept.bound()
+    _running[run] = kept
     return LastingRun(run, kept, asked.timeout_s)
+
+
+# What runs when the program ends without a word is stopped, so that the next start need not repeat it.
+_running: WeakKeyDictionary[DurableRun, KeptAnswers | None] = WeakKeyDictionary()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for run, kept in list(_running.items()):
+        run.request_stop()
+        if kept is not None:
+            kept.end()
+    for run in list(_running):
+        with suppress(Exception):
+            run.wait(MOST_S_AT_EXIT)
 
 
 def _each(on_answer: OnAnswer) -> OnAnswers:

@@ -1,0 +1,40 @@
+"""Work that is done beside a run, one thing after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+
+class Beside:
+    """A thread that no program waits for when it ends; those of `concurrent.futures` are waited for, for ever if what
+    they do waits for somebody who has gone."""
+
+    def __init__(self, name: str) -> None:
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+
+        def do() -> None:
+            try:
+                done.set_result(work(*arguments))
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._waiting.put(do)
+        return done
+
+    def shutdown(self) -> None:
+        """Return when all is done."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (do := self._waiting.get()) is not None:
+            do()
