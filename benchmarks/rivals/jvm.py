@@ -14,7 +14,7 @@ from benchmarks.rivals.load import Outcome, Sending
 JAVA = Path(__file__).parent / "java"
 BUILD = Path(__file__).parents[2] / "build" / "rivals"
 DOWNLOAD_S = 300.0
-START_S = 60.0  # within which Java and an engine have started, beside the rows they are sent
+START_S = 180.0  # within which Java and an engine have started, beside the rows they are sent
 OPENED = ("java.base/java.util=ALL-UNNAMED", "java.base/java.lang=ALL-UNNAMED")
 
 

@@ -23,7 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Rows are made in the task, so nothing is waited for but Spark. The first batches bring the rows that warm it up.
  */
 public class DueRows implements TableProvider {
-    private static final int WARM_BATCHES = 5;
+    private static final int WARM_BATCHES = 6;
     static volatile Load load;
     static final long[] planned = new long[3];
 
