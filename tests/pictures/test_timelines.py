@@ -273,6 +273,8 @@ def test_what_bounded_memory_cost_is_drawn_too() -> None:
     assert sum((exact - given_rows).values()) > 0
     assert timeline.story.forgotten
     assert "bounded memory let go of" in str(timeline)
+    assert "carry their numbers" not in str(timeline)
+    assert "carry their numbers" in str(made.sql(sql + " OPTIONS (memory = '4 kB')").timeline())
 
 
 def test_rows_of_tables_are_drawn_where_they_are_met() -> None:

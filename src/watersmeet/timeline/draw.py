@@ -305,7 +305,7 @@ def _legend(story: Story) -> list[tuple[str, Line]]:
     if any(one.lost for one in story.matches):
         told.append(("lost", "rows that would have met, had bounded memory not let go of one of them"))
     if story.forgotten:
-        told.append(("gone", "a row that bounded memory let go of"))
+        told.append(("gone", "a row that bounded memory let go of before its partner came"))
     if "late" in fates:
         told.append(("late", "a row that came too late and was left out"))
     if fates & {"other", "duplicate"}:

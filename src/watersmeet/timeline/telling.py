@@ -85,6 +85,8 @@ def story_of(plan: Plan, part: Part, sample: int | None = None) -> Story:
         exact = meetings(without_options(plan), join, inputs) if plan.shedding is not None else None
         matches, told = _matches(met, exact, [lane.join is join for lane in laid], laid, chosen)
         notes += told
+        if plan.shedding is not None and plan.shedding.memory.size is not None:
+            notes.append("rows carry their numbers here, so that a little fewer of them fit into the memory")
     lanes = tuple(lane.told(chosen[number], matches, number) for number, lane in enumerate(laid))
     is_cut = sum(map(len, chosen)) < sum(lane.drawable for lane in laid)
     found = [Answer(one.values, one.at_us, moment=True) for one in matches if not one.lost]
