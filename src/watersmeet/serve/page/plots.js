@@ -11,13 +11,15 @@ const KINDS = [
   { title: "Late rows", lines: ["late"], of: (now) => [now.late_rows] },
 ];
 
-// The sample that rates are told from: where batches are short, the one before; where they are long, as on Spark, as many
-// before that two batches lie between, so that a rate is not nothing until the next one ends.
-const LONGEST_S = 60, BATCHES = 2;
+// The sample that rates are told from. Where batches are long, as on Spark, a rate over one second would be nothing until
+// the next one ends: so two batches lie between, unless that is much longer ago than batches take.
+const BATCHES = 2, SHORTEST_S = 3, LONGEST_S = 60;
 
 export function earlier(samples, n = samples.length - 1) {
+  const now = samples[n], usual = 4 * (now.batch_seconds / Math.max(now.batches, 1));
+  const patience = Math.min(Math.max(usual, SHORTEST_S), LONGEST_S);
   let found = n - 1;
-  while (found > 0 && samples[n].batches - samples[found].batches < BATCHES && samples[n].time_s - samples[found].time_s < LONGEST_S) found -= 1;
+  while (found > 0 && now.batches - samples[found].batches < BATCHES && now.time_s - samples[found].time_s < patience) found -= 1;
   return samples[found];
 }
 
