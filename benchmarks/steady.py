@@ -320,7 +320,7 @@ def draw(found: dict[str, Any], target: Path) -> None:
     minutes = [one["at_s"] / 60 for one in found["samples"]]
     figure, axes = pyplot.subplots(3, 1, figsize=(7, 6), sharex=True, layout="constrained")
     axes[0].plot(minutes, [one["rss_mb"] for one in found["samples"]])
-    axes[0].set(ylabel="memory, MB", ylim=(0, None))
+    axes[0].set(ylabel="memory, MB", ylim=(0, 1.15 * max(one["rss_mb"] for one in found["samples"])))
     for name, label in (("p50_ms", "p50"), ("p99_ms", "p99"), ("p99_9_ms", "p99.9")):
         axes[1].plot(minutes, [one[name] for one in found["samples"]], label=label)
     axes[1].set(ylabel="push to answer, ms", yscale="log")
