@@ -121,10 +121,9 @@ def test_what_waits_is_told_and_answered_when_asked_for_and_the_run_goes_on(fold
             ),
             "with no pipeline in OPTIONS, and now it has pipeline = 'ita'",
         ),
-        (lambda folder: (folder / "a" / "1.parquet").unlink(), "1.parquet"),
         (lambda folder: (folder / "state" / "metadata").write_text("{}"), "is the checkpoint of a query on Spark"),
     ],
-    ids=["another query", "another option", "a file is gone", "a checkpoint of Spark's"],
+    ids=["another query", "another option", "a checkpoint of Spark's"],
 )
 def test_what_cannot_go_on_is_told_in_a_sentence(folder: Path, change: object, sentence: str) -> None:
     put(folder, "1.parquet", rows(0, 10))
