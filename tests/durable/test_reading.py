@@ -51,6 +51,26 @@ def test_files_that_were_read_to_their_end_may_go_between_two_runs(tmp_path: Pat
         assert ids(run, 1) == [4]
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_file_that_is_still_needed_and_gone_or_shorter_is_named(left: int, tmp_path: Path) -> None:
+    put(tmp_path / "a", "1", 1, 2, 3)
+
+    def fail_later(batch: pa.RecordBatch) -> None:
+        if 2 in batch["id"].to_pylist():
+            raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        query_over(tmp_path / "a").start(checkpoint=tmp_path / "state", on_answer=fail_later, batch_rows=1).wait(30)
+    (tmp_path / "a" / "1.parquet").unlink()
+    put(tmp_path / "a", "1" if left else "2", 1)
+    with pytest.raises(wm.SourceError, match=r"1\.parquet"):
+        query_over(tmp_path / "a").start(checkpoint=tmp_path / "state")
+    (tmp_path / "a" / "1.parquet").unlink(missing_ok=True)
+    put(tmp_path / "a", "1", 1, 2, 3)
+    with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:
+        assert ids(run, 3)[:3] == [1, 2, 3]
+
+
 def test_a_folder_that_is_gone_is_told_once_and_waited_for(tmp_path: Path) -> None:
     put(tmp_path / "a", "1", 1)
     with warnings.catch_warnings(record=True) as told:
