@@ -234,12 +234,12 @@ class OneBatch:
     def __init__(self, spark: object, text: str, choices: object) -> None:
         from watersmeet.runtime.script import read_script
 
-        self.jobs, self.explained = read_script(text), list[object]()
+        self.jobs, self.explained, self.host = read_script(text), list[object](), None
 
     def request_stop(self) -> None:
         raise AssertionError("nobody asks for it")
 
-    def run(self, tell: Any) -> list[Any]:
+    def run(self, tell: Any, boards: Any = None) -> list[Any]:
         from watersmeet.hosts.spark.progress import Batch
         from watersmeet.hosts.spark.run import Running
 
