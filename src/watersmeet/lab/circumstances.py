@@ -103,7 +103,13 @@ OF_EXPERIMENT: dict[str, Circumstances] = {
             "from_hour, hours": "which part of a day is not said; around closing time, where rows become rare",
         },
     ),
-    "H04-E12-flights": Circumstances(FLIGHTS, {"data": "stands beside the generated sales"}),
+    "H04-E12-flights": Circumstances(
+        FLIGHTS,
+        {"data": "stands beside the generated sales"},
+        "Nobody flies at night: what left last in the evening expires then, and every approach notices it with the "
+        "first flight of the morning. Such waits of hours are most of the means, and how many of them there are does "
+        "not go by how much is filtered out.",
+    ),
     "H04-M1": Circumstances(
         "generated: exponential gaps, values drawn uniformly",
         {"rates, keys, seconds": "chosen to see the formula at work"},
