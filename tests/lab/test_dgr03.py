@@ -36,7 +36,7 @@ LESS: dict[str, dict[str, Any]] = {
 }
 DIFFERENT = {"D-E3", "D-E4", "D-E6", "D-E6v", "D-E7s"}
 FAILS = {"D-E5"}  # its claim about OPT does not hold
-TRIED = [name for name in KNOWN if name not in ("D-E7f", "D-E7w")]
+TRIED = [name for name in KNOWN if name not in ("D-E7f", "D-E7w", "D-E7p")]
 
 
 @cache
@@ -133,6 +133,11 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not() -> None:
 def test_flights_agree_but_for_their_skew() -> None:
     few = {"ticks": 6000, "window": 400, "shares": (0.5, 1.0)}
     assert judge(KNOWN["D-E7f"], KNOWN["D-E7f"].run(ExperimentTrial(few))).verdict == "reproduced with a difference"
+
+
+def test_prices_of_pizzas_are_skewed_enough_for_prob() -> None:
+    few = {"ticks": 4000, "window": 400, "shares": (0.5, 1.0)}
+    assert judge(KNOWN["D-E7p"], KNOWN["D-E7p"].run(ExperimentTrial(few))).verdict != "not reproduced"
 
 
 def test_real_weather_comes_and_goes_and_the_policy_for_that_finds_more() -> None:

@@ -39,6 +39,8 @@ VERDICTS: dict[str, Verdict] = {
     "H02-W1": "reproduced",
     "H02-W2": "reproduced",
     "H02-W3": "reproduced",
+    "H02-E7-pizzas": "reproduced",
+    "H02-E9b-pizzas": "reproduced",
 }
 
 
@@ -52,6 +54,8 @@ WRONG: dict[str, Callable[[Result], Result]] = {
     "H02-E9c": lambda result: swapped(result, MW, NLW),
     "H02-E13": lambda result: swapped(result, "GCA", "LCA"),
     "H02-E14": lambda result: swapped(result, "LCA", NLW),
+    "H02-E7-pizzas": lambda result: swapped(result, NLW, RIPPLE),
+    "H02-E9b-pizzas": lambda result: swapped(result, HW, NLW),
     **{f"H02-W{i}": lambda result: with_number(result, "named", 0) for i in (1, 2, 3)},
 }
 

@@ -68,7 +68,8 @@ CARRY = {
 }
 
 
-H04 = Miniatures((one for one in EXPERIMENTS if one is not selectivity.WITH_FLIGHTS), QUICK, seed=2)
+REAL = (selectivity.WITH_FLIGHTS, selectivity.WITH_PIZZAS)
+H04 = Miniatures((one for one in EXPERIMENTS if one not in REAL), QUICK, seed=2)
 
 
 def test_every_experiment_is_tested() -> None:
@@ -194,6 +195,15 @@ def test_the_experiments_with_flights_run_on_tables_like_theirs(monkeypatch: pyt
     assert h02.WITH_FLIGHTS.verdict(joined) == "reproduced"
     selected = selectivity.WITH_FLIGHTS.run(ExperimentTrial({**selectivity.FLIGHTS["small"], "rows": 600}))
     assert untimed(selectivity.WITH_FLIGHTS).verdict(selected) != "not reproduced"
+
+
+def test_nights_are_most_of_what_is_waited_for_at_a_pizza_place() -> None:
+    result = selectivity.WITH_PIZZAS.run(ExperimentTrial({**selectivity.PIZZAS["small"], "rows": 1500}))
+    failed = [check for check in selectivity.WITH_PIZZAS.checks if not check.holds(result)]
+    assert [check.says for check in failed if check.essential] == [
+        "at the lowest selectivity TPA and NTA wait at most half as long"
+    ]
+    assert all(check.why for check in failed)
 
 
 def test_flights_are_left_out_where_there_are_none() -> None:
