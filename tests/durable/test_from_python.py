@@ -117,8 +117,9 @@ def test_files_are_read_as_they_come_and_available_now_ends(tmp_path: Path) -> N
     assert query.start(checkpoint=tmp_path / "state", sink=words, available_now=True, flush=True).wait(60)
     lines = [line for path in (tmp_path / "out").iterdir() for line in path.read_text().splitlines()]
     assert len(lines) == 2 * 4
-    with pytest.raises(wm.RunError, match="stream 'a' is read by the run itself, so it cannot be pushed"):
-        query.start(checkpoint=tmp_path / "state", sink=words).push("a", at(3))
+    reading = query.start(checkpoint=tmp_path / "state", sink=words)
+    with reading, pytest.raises(wm.RunError, match="stream 'a' is read by the run itself, so it cannot be pushed"):
+        reading.push("a", at(3))
 
 
 def test_an_answer_that_changes_is_there_at_any_time_and_flush_answers_what_waits(tmp_path: Path) -> None:
@@ -128,8 +129,9 @@ def test_an_answer_that_changes_is_there_at_any_time_and_flush_answers_what_wait
         assert run.answer().to_pylist() == [{"k": 0, "n": 1}]
         run.flush()
         assert run.answer().num_rows == 0
-    with pytest.raises(wm.UnsupportedError, match="rows that stay"):
-        pushed("SELECT id FROM a").start(checkpoint=tmp_path / "other").answer()
+    growing = pushed("SELECT id FROM a").start(checkpoint=tmp_path / "other")
+    with growing, pytest.raises(wm.UnsupportedError, match="rows that stay"):
+        growing.answer()
 
 
 class Ledger:

@@ -14,8 +14,6 @@ from watersmeet.lab.judge import judge
 from watersmeet.lab.papers.dgr03 import EXPERIMENTS
 from watersmeet.lab.papers.dgr03.figures_3_to_5 import MODEL
 
-pytestmark = pytest.mark.lab
-
 KNOWN = {one.id: one for one in EXPERIMENTS}
 AS_SMALL: dict[str, Any] = {}
 # Memories of a quarter of w and more: in smaller ones rows go through the engine few at a time.

@@ -20,8 +20,6 @@ from watersmeet.lab.workloads.go03 import go03 as generated
 from watersmeet.lab.workloads.go03 import iterations_per_unit
 from watersmeet.optimizer.cost.inputs import StreamRate
 
-pytestmark = pytest.mark.lab
-
 BY_ID = {one.id: one for one in EXPERIMENTS}
 # What our counts differ in from the paper, each with its reason.
 DIFFERENCES = {

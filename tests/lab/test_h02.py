@@ -17,8 +17,6 @@ from watersmeet.lab.papers.running import serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import stores
 
-pytestmark = pytest.mark.lab
-
 QUICK: dict[str, dict[str, Any]] = {
     "H02-E7": {"per_hour": 1500, "items": 3000, "repeats": 1, "minutes": (1,)},
     "H02-E8": {"repeats": 1},

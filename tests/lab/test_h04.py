@@ -30,8 +30,6 @@ from watersmeet.lab.papers.h04.workload import (
 )
 from watersmeet.lab.papers.running import replay, times_to, weigh
 
-pytestmark = pytest.mark.lab
-
 TIMED = ("H04-E13", "H04-E16")  # nothing but time decides these, or nearly
 QUICK: dict[str, dict[str, Any]] = {
     "H04-E10": {"seconds": 10, "window": 3},

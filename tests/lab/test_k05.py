@@ -12,8 +12,6 @@ from watersmeet.lab.experiment import Experiment, ExperimentTrial, Result
 from watersmeet.lab.papers import k05
 from watersmeet.lab.workloads.steady import steady
 
-pytestmark = pytest.mark.lab
-
 BY_ID = {one.id: one for one in k05.EXPERIMENTS}
 
 

@@ -63,8 +63,15 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return True
 
 
-def readers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("watersmeet reads")]
+@pytest.fixture
+def readers() -> Callable[[], list[threading.Thread]]:
+    """The threads that read and were not there before this test."""
+    before = set(threading.enumerate())
+    return lambda: [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("watersmeet reads") and thread not in before
+    ]
 
 
 def test_a_join_answers_when_its_last_row_is_in_though_the_other_stream_is_silent() -> None:
@@ -96,7 +103,9 @@ def test_a_stream_that_says_nothing_at_all_is_not_waited_for() -> None:
     assert not ended.is_alive()
 
 
-def test_what_an_input_raises_is_raised_where_the_results_are_taken() -> None:
+def test_what_an_input_raises_is_raised_where_the_results_are_taken(
+    readers: Callable[[], list[threading.Thread]],
+) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield rows(0)
         raise ValueError("the connection is gone")
@@ -109,7 +118,7 @@ def test_what_an_input_raises_is_raised_where_the_results_are_taken() -> None:
     assert eventually(lambda: not readers())
 
 
-def test_who_stops_taking_results_stops_the_threads() -> None:
+def test_who_stops_taking_results_stops_the_threads(readers: Callable[[], list[threading.Thread]]) -> None:
     endless = (rows(second) for second in range(10**9))
     other = (rows(second) for second in range(10**9))
     batches = session(a=endless, b=other).sql("SELECT a.k FROM a, b WINDOW = 1 SECOND").batches()
