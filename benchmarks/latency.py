@@ -59,15 +59,13 @@ class Load:
         sent, streams = 0, len(self.streams)
         while sent < self.rows:
             ready = int(due_us.searchsorted(time.time_ns() // 1_000, side="right"))
-            if ready == sent:
-                time.sleep(TICK_S)
-                continue
             for number, name in enumerate(self.streams):
                 # Row i goes to stream i modulo their number, so these are the first of it before `sent` and `ready`.
                 first, end = (sent - number + streams - 1) // streams, (ready - number + streams - 1) // streams
                 if end > first:
                     self.last = self.run.push_soon(name, rows[number].slice(first, end - first), timeout_s=None)
             sent = ready
+            time.sleep(TICK_S)  # always: a sender that never sleeps would push row by row and take the run its processor
 
     def wait(self) -> None:
         """Until the last rows are answered too: those that waited longest count as well."""
