@@ -44,12 +44,12 @@ test-lab: $(READY)
 test-spark: $(READY)
 	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
 
-# The page and the site in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
+# The page, the site and pictures in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
 # axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.
 test-browser: docs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	-command -v npm > /dev/null && npm install --silent --no-save --prefix $(AXE) axe-core@4
-	WATERSMEET_AXE=$(CURDIR)/$(AXE)/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -m browser tests/serve tests/docs
+	WATERSMEET_AXE=$(CURDIR)/$(AXE)/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -m browser tests/serve tests/docs tests/pictures
 
 # A server under thousands of requests, posts and listeners at once.
 test-flood: $(READY)

@@ -21,7 +21,7 @@ from watersmeet.sql import bind
 
 api = pytest.importorskip("playwright.sync_api", reason="pictures are looked at through Playwright")
 CHROMIUM = os.environ.get("WATERSMEET_CHROMIUM") or shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
 
 STRANGE = ["流れ" * 9, "Größe → ∞", "\ufdfd\ufdfd", "😀" * 12, "WWWWWWWWMMMMMMMM" * 3, "नमस्ते दुनिया" * 3, "العربية" * 6]
 # All text that reaches out of its picture, or out of the box that it stands in.

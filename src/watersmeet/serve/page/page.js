@@ -2,7 +2,7 @@
 
 import { listen, NeedsToken, queryPath, read, setToken } from "/page/api.js";
 import { PlanDrawing } from "/page/plan.js";
-import { amount, behind, earlier, perBatch, Plots, rate } from "/page/plots.js";
+import { amount, behind, earlier, perBatch, Plots, rate, whole } from "/page/plots.js";
 import { element, table } from "/page/rows.js";
 
 const EVERY_MS = 1000, SHOWN = 200, LATEST = 100;
@@ -119,6 +119,12 @@ async function update(query, signal) {
   await answer(found, signal);
 }
 
+// Milliseconds in the unit that reads best.
+function lasting(ms) {
+  if (ms == null) return "–";
+  return ms < 1000 ? `${amount.format(ms)} ms` : `${amount.format(ms / 1000)} s`;
+}
+
 function tiles(query, now, before) {
   const { metrics } = query;
   const number = (value, unit = "") => (value == null ? "–" : `${amount.format(value)}${unit}`);
@@ -129,9 +135,9 @@ function tiles(query, now, before) {
     "Behind the newest row": number(behind(now), " s"),
     "Waiting for": metrics.still_for_s > 3 && metrics.held_back_by ? `${metrics.held_back_by}, ${number(metrics.still_for_s, " s")}` : "–",
     "Rows in windows": number(metrics.window_rows),
-    "State": number(metrics.state_bytes, "B"),
+    "State": number(metrics.state_bytes, " bytes"),
     "Late rows": number(metrics.late_rows),
-    "Batches": `${number(now.batches)}, ${number(perBatch(now, before), " ms each")}`,
+    "Batches": `${number(now.batches)}, ${lasting(perBatch(now, before))} each`,
     "State of the query": query.state,
     "Recall": metrics.shed_rows ? (metrics.recall === null ? "unknown" : `${(100 * metrics.recall).toFixed(1)} %${metrics.recall_is_estimate ? ", estimated" : ""}`) : "all",
   };
@@ -182,7 +188,7 @@ function windowTable({ window_rows_by_input: rows, window_bytes_by_input: bytes 
   $("windows").hidden = !rows;
   if (!rows) return;
   const columns = [{ name: "window of" }, { name: "rows", type: "INT" }, { name: "bytes", type: "INT" }];
-  const told = Object.keys(rows).map((name) => ({ "window of": name, rows: rows[name], bytes: bytes[name] }));
+  const told = Object.keys(rows).map((name) => ({ "window of": name, rows: whole.format(rows[name]), bytes: whole.format(bytes[name]) }));
   keep($("windows"), table(columns, told, "what each window keeps"));
 }
 

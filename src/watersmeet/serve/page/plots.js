@@ -38,6 +38,8 @@ export function perBatch(now, before) {
   return batches > 0 && now.batch_seconds >= before.batch_seconds ? (1000 * (now.batch_seconds - before.batch_seconds)) / batches : null;
 }
 
+const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+export const whole = new Intl.NumberFormat("en");
 export const amount = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 export class Plots {
@@ -73,7 +75,7 @@ export class Plots {
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line") }, ticks: { stroke: colour("--line") } };
       const options = {
         width: this.width(figure), height: 150, cursor: { drag: { x: false, y: false } }, legend: { show: kind.lines.length > 1 },
-        axes: [axis, { ...axis, size: 55, values: (_, ticks) => ticks.map((tick) => amount.format(tick)) }],
+        axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map((tick) => clock.format(1000 * tick)) }, { ...axis, size: 55, values: (_, ticks) => ticks.map((tick) => amount.format(tick)) }],
         scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
         series: [{}, ...kind.lines.map((label, n) => ({ label, stroke: colour(n ? "--two" : "--one"), width: 2, spanGaps: true, dash: n ? [6, 3] : undefined, points: { show: false } }))],
       };
