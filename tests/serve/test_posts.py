@@ -97,6 +97,10 @@ def test_a_bad_row_of_arrow_is_named(shared: Client) -> None:
     assert (told["row"], "is NULL" in told["error"]) == (7, True)
 
 
+def test_no_rows_are_no_repetition(shared: Client) -> None:
+    assert shared.posted("a", []) == {"stream": "a", "rows": 0, "batches": {}, "repeated": False}
+
+
 def test_decimals_keep_their_digits(tmp_path: Path) -> None:
     script = """
         CREATE STREAM a (d DECIMAL(30, 10), v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
