@@ -355,7 +355,7 @@ class DurableRun:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
                 hint=f"--skip-batch {record.number} of watersmeet serve leaves its rows out; or start anew, with "
-                "another --checkpoint and a query that takes such rows",
+                "another checkpoint and a query that takes such rows",
             ) from error
         self.repeated_batches += 1
         self._give(answers)
