@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,18 @@ def test_rows_that_do_not_fit_are_refused_as_a_whole_and_the_run_goes_on(what: s
         run.push("a", row(1, 0))
         assert run.take().to_pylist() == [{"k": 1}]
         assert run.metrics()["rows_in"] == 1
+
+
+async def unawaited(*_: Any) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["on_answer", "on_late"])
+@pytest.mark.parametrize("checkpoint", [None, "state"])
+def test_what_cannot_be_called_is_refused(name: str, checkpoint: str | None, tmp_path: Path) -> None:
+    where: dict[str, Any] = {} if checkpoint is None else {"checkpoint": tmp_path / checkpoint}
+    for wrong, words in ((5, f"{name} must be a function, not 5"), (unawaited, "which nobody would await")):
+        with pytest.raises(wm.OptionError, match=words):
+            session().sql("SELECT k FROM a").start(**where, **{name: wrong})
 
 
 def test_a_stream_that_the_query_does_not_read_is_named() -> None:
