@@ -6,6 +6,7 @@ import datetime as dt
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from inspect import iscoroutinefunction
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
@@ -326,6 +327,8 @@ class Query:
         available_now, flush: end when all that is there was read; and answer then what waits for time to go on.
         """
         _check_waiting(max_waiting, timeout)
+        _check_called("on_answer", on_answer)
+        _check_called("on_late", on_late)
         of_lasting: dict[str, Any] = {
             "sink": sink, "save_every": save_every, "commit_every": commit_every, "gather": gather,
             "batch_rows": batch_rows, "available_now": available_now, "flush": flush,
@@ -571,6 +574,18 @@ def _check_waiting(max_waiting: object, timeout: object) -> None:
         raise OptionError(f"max_waiting must be a whole number of rows, 1 or more, not {max_waiting!r}")
     if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
         raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}")
+
+
+def _check_called(name: str, function: object) -> None:
+    """Nobody would await what a coroutine function gives, and its rows would be lost."""
+    if function is not None and not callable(function):
+        raise OptionError(f"{name} must be a function, not {function!r}", option=name)
+    if iscoroutinefunction(function):
+        raise OptionError(
+            f"{name} is a coroutine function, which nobody would await",
+            hint="start_async() awaits its on_answer; or give a plain function",
+            option=name,
+        )
 
 
 def _timed_as_given(relation: Stream | Table, schema: pa.Schema, reading: TimeReading | None) -> dict[str, Any]:

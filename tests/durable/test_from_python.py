@@ -252,8 +252,9 @@ def test_a_run_that_has_ended_takes_no_rows_and_rows_that_do_not_fit_leave_it_go
         with pytest.raises(wm.RunError, match="has ended"):
             run.push("a", at(1))
         assert run.is_open
-        with pytest.raises(wm.RunError, match="another run is using the checkpoint"):
+        with pytest.raises(wm.RunError, match="another run is using the checkpoint") as caught:
             pushed().start(checkpoint=tmp_path)
+        assert caught.value.hint == "stop it first, or give another checkpoint"  # no words of the command line
     with pytest.raises(wm.RunError, match="has ended"):
         run.push("b", at(1))
 

@@ -20,7 +20,7 @@ from tests.pictures.golden_rows import catalog_with_rows
 from tests.pictures.reading import SVG, parsed, texts, whole
 from tests.plans.test_explain import QUERIES, name_of
 from watersmeet.cli.commands import app
-from watersmeet.errors import OptionError, UnsupportedError
+from watersmeet.errors import OptionError, SinkError, UnsupportedError
 from watersmeet.session import Query
 from watersmeet.sql import bind
 from watersmeet.timeline import Timeline
@@ -224,6 +224,7 @@ def test_a_part_of_a_run_says_what_it_leaves_out() -> None:
         "3 of 6 rows are drawn; rows, since and until choose others",
         "2 of 3 matches are left out",
     )
+    assert query.timeline(rows=1).story.notes[0] == "1 of 6 rows is drawn; rows, since and until choose others"
     later = query.timeline(since="2026-01-01 12:00:03", until=NOON + 9 * SECOND)
     assert drawn_matches(later) == Counter({(2, 2): 1, (3, 1): 1})
     assert "2 of 6" not in str(query.timeline())
@@ -310,6 +311,8 @@ def test_a_timeline_is_shown_saved_and_always_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
     with pytest.raises(OptionError, match=r"cannot be written as 'run\.png'"):
         timeline.save(tmp_path / "run.png")
+    with pytest.raises(SinkError, match=r"nowhere/run\.svg cannot be written: .*No such file"):
+        timeline.save(tmp_path / "nowhere" / "run.svg")
     root = parsed(timeline.svg)
     assert root.attrib["role"] == "img"
     assert "a 1, b 1 met" in (root[1].text or "")
@@ -350,3 +353,6 @@ def test_the_command_draws_a_run(tmp_path: Path) -> None:
     assert drawn("-o", str(out)) == ""
     assert out.read_text().startswith("<!DOCTYPE html>")
     assert "a 1, b 1 met" in drawn("--format", "text", "--until", "2026-01-01 12:00:01")
+    with pytest.raises(OptionError, match=r"a timeline cannot be written as '\.png'"):
+        drawn("-o", str(tmp_path / "out.png"))
+    drawn("-o", str(tmp_path / "out.picture"), "--format", "svg")

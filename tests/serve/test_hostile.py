@@ -75,8 +75,9 @@ def test_a_name_that_is_not_ours_is_refused(client: Client) -> None:
 
 def test_pages_of_the_web_may_not_post(client: Client) -> None:
     body = json.dumps([row(1, 1, 1)])
-    for headers in ({"Origin": "http://evil.example", "Content-Type": JSON}, {"Origin": "null", "Content-Type": JSON}):
-        assert client.http.post("/streams/a", content=body, headers=headers).status_code == 403
+    for origin in ("http://evil.example", "null", "", "http://[::1"):
+        headers = {"Origin": origin, "Content-Type": JSON}
+        assert client.http.post("/streams/a", content=body, headers=headers).status_code == 403, origin
     # What a page may send without asking is in none of our forms.
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
         assert client.http.post("/streams/a", content=body, headers={"Content-Type": kind}).status_code == 415

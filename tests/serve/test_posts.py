@@ -91,10 +91,29 @@ def test_a_bad_row_is_named_and_nothing_is_taken(shared: Client, body: Any, row:
     assert words in told["error"]
 
 
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ("1e999", "line 2: 1e999 is larger than a DOUBLE can be"),
+        ("-1e999", "larger than a DOUBLE"),
+        ("NaN", "line 2: JSON has no NaN; null is NULL"),
+        ("9" * 5000, "line 2 has a number of too many digits; no row"),
+    ],
+)
+def test_a_number_that_no_column_holds_is_refused(shared: Client, number: str, words: str) -> None:
+    body = lines(ROWS[:1]) + b'{"k": 1, "v": %s, "ts": "2026-01-01"}' % number.encode()
+    found = shared.http.post("/streams/a", content=body, headers={"Content-Type": NDJSON})
+    assert (found.status_code, words in found.json()["error"]) == (400, True), found.json()
+
+
 def test_a_bad_row_of_arrow_is_named(shared: Client) -> None:
     body = arrow([*ROWS[:6], {**ROWS[6], "ts": None}, *ROWS[7:]])
     told = shared.http.post("/streams/a", content=body, headers={"Content-Type": ARROW}).json()
     assert (told["row"], "is NULL" in told["error"]) == (7, True)
+
+
+def test_no_rows_are_no_repetition(shared: Client) -> None:
+    assert shared.posted("a", []) == {"stream": "a", "rows": 0, "batches": {}, "repeated": False}
 
 
 def test_decimals_keep_their_digits(tmp_path: Path) -> None:
@@ -109,6 +128,8 @@ def test_decimals_keep_their_digits(tmp_path: Path) -> None:
         found = client.get("/queries/query_1/rows?batch=0", Accept=ARROW).content
         (one,) = pa.ipc.open_stream(found).read_all().to_pylist()
         assert one == {"d": Decimal("12345678901234567.0123456789"), "v": 1.5}
+        wrong = client.http.post("/streams/a", content=body.replace("1.5", "1e999"), headers={"Content-Type": NDJSON})
+        assert wrong.json()["error"].startswith("row 1: 1E+999 is larger than a DOUBLE can be"), wrong.json()
 
 
 def test_a_promise_makes_answers_certain(client: Client) -> None:

@@ -234,7 +234,7 @@ def test_the_summary_of_a_final_answer_counts_its_rows(data: Path, capsys: pytes
     assert run(STREAMS + "SELECT COUNT(*) AS n FROM a [RANGE 3 SECONDS];", "--final") == 0
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 2
-    assert "a final answer of 1 rows after " in told.err
+    assert "a final answer of 1 row after " in told.err
 
 
 def wait_for_output(data: Path) -> None:

@@ -22,6 +22,16 @@ def test_the_last_line_says_rows_results_rate_watermark_and_window() -> None:
     assert "watermark none yet" in describe(Metrics(), 0.0)
 
 
+def test_one_is_not_several_and_rows_of_earlier_lives_are_not_of_these_seconds() -> None:
+    one = Metrics(rows_in=1, results=1, window_rows=1, watermark_us=1_000_000)
+    told = "1 row in, 1 result, {} rows/s, watermark 1970-01-01 00:00:01, 1 row in windows"
+    assert describe(one, 0.5) == told.format(2)
+    assert describe(one, 0.5, rows_before=1) == told.format(0)
+    final = Metrics(rows_in=1, results=1, final_rows=1)
+    assert "a final answer of 1 row after 1 change," in describe(final, 1.0)
+    assert brief(METRICS, 2.0, rows_before=11_000) == "12.0k in (3 late), 450 out, 500 rows/s, at 00:00:01, kept 77"
+
+
 def test_the_line_of_a_long_run_fits_a_terminal() -> None:
     assert brief(METRICS, 2.0) == "12.0k in (3 late), 450 out, 6,000 rows/s, at 00:00:01, kept 77"
     day = 86_400_000_000

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,24 @@ def test_rows_may_be_pushed_in_any_form(form: str) -> None:
         assert run.take().to_pylist() == ROWS
 
 
+def test_texts_of_times_may_differ_in_zone_and_reach_years_without_nanoseconds() -> None:
+    texts = [
+        "2026-01-01 12:00:00",
+        "2026-01-01T12:00:00Z",
+        "2026-01-01T14:00:00+02:00",
+        None,
+        "9999-12-31",
+        "1500-01-01",
+    ]
+    made = wm.Session()
+    made.stream("a", schema={"until": "TIMESTAMP", "ts": "TIMESTAMP"}, time="ts")
+    with made.sql("SELECT until FROM a").start() as run:
+        run.push("a", {"until": texts, "ts": [START] * len(texts)})
+        noon = datetime(2026, 1, 1, 12)
+        expected = [noon, noon, noon, None, datetime(9999, 12, 31), datetime(1500, 1, 1)]
+        assert run.take()["until"].to_pylist() == expected
+
+
 def test_a_dict_of_values_is_one_row_and_no_rows_are_no_push() -> None:
     with session().sql("SELECT k, ts FROM a").start() as run:
         run.push("a", row(7, 3))
@@ -104,6 +123,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a truth": ([{"k": True, "ts": START}], "'k' of 'a' is declared BIGINT, but what was pushed has BOOLEAN"),
     "no time": ([{"k": 1, "ts": None}], "'ts' is NULL in 1 of 1 rows"),
     "no such time": ([{"k": 1, "ts": "noon"}], "'noon' is not written as '2026-01-31 12:00:00'"),
+    "no such time behind others": (
+        [row(1, 0) | {"ts": text} for text in (None, "2026-01-01", "2026-01-01T00:00Z", "noon", "eve")],
+        "'noon' is not written as '2026-01-31 12:00:00'",
+    ),
     "too fine a time": ({"k": [1], "ts": ["2026-01-01T00:00:00.0000001"]}, "finer than a microsecond"),
     "columns of several lengths": ({"k": [1, 2], "ts": [START]}, "differ in length: k 2, ts 1"),
     "a column and a value": ({"k": 1, "ts": [START]}, "'ts' is a column and 'k' a value"),
@@ -121,6 +144,18 @@ def test_rows_that_do_not_fit_are_refused_as_a_whole_and_the_run_goes_on(what: s
         run.push("a", row(1, 0))
         assert run.take().to_pylist() == [{"k": 1}]
         assert run.metrics()["rows_in"] == 1
+
+
+async def unawaited(*_: Any) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["on_answer", "on_late"])
+@pytest.mark.parametrize("checkpoint", [None, "state"])
+def test_what_cannot_be_called_is_refused(name: str, checkpoint: str | None, tmp_path: Path) -> None:
+    where: dict[str, Any] = {} if checkpoint is None else {"checkpoint": tmp_path / checkpoint}
+    for wrong, words in ((5, f"{name} must be a function, not 5"), (unawaited, "which nobody would await")):
+        with pytest.raises(wm.OptionError, match=words):
+            session().sql("SELECT k FROM a").start(**where, **{name: wrong})
 
 
 def test_a_stream_that_the_query_does_not_read_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -161,3 +162,20 @@ def test_two_runs_do_not_share_a_checkpoint(folder: Path) -> None:
         first.communicate(timeout=60)
     assert first.returncode == 130
     assert os.path.exists(folder / "state" / "query.json")
+
+
+def test_programs_hear_how_far_each_of_several_queries_is(folder: Path) -> None:
+    script = (folder / "q.sql").read_text()
+    (folder / "q.sql").write_text(
+        script + f"CREATE SINK all_rows WITH (sink='csv', path='{folder}/all') AS SELECT k FROM a;"
+    )
+    put(folder, "1.parquet", rows(0, 1))
+    assert "counts done: 1 row in, 0 results" in ran(folder, "--available-now")[1]
+    told = ran(folder, "--available-now")[1]
+    assert (
+        "counts goes on after 1 batch all_rows goes on after 1 batch counts done: 1 row in, 0 results, 0 rows/s" in told
+    )
+    assert "1 row of a waits until 1970-01-01 00:00:00; --flush answers it" in told
+    process = started(folder, "--available-now", "--json")
+    events = [json.loads(line) for line in process.communicate(timeout=60)[1].splitlines()]
+    assert [one["query"] for one in events if one["event"] == "progress"] == ["counts", "all_rows"]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import watersmeet as wm
 from watersmeet.cli.commands import app
 from watersmeet.errors import WatersmeetError
+from watersmeet.why.asked import parse_rows
 
 SECOND_US = 1_000_000
 
@@ -119,13 +120,27 @@ def test_what_is_said_of_every_pair_is_what_the_engine_gives(sql: str) -> None:
         ({"a": {"k": 7}, "b": 1}, "3 rows of a have k = 7"),
         ({"a": {"id": 77}, "b": 1}, "no row of a has id = 77"),
         ({"a": {"idd": 7}, "b": 1}, "a has no column 'idd'"),
-        ({"a": {"id": "seven"}, "b": 1}, "is no value of a.id"),
+        ({"a": {"id": "seven"}, "b": 1}, "^'seven' is no value of a.id, which is BIGINT$"),
+        ({"a": {"id": 2**70}, "b": 1}, "is no value of a.id, which is BIGINT$"),
+        ({"a": {}, "b": 1}, "{} names no row of a\nhint: write {'a': 17}"),
+        ({"a": True, "b": 1}, "True names no row of a"),
+        ({"a": "1", "b": 1}, "'1' names no row of a"),
+        ({"a": {1: 1}, "b": 1}, "names no row of a"),
+        ({"a": 1, "A": 2, "b": 1}, "a is asked for twice"),
+        ({1: 1}, "rows are named by a dict"),
+        (None, "rows are named by a dict, with a row for each input, not by None"),
     ],
 )
 def test_rows_that_are_not_there_are_told(rows: dict[str, object], message: str) -> None:
     query = session_of(a=A, b=B).sql("SELECT a.id FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS")
     with pytest.raises(WatersmeetError, match=message):
         query.why(rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("written", ["a:1,b:1,a:2", "a.id=1,b:1,a:2", "a:2,a.id=1,b:1", "a.id=1,a.id=2,b:1"])
+def test_a_row_that_is_asked_for_twice_is_told(written: str) -> None:
+    with pytest.raises(WatersmeetError, match="is asked for twice"):
+        parse_rows([written])
 
 
 def test_the_command_tells_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import typer
 from watersmeet.cli.completion import masters, scripts
 from watersmeet.cli.voice import speak, voice
 from watersmeet.cli.with_view import WithView, checked_port
-from watersmeet.errors import CatalogError, SetupError, SqlError, WatersmeetError
+from watersmeet.errors import CatalogError, OptionError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
 from watersmeet.noticing import phase
 
@@ -506,7 +506,14 @@ def timeline(
             from watersmeet.timeline import Part
 
             by_name = {".html": TimelineFormat.html, ".htm": TimelineFormat.html, ".txt": TimelineFormat.text}
-            form = format or by_name.get("" if output is None else output.suffix.lower(), TimelineFormat.svg)
+            by_name |= {".svg": TimelineFormat.svg, "": TimelineFormat.svg}
+            ending = "" if output is None else output.suffix.lower()
+            form = format or by_name.get(ending)
+            if form is None:
+                raise OptionError(
+                    f"a timeline cannot be written as {ending!r}",
+                    hint="name a file.svg or a file.html, or say --format",
+                )
             told = timeline_script(_text_of(file), query, Part.of(rows, since, until), form)
     except KeyboardInterrupt:
         _fail("aborted", INTERRUPTED)

@@ -14,9 +14,10 @@ from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
+from watersmeet.model.wording import counted
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
-from watersmeet.runtime.progress import brief, describe, waiting
+from watersmeet.runtime.progress import Progress, describe, waiting
 from watersmeet.runtime.script import CONSOLE, Job, open_to_go_on, read_script
 
 if TYPE_CHECKING:
@@ -69,24 +70,23 @@ def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings
         if page is not None:
             page.open()
 
-        def look() -> None:
-            seconds = time.monotonic() - started
-            lines = {name: brief(run.latest(), seconds) for name, run in lasting.runs.items()}
-            if len(jobs) > 1:
-                progress.show("\n".join(f"{name}, {line}" for name, line in lines.items()))
-            else:
-                progress.update(next(iter(lasting.runs.values())).fed.metrics)
-
-        lasting.wait(look)
+        lasting.wait(lambda: tell_of_progress(progress, lasting))
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for name, run in lasting.runs.items():
         voice().ended(name, how, run.fed.metrics, seconds, summary(name, how, run, seconds, settings))
 
 
+def tell_of_progress(progress: Progress, lasting: LastingJobs) -> None:
+    runs = lasting.runs
+    progress.update_lasting(
+        {name: run.latest() for name, run in runs.items()}, {name: run.rows_before for name, run in runs.items()}
+    )
+
+
 def tell_of_restart(name: str, run: DurableRun) -> None:
     if run.first_number > 0:
         again = f", {run.repeated_batches:,} of them repeated" if run.repeated_batches else ""
-        voice().remark(f"{name} goes on after {run.first_number:,} batches{again}")
+        voice().remark(f"{name} goes on after {counted(run.first_number, 'batch', 'batches')}{again}")
 
 
 def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings, *, is_kept: bool = True) -> str:
@@ -94,8 +94,10 @@ def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Sett
     metrics: Metrics = run.fed.metrics
     on = f"; the next start goes on from {run.folder}" if is_kept else ""
     where = f" after batch {run.number:,}{on}" if how == "stopped" else ""
-    told = f"{name} {how}{where}: {describe(metrics, seconds)}"
-    waits = "" if settings.flush else waiting(run.with_waiting())
+    told = f"{name} {how}{where}: {describe(metrics, seconds, run.rows_before)}"
+    held = run.with_waiting()
+    waits = "" if settings.flush else waiting(held)
     if waits:
-        told += f"\n  {waits}" + ("; --flush answers them" if settings.available_now else "")
+        what = "it" if sum(held.waiting_by_stream.values()) == 1 else "them"
+        told += f"\n  {waits}" + (f"; --flush answers {what}" if settings.available_now else "")
     return told

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from watersmeet.cli.own_process import preferring_latency
-from watersmeet.cli.run_lasting import summary, tell_of_restart
+from watersmeet.cli.run_lasting import summary, tell_of_progress, tell_of_restart
 from watersmeet.cli.voice import voice
 from watersmeet.errors import RunError, SetupError, WatersmeetError
 from watersmeet.explain.explaining import explained
@@ -23,7 +23,6 @@ from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.private_folders import temporary_root
 from watersmeet.runtime.interrupt import Interrupts
-from watersmeet.runtime.progress import brief
 from watersmeet.runtime.script import Job, open_to_go_on, read_script
 from watersmeet.runtime.watched import Failure
 from watersmeet.serve.limits import Limits
@@ -140,11 +139,8 @@ def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) ->
                 if name not in told:
                     told.add(name)
                     voice().warn(f"{failure.error}; the others go on, and what is posted is kept. {failure.hint}")
-            if not sys.stderr.isatty():  # a log of a service would fill up with it
-                return
-            seconds = time.monotonic() - started
-            lines = {name: brief(run.latest(), seconds) for name, run in lasting.runs.items()}
-            progress.show("\n".join(f"{name}, {line}" for name, line in lines.items()))
+            if voice().for_programs or sys.stderr.isatty():  # a log of a service would fill up with lines
+                tell_of_progress(progress, lasting)
 
         # What failed is told below, when the others have ended.
         with suppress(WatersmeetError):

@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
@@ -23,6 +24,8 @@ PROGRESS_SECONDS = 1.0  # in-process; on Spark every batch is told
 
 
 class Voice(Protocol):
+    for_programs: bool  # which want every number
+
     def tell(self, text: str) -> None: ...
 
     def remark(self, text: str) -> None:
@@ -50,6 +53,8 @@ class Voice(Protocol):
 
 class Sentences:
     """For people. `quiet`: neither progress nor what is going on, and no last line."""
+
+    for_programs = False
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -97,6 +102,8 @@ class Sentences:
 class JsonLines(logging.Handler):
     """For programs: every event is an object on a line of its own; docs/command_line.md says what is in them. It hears
     of phases and of the log as well, so that nothing of ours is written in between."""
+
+    for_programs = True
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(logging.WARNING)
@@ -167,11 +174,15 @@ class _Totals:
         return None
 
     def update(self, metrics: Metrics) -> None:
+        self.update_lasting({self._query: metrics}, {})
+
+    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
             seconds = _rounded(now - self._started)
-            self._to.event("progress", query=self._query, seconds=seconds, metrics=metrics.as_json())
+            for query, metrics in runs.items():
+                self._to.event("progress", query=query, seconds=seconds, metrics=metrics.as_json())
 
     def show(self, text: str) -> None:
         """Texts are for people; `batch` tells the numbers."""

@@ -23,6 +23,14 @@ def short(number: float) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.12g}"
 
 
+def counted(number: int, what: str, several: str | None = None) -> str:
+    """
+    >>> counted(1, "row"), counted(1_200, "row"), counted(2, "batch", "batches")
+    ('1 row', '1,200 rows', '2 batches')
+    """
+    return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
 def in_bytes(size: float) -> str:
     """
     >>> in_bytes(512), in_bytes(2_500_000)

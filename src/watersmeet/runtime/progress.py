@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
+from watersmeet.model.wording import counted
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.screen import screen_on
 
@@ -28,6 +29,10 @@ class Progress(Protocol):
         """Show how a run is doing, if it is time to."""
         ...
 
+    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+        """The same of runs that go on, by name; so many rows of each came in earlier lives."""
+        ...
+
     def show(self, text: str) -> None:
         """Show a text, if it is time to."""
         ...
@@ -37,20 +42,24 @@ def progress_on(out: TextIO, *, live: bool) -> Progress:
     return LiveProgress(out) if live and out.isatty() else LineProgress(out)
 
 
-def describe(metrics: Metrics, seconds: float) -> str:
-    """What a run did, for its last line."""
-    rate = metrics.rows_in / seconds if seconds > 0 else 0.0
-    results = f"{metrics.results:,} results"
+def describe(metrics: Metrics, seconds: float, rows_before: int = 0) -> str:
+    """What a run did, for its last line. rows_before: those that came in earlier lives, in other seconds."""
+    results = counted(metrics.results, "result")
     if metrics.final_rows is not None:
-        results = f"a final answer of {metrics.final_rows:,} rows after {metrics.results:,} changes"
+        results = f"a final answer of {counted(metrics.final_rows, 'row')} after {counted(metrics.results, 'change')}"
     return (
-        f"{metrics.rows_in:,} rows in{late(metrics, '{:,}'.format)}, {results}, {rate:,.0f} rows/s, "
+        f"{counted(metrics.rows_in, 'row')} in{late(metrics, '{:,}'.format)}, {results}, "
+        f"{_rate(metrics, seconds, rows_before):,.0f} rows/s, "
         f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}, "
-        f"{metrics.window_rows:,} rows in windows{losses(metrics)}"
+        f"{counted(metrics.window_rows, 'row')} in windows{losses(metrics)}"
     )
 
 
-def late(metrics: Metrics, counted: Callable[[float], str]) -> str:
+def _rate(metrics: Metrics, seconds: float, rows_before: int) -> float:
+    return (metrics.rows_in - rows_before) / seconds if seconds > 0 else 0.0
+
+
+def late(metrics: Metrics, written: Callable[[float], str]) -> str:
     """How many rows were left out because they came too late or have no event time, and of which streams.
 
     >>> late(Metrics(late_rows=5, late_by_stream={"a": 3, "b": 2, "c": 0}), short), late(Metrics(), short)
@@ -62,17 +71,17 @@ def late(metrics: Metrics, counted: Callable[[float], str]) -> str:
     """
     told = []
     if metrics.late_rows:
-        told.append(f"{counted(metrics.late_rows)} late{_of_streams(metrics.late_by_stream, counted)}")
+        told.append(f"{written(metrics.late_rows)} late{_of_streams(metrics.late_by_stream, written)}")
     if metrics.skipped_rows:
-        of = _of_streams(metrics.skipped_by_stream, counted)
-        told.append(f"{counted(metrics.skipped_rows)} without a time{of}")
+        of = _of_streams(metrics.skipped_by_stream, written)
+        told.append(f"{written(metrics.skipped_rows)} without a time{of}")
     return f" ({'; '.join(told)})" if told else ""
 
 
-def _of_streams(by_stream: Mapping[str, int], counted: Callable[[float], str]) -> str:
+def _of_streams(by_stream: Mapping[str, int], written: Callable[[float], str]) -> str:
     some = {name: rows for name, rows in by_stream.items() if rows}
     if len(some) > 1:
-        return ": " + ", ".join(f"{counted(rows)} of {name}" for name, rows in some.items())
+        return ": " + ", ".join(f"{written(rows)} of {name}" for name, rows in some.items())
     return ", of " + next(iter(some)) if some else ""
 
 
@@ -96,7 +105,7 @@ def waiting(metrics: Metrics) -> str:
     counts = [(stream, rows) for stream, rows in metrics.waiting_by_stream.items() if rows]
     if not counts or metrics.waiting_until_us is None:
         return ""
-    *others, last = [f"{rows:,} row{'s' if rows != 1 else ''} of {stream}" for stream, rows in counts]
+    *others, last = [f"{counted(rows, 'row')} of {stream}" for stream, rows in counts]
     told = f"{', '.join(others)} and {last}" if others else last
     verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
     return f"{told} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
@@ -118,14 +127,21 @@ def _to_the_second(us: int) -> str:
     return format_instant(us).split(".")[0]
 
 
-def brief(metrics: Metrics, seconds: float, clock: Callable[[int], str] | None = None) -> str:
-    """The state of a run in one short line; `clock` writes event times."""
+def brief(metrics: Metrics, seconds: float, clock: Callable[[int], str] | None = None, rows_before: int = 0) -> str:
+    """The state of a run in one short line; `clock` writes event times. rows_before: as in `describe`."""
     at = (clock or clock_time)(metrics.watermark_us)
-    rate = metrics.rows_in / seconds if seconds > 0 else 0.0
+    rate = _rate(metrics, seconds, rows_before)
     return (
         f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, {short(rate)} rows/s, "
         f"at {at}{held_back(metrics)}, kept {short(metrics.window_rows)}{losses(metrics)}"
     )
+
+
+def _lines(
+    runs: Mapping[str, Metrics], seconds: float, clock: Callable[[int], str], rows_before: Mapping[str, int]
+) -> str:
+    lines = {name: brief(one, seconds, clock, rows_before[name]) for name, one in runs.items()}
+    return "\n".join(lines.values() if len(lines) == 1 else (f"{name}, {line}" for name, line in lines.items()))
 
 
 def short(number: float) -> str:
@@ -195,6 +211,9 @@ class LineProgress:
     def update(self, metrics: Metrics) -> None:
         self.show(brief(metrics, self._clock() - self._started, self._event_clock))
 
+    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+        self.show(_lines(runs, self._clock() - self._started, self._event_clock, rows_before))
+
     def show(self, text: str) -> None:
         now = self._clock()
         if now < self._next:
@@ -226,6 +245,9 @@ class LiveProgress:
     def update(self, metrics: Metrics) -> None:
         self.show(brief(metrics, self._clock() - self._started, self._event_clock))
 
+    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+        self.show(_lines(runs, self._clock() - self._started, self._event_clock, rows_before))
+
     def show(self, text: str) -> None:
         now = self._clock()
         if now < self._next:
@@ -247,6 +269,9 @@ class NoProgress:
         return None
 
     def update(self, metrics: Metrics) -> None:
+        return None
+
+    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         return None
 
     def show(self, text: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from math import isinf
 from typing import Any
 
 import pyarrow as pa
@@ -75,16 +76,32 @@ def _parsed(text: str, has_decimals: bool, where: str) -> Any:
         return (_WITH_DECIMALS if has_decimals else _WITH_FLOATS).decode(text)
     except RecursionError:
         raise HttpError(400, f"{where} is nested too deeply; no row was taken") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise HttpError(400, f"{where} is not JSON: {error}; no row was taken", KINDS) from None
+    except _NumberError as error:
+        raise HttpError(400, f"{where}: {error}; no row was taken") from None
+    except ValueError:  # of an integer that Python does not read
+        raise HttpError(400, f"{where} has a number of too many digits; no row was taken") from None
+
+
+class _NumberError(ValueError):
+    """A number that no column holds."""
+
+
+def _finite(text: str) -> float:
+    """A number of JSON that a DOUBLE holds: it must not become infinite unseen."""
+    value = float(text)
+    if isinf(value):
+        raise _NumberError(f"{text[:40]} is larger than a DOUBLE can be")
+    return value
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"JSON has no {name}; null is NULL")
+    raise _NumberError(f"JSON has no {name}; null is NULL")
 
 
 # Made once: to make one takes longer than to read a line.
-_WITH_FLOATS = json.JSONDecoder(parse_constant=_no_constant)
+_WITH_FLOATS = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
 _WITH_DECIMALS = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
 
 
@@ -104,9 +121,15 @@ def _floats(rows: list[Any], schema: pa.Schema) -> list[Any]:
     others = {field.name for field in schema if not pa.types.is_decimal(field.type)}
 
     def value(name: str, given: Any) -> Any:
-        return float(given) if isinstance(given, Decimal) and name in others else given
+        return _finite(str(given)) if isinstance(given, Decimal) and name in others else given
 
-    return [{name: value(name, given) for name, given in row.items()} for row in rows]
+    made: list[Any] = []
+    for row in rows:
+        try:
+            made.append({name: value(name, given) for name, given in row.items()})
+        except _NumberError as error:
+            raise HttpError(400, f"row {len(made) + 1}: {error}; no row was taken", row=len(made) + 1) from None
+    return made
 
 
 # ---- which row is wrong ---------------------------------------------------------------------------------------------

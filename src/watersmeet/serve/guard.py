@@ -66,7 +66,7 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and _address_in(origin) != headers.get("host"):
             raise HttpError(403, f"pages of {origin} may not ask here", "open the page of this server itself")
         if self._token is not None:
             self._check_token(scope["path"], headers.get("authorization", ""))
@@ -93,6 +93,17 @@ class Guard:
 
 class _EndedEarlyError(Exception):
     """A response that has begun cannot become another; whoever reads it sees that it is cut off."""
+
+
+def _address_in(origin: str) -> str | None:
+    """
+    >>> _address_in("http://localhost:80"), _address_in("http://[::1")
+    ('localhost:80', None)
+    """
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _name_of(host: str) -> str:

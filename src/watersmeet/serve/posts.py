@@ -55,14 +55,16 @@ class Posts:
                 f"the rows may not have reached every query: {error.message}",
                 "post them again under the same Idempotency-Key or X-Sequence when the server is back",
             ) from None
+        # Of no rows under no note nothing is put in, and nothing was taken before.
+        is_repeated = not is_new or bool(entered.known and not entered.futures)
         self.posts += 1
-        self.repeated += not (is_new and entered.futures)
+        self.repeated += is_repeated
         failed = [name for name, run in runs.items() if run.failed]
         return {
             "stream": stream,
             "rows": rows.num_rows,
             "batches": {**entered.known, **numbers},
-            "repeated": not (is_new and entered.futures),
+            "repeated": is_repeated,
             # They have the rows on the disk, and answer them when they are started anew.
             **({"failed": failed} if failed else {}),
         }

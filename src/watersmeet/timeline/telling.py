@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import OptionError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US, Times, format_instant, format_interval, times_of
+from watersmeet.model.wording import counted
 from watersmeet.operators.evaluate import evaluate_predicate
 from watersmeet.plan.expressions import Call, Column, Expression, columns_of
 from watersmeet.plan.nodes import GroupBy, Input, Join, Plan, Project, nodes_below
@@ -96,7 +97,7 @@ def story_of(plan: Plan, part: Part, sample: int | None = None) -> Story:
         found = log.told(seen)
         if seen.size < log.since.size:
             left = log.since.size - seen.size
-            notes.append(f"{left:,} of {log.since.size:,} rows of the answer are left out")
+            notes.append(f"{left:,} of {log.since.size:,} rows of the answer {_are(left)} left out")
     return Story(plan.sql, lanes, tuple(matches), tuple(found), given, is_cut, tuple(notes))
 
 
@@ -242,13 +243,17 @@ def _chosen(lanes: Sequence[_Laid], part: Part) -> list[set[int]]:
     return chosen
 
 
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
 def _left_out(lanes: Sequence[_Laid], chosen: Sequence[set[int]]) -> Iterator[str]:
     all_rows, drawn = sum(lane.drawable for lane in lanes), sum(map(len, chosen))
     if drawn < all_rows:
-        yield f"{drawn:,} of {all_rows:,} rows are drawn; rows, since and until choose others"
+        yield f"{drawn:,} of {all_rows:,} rows {_are(drawn)} drawn; rows, since and until choose others"
     untimed = sum(lane.rows.num_rows - lane.drawable for lane in lanes if not lane.one.is_table)
     if untimed:
-        yield f"{untimed:,} rows without an event time are left out"
+        yield f"{counted(untimed, 'row')} without an event time {_are(untimed)} left out"
 
 
 def _not_read(lanes: Sequence[_Laid], sample: int | None) -> Iterator[str]:
@@ -265,7 +270,8 @@ def _matches(
     found = _drawn(met, places, lanes, chosen, lost=False)[:MOST_MATCHES]
     notes = []
     if len(found) < met.at_us.size:
-        notes.append(f"{met.at_us.size - len(found):,} of {met.at_us.size:,} matches are left out")
+        left = met.at_us.size - len(found)
+        notes.append(f"{left:,} of {counted(met.at_us.size, 'match', 'matches')} {_are(left)} left out")
     if exact is not None:
         lost = exact.without(met)
         found += _drawn(lost, places, lanes, chosen, lost=True)[:MOST_MATCHES]

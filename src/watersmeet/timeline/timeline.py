@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from watersmeet.errors import OptionError
+from watersmeet.io.writers import writable
 from watersmeet.pictures.page import Shown, fragment, page
 from watersmeet.plan.nodes import Plan
 from watersmeet.timeline.draw import timeline_svg
@@ -37,7 +38,8 @@ class Timeline:
         kinds = {".svg": lambda: self.svg, ".html": lambda: self.html}
         if where.suffix.lower() not in kinds:
             raise OptionError(f"a timeline cannot be written as {where.name!r}", hint="name a file.svg or a file.html")
-        where.write_text(kinds[where.suffix.lower()](), encoding="utf-8")
+        with writable(where):
+            where.write_text(kinds[where.suffix.lower()](), encoding="utf-8")
 
     def __str__(self) -> str:
         return "\n".join(self._words())

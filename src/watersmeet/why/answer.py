@@ -8,7 +8,7 @@ from typing import Any
 
 from watersmeet.model.time import format_instant
 from watersmeet.plan.nodes import Join, Plan
-from watersmeet.why.asked import Asked, Picked, join_of, pick
+from watersmeet.why.asked import Asked, Picked, check_asked, join_of, pick
 from watersmeet.why.conditions import Meeting, shown_values
 from watersmeet.why.reasons import Reason
 from watersmeet.why.trial import Outcome, tried
@@ -54,6 +54,7 @@ class Why:
 
 def why(plan: Plan, asked: Asked) -> Why:
     """Look at one row of each input of a join, and if nothing keeps them apart, run the query and see."""
+    check_asked(asked)
     join = join_of(plan, list(asked))
     picked = pick(join, asked)
     reasons = tuple(Meeting(join, picked).reasons())

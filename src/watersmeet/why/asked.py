@@ -9,15 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import BindError, SourceError, UnsupportedError
+from watersmeet.errors import BindError, OptionError, SourceError, UnsupportedError
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.names import column_named, columns_hint, nearest
+from watersmeet.model.types import sql_type
+from watersmeet.model.wording import counted
 from watersmeet.plan.nodes import Input, Join, Plan, nodes_below
 
 BATCH_ROWS = 1 << 16
 # Of an input: the number of a row, counted from 1 in the order of the input, or columns and their values.
 Asked = Mapping[str, int | Mapping[str, Any]]
+_ONE_OF_EACH = "name one row of each input"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ def parse_rows(written: Sequence[str]) -> dict[str, int | dict[str, str]]:
     for part in (one.strip() for text in written for one in text.split(",")):
         name, colon, place = part.partition(":")
         if colon and place.strip().isdigit():
+            if name.strip() in found:
+                raise BindError(f"{name.strip()} is asked for twice", hint=_ONE_OF_EACH)
             found[name.strip()] = int(place)
             continue
         column, equals, value = part.partition("=")
@@ -51,9 +56,27 @@ def parse_rows(written: Sequence[str]) -> dict[str, int | dict[str, str]]:
             raise BindError(f"{part!r} names no row", hint="write a:17 for the 17th row of a, or a.id=17 for its id")
         held = found.setdefault(alias, {})
         if not isinstance(held, dict):
-            raise BindError(f"{alias} is asked for twice, by its number and by {column}")
+            raise BindError(f"{alias} is asked for twice, by its number and by {column}", hint=_ONE_OF_EACH)
+        if column in held:
+            raise BindError(f"{alias}.{column} is asked for twice", hint=_ONE_OF_EACH)
         held[column] = value.strip()
     return found
+
+
+def check_asked(asked: object) -> None:
+    """Refuse from a program what names no rows."""
+    hint = "write {'a': 17} for the 17th row of a, or {'a': {'id': 17}} for its id"
+    if not isinstance(asked, Mapping) or not all(isinstance(alias, str) for alias in asked):
+        raise OptionError(f"rows are named by a dict, with a row for each input, not by {asked!r}", hint=hint)
+    for alias, which in asked.items():
+        is_number = isinstance(which, int) and not isinstance(which, bool)
+        is_columns = isinstance(which, Mapping) and which and all(isinstance(name, str) for name in which)
+        if not (is_number or is_columns):
+            raise OptionError(f"{which!r} names no row of {alias}", hint=hint)
+    aliases = [alias.lower() for alias in asked]
+    twice = next((alias for alias in asked if aliases.count(alias.lower()) > 1), None)
+    if twice is not None:
+        raise OptionError(f"{twice} is asked for twice", hint=_ONE_OF_EACH)
 
 
 def join_of(plan: Plan, asked: Sequence[str]) -> Join:
@@ -83,7 +106,7 @@ def pick(join: Join, asked: Asked) -> list[Picked]:
         raise BindError(
             f"no row of {missing[0]} is given, and a row is made of one of each: "
             f"{', '.join(one.alias for one in join.inputs)}",
-            hint=f"add {missing[0]}:1, or {missing[0]}.column=value",
+            hint=f"name one of {missing[0]} as well, by its number or by a column",
         )
     return [_picked(one, by_alias[one.alias.lower()]) for one in join.inputs]
 
@@ -114,7 +137,9 @@ def rows_of(relation: Stream | Table) -> pa.Table:
 
 def _numbered(alias: str, rows: pa.Table, number: int) -> int:
     if not 1 <= number <= rows.num_rows:
-        raise BindError(f"{alias} has {rows.num_rows:,} rows, and no row {number:,}", hint="rows are counted from 1")
+        raise BindError(
+            f"{alias} has {counted(rows.num_rows, 'row')}, and no row {number:,}", hint="rows are counted from 1"
+        )
     return number
 
 
@@ -131,8 +156,9 @@ def _found(alias: str, rows: pa.Table, which: Mapping[str, Any]) -> int:
     if not numbers:
         raise BindError(f"no row of {alias} has {told}")
     if len(numbers) > 1:
-        some = ", ".join(f"{alias}:{number + 1}" for number in numbers[:3])
-        raise BindError(f"{len(numbers):,} rows of {alias} have {told}", hint=f"say which: {some} …")
+        some = ", ".join(f"{number + 1:,}" for number in numbers[:3])
+        more = " …" if len(numbers) > 3 else ""
+        raise BindError(f"{len(numbers):,} rows of {alias} have {told}", hint=f"say which by its number: {some}{more}")
     return int(numbers[0]) + 1
 
 
@@ -140,5 +166,5 @@ def _as(value: Any, alias: str, field: pa.Field) -> pa.Scalar:
     try:
         made = pa.array([value])
         return made.cast(field.type)[0] if made.type != field.type else made[0]
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise BindError(f"{value!r} is no value of {alias}.{field.name}, which is {field.type}: {error}") from None
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise BindError(f"{value!r} is no value of {alias}.{field.name}, which is {sql_type(field.type)}") from None

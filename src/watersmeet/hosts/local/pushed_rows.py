@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from watersmeet.model.types import is_instant, is_text, sql_type
 
 KINDS = "a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts, or a dict of columns"
 _PUSHED = "what was pushed"
+_ZONED = r"[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"  # a text with a zone behind its time
 
 
 class PushedRows:
@@ -182,11 +183,14 @@ class PushedRows:
         return enter(part, wanted, self.stream).column(0)
 
     def _read_times(self, name: str, kind: pa.DataType, texts: pa.Array) -> pa.Array:
-        read = _times_in(texts) if pa.types.is_timestamp(kind) else _cast_or_none(texts, kind)
+        def reader(some: pa.Array) -> pa.Array | None:
+            return _times_in(some) if pa.types.is_timestamp(kind) else _cast_or_none(some, kind)
+
+        read = reader(texts)
         if read is None:
             example = "2026-01-31 12:00:00" if pa.types.is_timestamp(kind) else "2026-01-31"
-            written = next((text for text in texts.to_pylist() if text is not None), None)
-            raise self._misfit(name, kind, f"text such as {written!r} is not written as {example!r}")
+            wrong = _first_unread(texts, reader)
+            raise self._misfit(name, kind, f"text such as {wrong!r} is not written as {example!r}")
         return read
 
     def _misfit(self, name: str, kind: pa.DataType, error: Exception | str) -> DataError:
@@ -226,12 +230,27 @@ def _as_widest(found: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _times_in(texts: pa.Array) -> pa.Array | None:
-    """ISO texts as times, with or without a zone; without one they are UTC."""
+    """ISO texts as times, with or without a zone; without one they are UTC. In nanoseconds, so that what is finer than
+    a microsecond is seen; years that these do not reach in microseconds."""
     plain = _cast_or_none(texts, pa.timestamp("ns"))
     if plain is not None:
         return plain
-    zoned = _cast_or_none(texts, pa.timestamp("ns", tz="UTC"))
-    return None if zoned is None else cast_timestamps(zoned, pa.timestamp("ns"))
+    for unit in ("ns", "us"):
+        is_zoned = pc.match_substring_regex(texts, _ZONED)
+        without = _cast_or_none(pc.if_else(is_zoned, None, texts), pa.timestamp(unit))
+        zoned = _cast_or_none(pc.if_else(is_zoned, texts, None), pa.timestamp(unit, tz="UTC"))
+        if without is not None and zoned is not None:
+            return pc.coalesce(without, cast_timestamps(zoned, pa.timestamp(unit)))
+    return None
+
+
+def _first_unread(texts: pa.Array, reader: Callable[[pa.Array], pa.Array | None]) -> str:
+    """The first text that cannot be read."""
+    right, wrong = 0, len(texts)  # so many from the front can be read, and so many cannot
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        right, wrong = (right, middle) if reader(texts.slice(0, middle)) is None else (middle, wrong)
+    return str(texts[wrong - 1])
 
 
 def _cast_or_none(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:

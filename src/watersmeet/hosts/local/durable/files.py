@@ -18,7 +18,7 @@ def written(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"the checkpoint cannot be written: {path}: {error.strerror or error}",
-            hint="make room or mend the folder, then start again with the same --checkpoint: nothing is lost",
+            hint="make room or mend the folder, then start again with the same checkpoint: nothing is lost",
         ) from None
 
 

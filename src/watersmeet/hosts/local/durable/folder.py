@@ -43,7 +43,7 @@ class CheckpointFolder:
         if (path / "metadata").exists() or (path / "offsets").exists():
             raise RunError(
                 f"{path} is the checkpoint of a query on Spark, which no run in-process can go on from",
-                hint="give another --checkpoint, or go on with --engine spark",
+                hint="give another checkpoint, or go on with this one on Spark",
             )
         with written(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class CheckpointFolder:
         except OSError:
             self._lock.close()
             raise RunError(
-                f"another run is using the checkpoint {self.path}", hint="stop it first, or give another --checkpoint"
+                f"another run is using the checkpoint {self.path}", hint="stop it first, or give another checkpoint"
             ) from None
 
     def _identity(self, plan: Plan) -> Identity:
@@ -79,17 +79,17 @@ class CheckpointFolder:
         try:
             held = Identity(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
-            raise RunError(f"{path} cannot be read: {error}", hint="give another --checkpoint") from None
+            raise RunError(f"{path} cannot be read: {error}", hint="give another checkpoint") from None
         if held.layout != LAYOUT:
             raise RunError(
                 f"the checkpoint {self.path} has layout {held.layout}, which watersmeet {held.version} wrote; "
                 f"watersmeet {VERSION} reads layout {LAYOUT}",
-                hint=f"go on with watersmeet {held.version}, or start anew with a new --checkpoint",
+                hint=f"go on with watersmeet {held.version}, or start anew with a new checkpoint",
             )
         if held.query != query:
             raise RunError(
                 f"the checkpoint {self.path} belongs to another query, or to the same one with other columns",
-                hint="start the changed query with a new --checkpoint, or go back to the query that wrote this one",
+                hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
         self._check_options(held.options, _options_of(plan))
         return held
@@ -101,7 +101,7 @@ class CheckpointFolder:
                 raise RunError(
                     f"the checkpoint {self.path} was written by this query with {was} in OPTIONS, and now it has "
                     f"{is_now}: what is kept would not fit",
-                    hint="go back to that, or start anew with a new --checkpoint",
+                    hint="go back to that, or start anew with a new checkpoint",
                 )
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ def check_lasting(plan: Plan) -> None:
     """Refuse what no run can go on with."""
     if plan.options.archive is not None:
         raise UnsupportedError(
-            "archive and --checkpoint do not go together in-process: what was shed before a crash would be archived "
+            "archive and a checkpoint do not go together in-process: what was shed before a crash would be archived "
             "twice",
             hint="leave one of them out, or run on Spark",
         )
@@ -120,6 +120,6 @@ def _folders(checkpoint: Path, jobs: Sequence[Job]) -> list[Path]:
         return [checkpoint]
     if (checkpoint / "query.json").exists():
         raise RunError(
-            f"{checkpoint} is the checkpoint of one query, and these are {len(jobs)}", hint="give another --checkpoint"
+            f"{checkpoint} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
         )
     return [checkpoint / job.name.replace(" ", "_") for job in jobs]

@@ -114,6 +114,7 @@ class DurableRun:
         self.notes = Notes()
         self.repeated_batches = 0
         self.first_number = 0  # of the first batch of this life
+        self.rows_before = 0  # that came before it
         self.snapshot_number = -1
         self.given_number = -1  # the last batch whose answers, if any, were handed on
         self.answered_number = -1  # the last batch that gave answers
@@ -320,6 +321,7 @@ class DurableRun:
         arriving.write()
         self.wall.restarted()
         self.first_number = self._written + 1
+        self.rows_before = self.fed.report().rows_in
 
     def _repeat_or_fail(self, record: BatchRecord) -> None:
         """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""
@@ -355,7 +357,7 @@ class DurableRun:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
                 hint=f"--skip-batch {record.number} of watersmeet serve leaves its rows out; or start anew, with "
-                "another --checkpoint and a query that takes such rows",
+                "another checkpoint and a query that takes such rows",
             ) from error
         self.repeated_batches += 1
         self._give(answers)
