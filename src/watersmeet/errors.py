@@ -157,6 +157,10 @@ class SourceGoneWarning(UserWarning):
     """The folder or file that a run reads from is not there any more; the run waits for it."""
 
 
+class SourceChangedWarning(UserWarning):
+    """A file that a run has read has grown or shrunk since; what is new in it is not read."""
+
+
 class TemporaryFolderWarning(UserWarning):
     """TMPDIR names no folder that can be written to, so temporary files go elsewhere."""
 

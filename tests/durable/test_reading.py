@@ -89,6 +89,23 @@ def test_a_folder_that_is_gone_is_told_once_and_waited_for(tmp_path: Path) -> No
     assert "which stream 'a' is read from, is gone; the run waits for it" in str(told[0].message)
 
 
+def test_a_file_that_grows_after_it_was_read_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,ts\n1,2026-01-01 00:00:01\n")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with query_over(tmp_path / "a.csv").start(checkpoint=tmp_path / "state") as run:
+            assert ids(run, 1) == [1]
+            with (tmp_path / "a.csv").open("a") as file:
+                file.write("2,2026-01-01 00:00:02\n")
+            until = time.monotonic() + 30
+            while not told and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(1.2)
+            assert run.taken("a") == 1
+    assert [one.category for one in told] == [wm.SourceChangedWarning]
+    assert "a.csv, which stream 'a' has read, has another size since, and is not read again" in str(told[0].message)
+
+
 def test_a_file_that_does_not_fit_ends_the_run_and_the_next_goes_on_without_it(tmp_path: Path) -> None:
     put(tmp_path / "a", "1", 1)
     with query_over(tmp_path / "a").start(checkpoint=tmp_path / "state") as run:

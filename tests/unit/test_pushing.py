@@ -121,7 +121,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a number for a time": ([{"k": 1, "ts": 1_700_000_000}], "'ts' of 'a' is declared TIMESTAMP, .* has BIGINT"),
     "too large a number": ([{"k": 2**64, "ts": START}], "'k' .* is declared BIGINT"),
     "a truth": ([{"k": True, "ts": START}], "'k' of 'a' is declared BIGINT, but what was pushed has BOOLEAN"),
-    "no time": ([{"k": 1, "ts": None}], "'ts' is NULL in 1 of 1 rows"),
+    "no time": ([{"k": 1, "ts": None}], "'ts' is NULL in row 1 of the stream"),
     "no such time": ([{"k": 1, "ts": "noon"}], "'noon' is not written as '2026-01-31 12:00:00'"),
     "no such time behind others": (
         [row(1, 0) | {"ts": text} for text in (None, "2026-01-01", "2026-01-01T00:00Z", "noon", "eve")],

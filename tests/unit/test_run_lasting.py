@@ -179,3 +179,36 @@ def test_programs_hear_how_far_each_of_several_queries_is(folder: Path) -> None:
     process = started(folder, "--available-now", "--json")
     events = [json.loads(line) for line in process.communicate(timeout=60)[1].splitlines()]
     assert [one["query"] for one in events if one["event"] == "progress"] == ["counts", "all_rows"]
+
+
+def test_a_run_that_is_stopped_before_its_first_batch_says_so(folder: Path) -> None:
+    process = started(folder)
+    until = time.monotonic() + 90
+    while not (folder / "state" / "streams.json").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    told = " ".join(process.communicate(timeout=60)[1].split())
+    assert process.returncode == 130, told
+    assert "counts stopped before its first batch; the next start goes on from" in told
+
+
+def test_a_checkpoint_stays_in_its_folder_whatever_its_queries_are_called(folder: Path) -> None:
+    sinks = "".join(
+        f"CREATE SINK \"{name}\" WITH (sink='csv', path='{folder}/{i}') AS SELECT k FROM a;"
+        for i, name in enumerate(["x/../../y", "query 9"])
+    )
+    script = SCRIPT.format(folder).split("CREATE SINK")[0]
+    (folder / "q.sql").write_text(script + sinks)
+    code, told = ran(folder, "--available-now")
+    assert code == 0, told
+    assert sorted(one.name for one in folder.iterdir()) == ["0", "1", "a", "q.sql", "state"]
+    assert sorted(one.name for one in (folder / "state").iterdir()) == ["query_9", "x%2F..%2F..%2Fy"]
+    for more, names in (
+        (sinks.replace("x/../../y", "query_9"), "'query_9' and 'query 9' would share the folder query_9"),
+        (sinks.replace("query 9", "query 3") + "SELECT k FROM a;", "'query 3' and 'query 3' would share the folder"),
+    ):
+        (folder / "q.sql").write_text(script + more)
+        code, told = ran(folder, "--available-now")
+        assert code == 1
+        assert names in told
+        assert "Traceback" not in told

@@ -93,7 +93,8 @@ def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Sett
     """is_kept: whether the checkpoint is there for a next start."""
     metrics: Metrics = run.fed.metrics
     on = f"; the next start goes on from {run.folder}" if is_kept else ""
-    where = f" after batch {run.number:,}{on}" if how == "stopped" else ""
+    after = f" after batch {run.number:,}" if run.number >= 0 else " before its first batch"
+    where = f"{after}{on}" if how == "stopped" else ""
     told = f"{name} {how}{where}: {describe(metrics, seconds, run.rows_before)}"
     held = run.with_waiting()
     waits = "" if settings.flush else waiting(held)

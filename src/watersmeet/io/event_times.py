@@ -38,11 +38,11 @@ def without_nulls(stream: Stream, batch: pa.RecordBatch, on_skipped: OnSkipped |
 def refuse_nulls(stream: Stream, nulls: int, rows: int, before: int, where: str | None = None) -> None:
     """So many rows came before these, or they are of such a file."""
     if nulls:
-        place = f"in {where}" if where else f"among rows {before + 1} to {before + rows}"
-        raise DataError(
-            f"stream {stream.name!r}: the event time {stream.time!r} is NULL in {nulls} of {rows} rows ({place})",
-            hint=SKIP,
-        )
+        place = f"in {where}" if where else f"among rows {before + 1:,} to {before + rows:,}"
+        told = f"{nulls:,} of {rows:,} rows ({place})"
+        if rows == 1:
+            told = f"the one row in {where}" if where else f"row {before + 1:,} of the stream"
+        raise DataError(f"stream {stream.name!r}: the event time {stream.time!r} is NULL in {told}", hint=SKIP)
 
 
 def in_microseconds(stream: Stream, column: pa.Array, before: int) -> pa.Array:

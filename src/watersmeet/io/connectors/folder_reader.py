@@ -11,15 +11,18 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.errors import SourceChangedWarning, SourceError, SourceGoneWarning
 from watersmeet.io.connectors.contract import Piece, Position, Range, untold
 from watersmeet.io.files import FileSource, is_data, readable
 
 READ_ROWS = 1 << 16
 KNOWN_ENDS = 1_000  # more than are read ahead
+WATCHED = 100  # so many of the last files are looked at again
+WATCH_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class FolderReader:
         self._places: dict[str, int] = {}  # of each of them in that order
         self._cursor: _Cursor | None = None
         self._ends: dict[str, int] = {}  # of the last files that were read to their end, how many rows they have
+        self._sizes: dict[str, int] = {}  # of the last files, when they were opened
+        self._watch_at = 0.0
         self._is_gone = False
         self.tell: Callable[[Warning], None] = untold
 
@@ -138,6 +143,10 @@ class FolderReader:
             return False
         path = self._ahead.pop(0).path
         self._begin(path)
+        with suppress(OSError):
+            self._sizes[path] = os.stat(path).st_size
+        if len(self._sizes) > WATCHED:
+            self._sizes.pop(next(iter(self._sizes)))
         self._cursor = _Cursor(self._source, path)
         return True
 
@@ -153,6 +162,7 @@ class FolderReader:
     def _look_around(self) -> None:
         found = _files_at(self._where, self._source.format.kind, self._seen)
         self._tell_if_gone()
+        self._tell_if_changed()
         found.sort(key=lambda one: (one.changed_ns, one.path))
         self._seen.update((one.path, one) for one in found)
         self._ahead += found
@@ -169,6 +179,23 @@ class FolderReader:
                 )
             )
         self._is_gone = is_gone
+
+    def _tell_if_changed(self) -> None:
+        """Who appends to a file that was read should hear that nobody reads on."""
+        if monotonic() < self._watch_at:
+            return
+        self._watch_at = monotonic() + WATCH_S
+        for path, size in list(self._sizes.items()):
+            with suppress(OSError):
+                if os.stat(path).st_size == size:
+                    continue
+                del self._sizes[path]
+                self.tell(
+                    SourceChangedWarning(
+                        f"{path}, which stream {self._source.name!r} has read, has another size since, and is "
+                        "not read again; write rows that come later to files of their own"
+                    )
+                )
 
     def _note(self, path: str) -> None:
         """A file that was found in another life."""

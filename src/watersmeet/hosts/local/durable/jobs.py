@@ -122,4 +122,23 @@ def _folders(checkpoint: Path, jobs: Sequence[Job]) -> list[Path]:
         raise RunError(
             f"{checkpoint} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
         )
-    return [checkpoint / job.name.replace(" ", "_") for job in jobs]
+    names: dict[str, str] = {}
+    for job in jobs:
+        name = folder_name(job.name)
+        if name in names:
+            raise RunError(
+                f"the queries {names[name]!r} and {job.name!r} would share the folder {name} of the checkpoint",
+                hint="give one of them another name; a bare SELECT is called 'query 2' by its place",
+            )
+        names[name] = job.name
+    return [checkpoint / name for name in names]
+
+
+def folder_name(query: str) -> str:
+    """The folder of a query, in the checkpoint and nowhere else.
+
+    >>> [folder_name(name) for name in ("query 1", "x/../../y", "..", "totals")]
+    ['query_1', 'x%2F..%2F..%2Fy', '%2E.', 'totals']
+    """
+    name = query.replace(" ", "_").replace("/", "%2F").replace("\\", "%5C")
+    return f"%2E{name[1:]}" if name.startswith(".") else name
