@@ -150,7 +150,7 @@ def _cell(one: dict[str, Any] | None) -> str:
     if "failed" in one:
         return "failed"
     if one["behind"]:
-        return f"fell behind: {one['rows']:,} rows answered in time"
+        return f"fell behind: {one['rows']:,} rows answered in time" if "rows" in one else "fell behind"
     return " / ".join(f"{one[name]:,.1f}" for name in ("p50_ms", "p99_ms", "p99_9_ms"))
 
 
@@ -162,7 +162,7 @@ def told(found: dict[str, Any], rates: list[int] | None = None) -> str:
     left_out = [f" {one['engine']} was left out: {one['left_out']}." for one in figures if "left_out" in one]
     return (
         f"{table(figures, rates)}\n\nMilliseconds: median / 99 % / 99.9 % of the answers of {found['seconds']:g} s. "
-        f"The load of the machine before was {load}.{''.join(left_out)}"
+        f"The load of the machine before was {load}.{''.join(left_out)} {found.get('note', '')}".rstrip()
     )
 
 
