@@ -65,7 +65,7 @@ class Load:
                 if end > first:
                     self.last = self.run.push_soon(name, rows[number].slice(first, end - first), timeout_s=None)
             sent = ready
-            time.sleep(TICK_S)  # always: a sender that never sleeps would push row by row and take the run its processor
+            time.sleep(TICK_S)  # always: one that never sleeps would push row by row and take the run its processor
 
     def wait(self) -> None:
         """Until the last rows are answered too: those that waited longest count as well."""
