@@ -1,24 +1,106 @@
-"""The two halves of a connector: a reader whose rows can be read again, and a sink that takes numbered batches."""
+"""What a connector is: a source whose rows can be read again, and a sink that takes numbered batches.
+
+A connector knows neither a host nor the engine. Its source tells what is there, as offsets, and reads what lies between
+two of them; every host drives it by these few calls. Its sink is given batches with numbers, and takes each once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 # What a reader tells of where rows lie, as JSON: only the reader itself understands it.
 Range = Any
 Position = Any
+# How far each lane of a source was read, as JSON: a lane is a partition of a topic, or all of a table. What stands
+# there for a lane is the source's own.
+Offsets = Mapping[str, Any]
+
+# A record that could not be read, as it was, where it lay, and why. `reason` is one of a few words, which are counted;
+# `detail` says it for this record.
+BAD_RECORDS = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("place", pa.string()),  # the topic, the file, the table
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("raw", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Rows that lie together, and the records among them that could not be read, as BAD_RECORDS."""
+
+    rows: pa.RecordBatch
+    bad: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What lies in one lane behind one offset, up to another. As JSON it is [lane, after, upto]."""
+
+    lane: str
+    after: Any
+    upto: Any
+
+
+@runtime_checkable
+class LanedSource(Protocol):
+    """Where the rows of a stream lie: in lanes, in each of which they have an order.
+
+    It is small and can be pickled, as it is sent to where rows are read; what it opens, it opens when it is used, and
+    only there. It raises SourceError, in a sentence, for whatever is wrong at the other end.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+
+    @property
+    def description(self) -> str:
+        """What it is, for people; never a password."""
+
+    def begin(self) -> Offsets:
+        """Where a new run begins."""
+
+    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
+        """How far can be read now, with lanes that are new since; about so many rows behind `after` at most. The same
+        as `after` if nothing has come. Does not wait."""
+
+    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
+        """What lies between, as parts that may be read by several at once; none that are empty."""
+
+    def read(self, part: Slice) -> Iterator[Lot]:
+        """The rows of a part: the same in the same order each time, in another process too."""
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+
+
+@runtime_checkable
+class PollingSource(Protocol):
+    """A source that can do better, where one process reads all of it: a reader of its own, which waits for rows."""
+
+    def reader(self) -> Reader:
+        """Begins where `begin` says, until it is told to resume."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows that were read, and where they lie: `again` gives the same rows for the same range."""
+    """Rows that were read, and where they lie: `again` gives the same rows for the same range. `lane`: rows of one lane
+    do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS."""
 
     rows: pa.RecordBatch
     range: Range
+    lane: str = ""
+    bad: pa.RecordBatch | None = None
 
 
 class Reader(Protocol):
@@ -28,7 +110,7 @@ class Reader(Protocol):
     tell: Callable[[Warning], None]
 
     def poll(self, most_rows: int) -> Piece | None:
-        """The next rows, so many at most; None if there is nothing now. Does not wait."""
+        """The next rows, so many at most; None if there is nothing now. Does not wait for long."""
 
     def again(self, range: Range) -> pa.RecordBatch:
         """The rows of a range that was read before, in another life maybe. What comes next is what came after them."""
@@ -58,3 +140,66 @@ class NumberedSink(Protocol):
         """Take rows, whole or not at all. A number that it has taken before is passed over."""
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class SourceOpening:
+    """What a source is opened with. `options` are those of WITH, their names in lower case, `${NAME}` replaced by what
+    the environment holds. `columns` are the declared ones, if any were. `time` is the column that event time is taken
+    from, as it was written; the engine itself reads it."""
+
+    name: str
+    options: Mapping[str, str]
+    columns: pa.Schema | None = None
+    time: str | None = None
+
+
+@dataclass(frozen=True)
+class SinkOpening:
+    """What a sink is opened with. `run` is the name of the run, the same in all its lives, new for a new checkpoint.
+    `keys` are the columns by which the rows of a changing answer are known, if it has any; `changes` names the column
+    that says whether a row comes or goes, None if rows only come."""
+
+    name: str
+    options: Mapping[str, str]
+    schema: pa.Schema
+    run: str
+    keys: tuple[str, ...] = ()
+    changes: str | None = None
+
+
+@dataclass(frozen=True)
+class TableOpening:
+    """What a static table is loaded with."""
+
+    name: str
+    options: Mapping[str, str]
+    columns: pa.Schema | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The names of options that a connector reads; any other is refused. `prefixes`: what begins so is passed through,
+    such as settings of a client library. `secret`: the values of these are never printed."""
+
+    names: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A kind of place that rows come from or go to, by the name that `source = '…'` and `sink = '…'` say.
+
+    What opens it is a function, or 'module:function', which is imported when it is asked for. `extra`: what
+    `pip install 'watersmeet[…]'` brings the libraries that it needs.
+    """
+
+    name: str
+    source: Callable[[SourceOpening], LanedSource] | str | None = None
+    sink: Callable[[SinkOpening], NumberedSink] | str | None = None
+    table: Callable[[TableOpening], pa.Table] | str | None = None
+    source_options: Options = field(default_factory=lambda: Options(()))
+    sink_options: Options = field(default_factory=lambda: Options(()))
+    table_options: Options = field(default_factory=lambda: Options(()))
+    extra: str | None = None

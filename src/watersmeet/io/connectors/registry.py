@@ -1,0 +1,86 @@
+"""The connectors that are known by name: ours, and those that a user registers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from watersmeet.errors import OptionError, SetupError
+from watersmeet.io.connectors.contract import Connector
+
+# Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
+OURS: Mapping[str, str] = {}
+_registered: dict[str, Connector] = {}
+_VARIABLE = re.compile(r"\$\{(\w*)\}")
+
+
+def register(connector: Connector) -> None:
+    """Make a connector known by its name, in this process. The same name again replaces it."""
+    name = connector.name.lower()
+    if not re.fullmatch(r"[a-z][a-z0-9_.-]*", name):
+        raise OptionError(f"{connector.name!r} is no name for a connector", hint="letters, digits, '_', '.' and '-' do")
+    _registered[name] = connector
+
+
+def forget(name: str) -> None:
+    """Take back what was registered."""
+    _registered.pop(name.lower(), None)
+
+
+def connector_named(name: str | None) -> Connector | None:
+    """The connector of that name; None if it is no connector's."""
+    if name is None:
+        return None
+    name = name.lower()
+    if name in _registered:
+        return _registered[name]
+    where = OURS.get(name)
+    return None if where is None else _attribute(where)
+
+
+def names() -> list[str]:
+    return sorted({*OURS, *_registered})
+
+
+def opener_of(connector: Connector, half: str) -> Callable[[Any], Any] | None:
+    """What opens one half of a connector: 'source', 'sink' or 'table'; None if it has no such half."""
+    opener = getattr(connector, half)
+    if not isinstance(opener, str):
+        return opener  # type: ignore[no-any-return]
+    try:
+        return _attribute(opener)  # type: ignore[no-any-return]
+    except ImportError as error:
+        if connector.extra is None or str(error.name or "").startswith("watersmeet"):
+            raise
+        raise SetupError(
+            f"{connector.name!r} needs {error.name}, which is not installed",
+            hint=f"pip install 'watersmeet[{connector.extra}]'",
+        ) from None
+
+
+def with_environment(owner: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Options with their names in lower case, and in place of every ${NAME} what the environment holds."""
+
+    return {option.lower(): _in_environment(owner, option, text) for option, text in options.items()}
+
+
+def _in_environment(owner: str, option: str, text: str) -> str:
+    def held(found: re.Match[str]) -> str:
+        value = os.environ.get(found[1])
+        if value is None:
+            raise OptionError(
+                f"option {option} of {owner!r} speaks of ${{{found[1]}}}, and the environment has no such variable",
+                hint=f"export {found[1]}=… before the start",
+                option=option,
+            )
+        return value
+
+    return _VARIABLE.sub(held, text)
+
+
+def _attribute(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
