@@ -169,6 +169,10 @@ class SkippedRowsWarning(UserWarning):
     """Rows without an event time were left out of the answer, as `on_null = 'skip'` says."""
 
 
+class EmptyTableWarning(UserWarning):
+    """A table that was loaded for a join has no rows."""
+
+
 def underline(sql: str, span: tuple[int, int]) -> str:
     """The line of `sql` that holds `span` (start, end offsets), with carets beneath it; of a long line a part."""
     start = max(0, min(span[0], len(sql)))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SourceError
 from watersmeet.io import csv_errors
+from watersmeet.io.connectors.registry import known_sources
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
@@ -201,9 +202,7 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
             return Csv(_delimiter(given, default), _flag(given, "header", True), null_values=null_values(given))
         case "json":
             return Json()
-    raise SourceError(
-        f"there is no source {kind!r}", hint="source may be 'parquet', 'csv' or 'json', or 'lab:…' for generated rows"
-    )
+    raise SourceError(f"there is no source {kind!r}", hint=known_sources())
 
 
 def _delimiter(options: Mapping[str, str], default: str) -> str:

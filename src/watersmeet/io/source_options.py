@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from watersmeet.errors import OptionError
+from watersmeet.io.connectors.contract import Connector, Options
+from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.providers import is_provided
 from watersmeet.model.arrival import PARSERS
@@ -14,6 +16,9 @@ from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
 OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed"})
 # A table with a key has versions: its rows are a stream of changes.
 OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
+# Where a connector brings the rows, which has options of its own.
+OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key"})
+OF_CONNECTED_STREAMS = (OF_STREAMS - {"path", "packed"}) | OF_CONNECTED_TABLES
 # What both hosts read of a format.
 OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
 # Spark's own, by format as Spark documents them. They go on to its reader.
@@ -66,6 +71,10 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
     kind = format_written(statement)
     if is_provided(kind):  # who makes the rows knows what it can be told
         return
+    connector = connector_named(kind)
+    if connector is not None:
+        _check_connected(statement, connector, text)
+        return
     if not on_spark and kind not in (
         None,
         *SUFFIXES.values(),
@@ -76,6 +85,29 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
     sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
     for setting in statement.settings:
         _check_one(setting, statement.name, shared, sparks, text, kind, on_spark=on_spark)
+
+
+def _check_connected(statement: CreateStream | CreateTable, connector: Connector, text: str) -> None:
+    """A connector says which options are its own; what all streams or tables have is there besides."""
+    is_table = isinstance(statement, CreateTable)
+    own = connector.table_options if is_table and connector.table is not None else connector.source_options
+    common = OF_CONNECTED_TABLES if is_table else OF_CONNECTED_STREAMS
+    for setting in statement.settings:
+        wrong = wrong_option(setting.name, statement.name, own, common)
+        if wrong is not None:
+            raise OptionError(wrong[0], hint=wrong[1], sql=text, span=setting.span, option=setting.name)
+
+
+def wrong_option(given: str, owner: str, own: Options, common: Iterable[str]) -> tuple[str, str] | None:
+    """What is wrong with an option that neither a connector nor anyone else reads, and what would do."""
+    name = given.lower()
+    known = [*own.names, *common]
+    if name in {one.lower() for one in known} or any(name.startswith(prefix) for prefix in own.prefixes):
+        return None
+    near = nearest(name, known)
+    told = f"its options are {', '.join(sorted(dict.fromkeys(known)))}"
+    told += "".join(f", and any that begin with {prefix}" for prefix in own.prefixes)
+    return f"{owner!r} has no option {given!r}", told if near is None else f"did you mean {near}? {told}"
 
 
 def _of(names: Mapping[str, tuple[str, ...]], kind: str | None) -> Iterable[str]:

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from watersmeet.errors import DataError, SourceError
-from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
+from watersmeet.io.connectors.opening import open_source, open_table
+from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.files import open_files
 from watersmeet.io.formats import format_named
 from watersmeet.io.providers import is_provided, provided
@@ -167,16 +169,7 @@ def _as_declared(source: Source, name: str, declared: pa.Schema, reading: TimeRe
     """The same rows with the columns that were declared. Times stay as fine as they are until they enter."""
     found = source.schema
     time = None if reading is None else column_named(reading.column, declared.names)
-
-    def held(column: pa.Field) -> pa.Field:
-        if column.name not in found.names:
-            return column
-        kind = found.field(column.name).type
-        written = column.name == time and pa.types.is_timestamp(column.type)
-        both_times = pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type)
-        return column.with_type(kind) if written or both_times else column
-
-    schema = pa.schema([held(column) for column in declared])
+    schema = held_columns(found, declared, time)
     check_columns(found, schema, name, source.description)
     if isinstance(source, TableSource):
         return TableSource(source.table.select(schema.names), schema)
@@ -328,10 +321,15 @@ def _of_provided(table: pa.Table, name: str, kind: str, declared: pa.Schema | No
 
 
 def source_from_options(
-    name: str, options: Mapping[str, str], declared: pa.Schema | None, *, may_be_empty: bool = False
+    name: str,
+    options: Mapping[str, str],
+    declared: pa.Schema | None,
+    *,
+    may_be_empty: bool = False,
+    is_table: bool = False,
 ) -> Source:
     """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone. may_be_empty: its
-    files may still come."""
+    files may still come. is_table: it is read once, for a static table."""
     given = {key.lower(): value for key, value in options.items()}
     kind = given.get("source", "").lower() or None
     path = given.get("path")
@@ -339,6 +337,11 @@ def source_from_options(
         made = _of_provided(provided(kind, given), name, kind, declared)
         reading = reading_from(given)
         return made if reading is None else with_times(made, reading, name)
+    connector = connector_named(kind)
+    if connector is not None:
+        if is_table and connector.table is not None:
+            return open_table(connector, name, given, declared)
+        return open_source(connector, name, given, declared, reading_from(given))
     if kind is not None:
         format_named(kind, given)  # an unknown source is told before a missing path
     if not path:

@@ -16,12 +16,16 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
 from watersmeet.io.conform import conform, entered
+from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
-from watersmeet.io.files import FileSource
+from watersmeet.io.files import FileSource, pieces
 from watersmeet.io.sources import Source, TableSource
+from watersmeet.io.spill import END, Piece, TimeSorter, sort_memory
 from watersmeet.io.time_ordered_files import batches_in_order
 from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.time import Times, times_of
+
+READ_ROWS = 1 << 16
 
 
 def batches_of(relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None) -> Iterator[pa.RecordBatch]:
@@ -44,7 +48,7 @@ def sorts_by_time(stream: Stream) -> bool:
     """Whether the rows are all at hand, and may be read in another order than they have."""
     if stream.by_arrival or not stream.arrival.in_time_order:
         return False
-    return isinstance(stream.source, TableSource | FileSource)
+    return isinstance(stream.source, TableSource | FileSource | ConnectedSource)
 
 
 def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipped | None) -> Iterator[pa.RecordBatch]:
@@ -55,10 +59,28 @@ def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipp
             return in_order(relation, source, on_skipped).batches(max_rows)
         if isinstance(source, FileSource):
             return batches_in_order(relation, source, max_rows, on_skipped)
+        if isinstance(source, ConnectedSource):
+            return _sorted(relation, source, max_rows, on_skipped)
     if not relation.arrival.skips_nulls:
         return source.batches(max_rows)
     timed = (without_nulls(relation, batch, on_skipped) for batch in source.batches(max_rows))
     return (batch for batch in timed if batch.num_rows)
+
+
+def _sorted(
+    stream: Stream, source: ConnectedSource, max_rows: int, on_skipped: OnSkipped | None
+) -> Iterator[pa.RecordBatch]:
+    """What a connector has now: its lanes are in no order among each other, so all of it is sorted."""
+    before = 0
+    with TimeSorter(sort_memory()) as sorter:
+        for batch in source.batches(READ_ROWS):
+            batch = without_nulls(stream, batch, on_skipped)
+            if batch.num_rows:
+                times = times_of(in_microseconds(stream, batch.column(stream.time), before))
+                sorter.add(Piece(batch, times, np.arange(before, before + len(times), dtype=np.int64)))
+                before += len(times)
+        for batch in sorter.release(END):
+            yield from pieces(batch, max_rows)
 
 
 def in_order(stream: Stream, source: TableSource, on_skipped: OnSkipped | None = None) -> TableSource:

@@ -46,14 +46,17 @@ class Job:
 
 
 def open_in_process(statement: CreateStream | CreateTable) -> Opened:
-    source = source_from_options(statement.name, statement.options, statement.schema)
+    is_table = isinstance(statement, CreateTable)
+    source = source_from_options(statement.name, statement.options, statement.schema, is_table=is_table)
     return source.schema, source, source.known_rows
 
 
 def open_to_go_on(statement: CreateStream | CreateTable) -> Opened:
     """The same for a run that goes on: the first file of a stream may come later."""
-    may_be_empty = isinstance(statement, CreateStream)
-    source = source_from_options(statement.name, statement.options, statement.schema, may_be_empty=may_be_empty)
+    is_table = isinstance(statement, CreateTable)
+    source = source_from_options(
+        statement.name, statement.options, statement.schema, may_be_empty=not is_table, is_table=is_table
+    )
     return source.schema, source, source.known_rows
 
 

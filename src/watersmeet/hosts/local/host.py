@@ -84,6 +84,7 @@ class LocalHost:
         from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
         from watersmeet.io.sinks import sink_from_options
+        from watersmeet.plan.answer_keys import answer_keys, change_column
         from watersmeet.runtime.outcome import Outcome
         from watersmeet.runtime.script import CONSOLE
 
@@ -91,7 +92,9 @@ class LocalHost:
         if job.sink == CONSOLE:
             answer = pa.Table.from_batches(archived_batches(run), schema=job.plan.output_schema)
             return Outcome(job.name, answer, run.metrics.as_dict())
-        sink = sink_from_options(job.name, job.sink, job.plan.output_schema)
+        sink = sink_from_options(
+            job.name, job.sink, job.plan.output_schema, keys=answer_keys(job.plan), changes=change_column(job.plan)
+        )
         try:
             for batch in archived_batches(run):
                 sink.write(batch)

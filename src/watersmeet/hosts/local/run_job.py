@@ -10,6 +10,7 @@ from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.local.watching import showing, telling
 from watersmeet.io.sinks import sink_from_options
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.final import check_final, final_answer
 from watersmeet.runtime.interrupt import Interrupts
@@ -35,7 +36,8 @@ def run_job(
     plan = job.plan
     if final:
         check_final(plan)
-    sink = sink_from_options(job.name, job.sink, plan.schema if final else plan.output_schema)
+    schema, changes = (plan.schema, None) if final else (plan.output_schema, change_column(plan))
+    sink = sink_from_options(job.name, job.sink, schema, keys=answer_keys(plan), changes=changes)
     try:
         with archiving(run), interrupts.stopping(run.request_stop):
             batches = run.batches() if board is None else showing(run, board, run.batches())

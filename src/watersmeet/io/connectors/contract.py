@@ -75,7 +75,8 @@ class LanedSource(Protocol):
         as `after` if nothing has come. Does not wait."""
 
     def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        """What lies between, as parts that may be read by several at once; none that are empty."""
+        """What lies between, as parts that may be read by several at once; none that are empty. Of one lane each begins
+        where the one before ends, so that the end of each is a place to go on from."""
 
     def read(self, part: Slice) -> Iterator[Lot]:
         """The rows of a part: the same in the same order each time, in another process too."""
@@ -105,7 +106,8 @@ class Piece:
 
 class Reader(Protocol):
     """The rows of one stream in the order they came. Used by one thread at a time. `tell` is called with what whoever
-    runs it should know."""
+    runs it should know. It may have `first_position()`, a position before the first row: that is kept with the
+    checkpoint at once, so that one that begins at the latest row begins there after a restart too."""
 
     tell: Callable[[Warning], None]
 

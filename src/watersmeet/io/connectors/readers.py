@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import Piece, Position, Range, Reader, untold
+from watersmeet.io.conform import enter
+from watersmeet.io.connectors.connected_source import ConnectedSource
+from watersmeet.io.connectors.contract import Piece, PollingSource, Position, Range, Reader, untold
 from watersmeet.io.connectors.folder_reader import FolderReader
+from watersmeet.io.connectors.guarded import called
+from watersmeet.io.connectors.offset_reader import OffsetReader
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Stream
@@ -42,8 +47,60 @@ class TableReader:
         pass
 
 
+class EnteringReader:
+    """Another's rows as a query sees them: its columns, with event times that are read."""
+
+    def __init__(self, reader: Reader, source: ConnectedSource, stream: Stream) -> None:
+        self._reader, self._source, self._stream = reader, source, stream
+        self._is_first = True
+
+    @property
+    def tell(self) -> Callable[[Warning], None]:
+        return self._reader.tell
+
+    @tell.setter
+    def tell(self, tell: Callable[[Warning], None]) -> None:
+        self._reader.tell = tell
+
+    def first_position(self) -> Position | None:
+        begins = getattr(self._reader, "first_position", None)
+        return None if begins is None else begins()
+
+    def poll(self, most_rows: int) -> Piece | None:
+        piece = self._reader.poll(most_rows)
+        return None if piece is None else replace(piece, rows=self._entered(piece.rows))
+
+    def again(self, range: Range) -> pa.RecordBatch:
+        return self._entered(self._reader.again(range))
+
+    def position_after(self, range: Range) -> Position:
+        return self._reader.position_after(range)
+
+    def resume(self, position: Position) -> None:
+        self._reader.resume(position)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _entered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        made = self._source.made(rows)
+        if self._is_first and made.num_rows:
+            self._is_first = False
+            self._source.doubt(made)
+        return enter(made, self._stream.given_schema, self._stream)
+
+
+def _connected(source: ConnectedSource, stream: Stream) -> Reader:
+    inner = source.laned.inner
+    with called(source.laned.connector, "reader()"):
+        reader = inner.reader() if isinstance(inner, PollingSource) else OffsetReader(source.laned)
+    return EnteringReader(reader, source, stream)
+
+
 def reader_of(stream: Stream) -> Reader:
     source = stream.source
+    if isinstance(source, ConnectedSource):
+        return _connected(source, stream)
     if isinstance(source, FileSource):
         return FolderReader(source, source.where)
     if isinstance(source, TableSource):

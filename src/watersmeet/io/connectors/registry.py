@@ -45,6 +45,23 @@ def names() -> list[str]:
     return sorted({*OURS, *_registered})
 
 
+def known_sources() -> str:
+    """What `source = '…'` may say."""
+    return f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+
+
+def known_sinks() -> str:
+    """What `sink = '…'` may say."""
+    return f"sink may be 'parquet', 'csv', 'json' or 'console'{_with('sink')}"
+
+
+def _with(*halves: str) -> str:
+    found = [one for name in names() if (one := connector_named(name)) is not None]
+    able = [one for one in found if any(getattr(one, half) is not None for half in halves)]
+    told = [f"'{one.name}'{f' (watersmeet[{one.extra}])' if one.extra else ''}" for one in able]
+    return "".join(f", {one}" for one in told)
+
+
 def opener_of(connector: Connector, half: str) -> Callable[[Any], Any] | None:
     """What opens one half of a connector: 'source', 'sink' or 'table'; None if it has no such half."""
     opener = getattr(connector, half)

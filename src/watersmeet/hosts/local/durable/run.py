@@ -22,6 +22,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, as_one, mergeable, together
+from watersmeet.hosts.local.durable.beginnings import begin_readers
 from watersmeet.hosts.local.durable.beside import Beside
 from watersmeet.hosts.local.durable.copies import Copies
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
@@ -300,6 +301,7 @@ class DurableRun:
     def _recover(self) -> None:
         self._snapshots.drop_drafts()
         snapshot = self._snapshots.latest()
+        begin_readers(self.folder, self._readers)
         if snapshot is not None:
             load_state(self.fed, snapshot.state)
             self._number = self.given_number = self.snapshot_number = snapshot.number

@@ -19,6 +19,7 @@ from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_words
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.lasting import Lasting, OnAnswer
 
@@ -94,7 +95,8 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str) -> Num
     if callable(asked.sink):
         return _own(asked.sink(run))
     check_sink_words("out", asked.sink)
-    return numbered_sink("out", asked.sink, plan.output_schema, run)
+    keys, changes = answer_keys(plan), change_column(plan)
+    return numbered_sink("out", asked.sink, plan.output_schema, run, keys=keys, changes=changes)
 
 
 def _own(sink: object) -> NumberedSink:

@@ -1,0 +1,67 @@
+"""A stream whose rows lie where a connector finds them, as the engine sees them: declared columns, times that are read.
+
+Who asks for all of it is given what is there now. Who goes on with it has a reader (see readers.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.io.conform import conform
+from watersmeet.io.connectors.guarded import GuardedSource
+from watersmeet.io.read_times import Place, doubt_unit, read_batch
+from watersmeet.model.time_reading import TimeReading
+
+
+@dataclass(frozen=True)
+class ConnectedSource:
+    """`held`: the columns that are taken, as they come. `reading`: how event times are written among them."""
+
+    name: str
+    laned: GuardedSource
+    held: pa.Schema
+    reading: TimeReading | None = None
+    bounded: bool = True
+    at_hand: bool = True
+    known_rows: int | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.held if self.reading is None else self.reading.shown(self.held)
+
+    @property
+    def description(self) -> str:
+        return self.laned.description
+
+    def made(self, rows: pa.RecordBatch, before: int | None = None) -> pa.RecordBatch:
+        """Rows as they came, with the columns that are taken and their times read; so many came before them."""
+        try:
+            taken = conform(rows.select(self.held.names), self.held)
+            return taken if self.reading is None else read_batch(taken, self.reading, Place(before))
+        except DataError as error:
+            raise DataError(f"stream {self.name!r}: {error.message}", hint=error.hint) from None
+
+    def doubt(self, rows: pa.RecordBatch) -> None:
+        """Say so if the first rows have times of another age than the unit that was said would give."""
+        if self.reading is not None and rows.num_rows:
+            doubt_unit(rows.column(self.reading.column), self.reading, self.name)
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        """What is there when it is asked for, lane after lane."""
+        after = self.laned.begin()
+        before = 0
+        try:
+            for part in self.laned.slices(after, self.laned.newest(after)):
+                for lot in self.laned.read(part):
+                    made = self.made(lot.rows, before)
+                    if not before:
+                        self.doubt(made)
+                    before += made.num_rows
+                    for start in range(0, made.num_rows, max_rows):
+                        yield made.slice(start, max_rows)
+        finally:
+            self.laned.close()
