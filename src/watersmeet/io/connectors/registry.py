@@ -12,7 +12,9 @@ from watersmeet.errors import OptionError, SetupError
 from watersmeet.io.connectors.contract import Connector
 
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
-OURS: Mapping[str, str] = {}
+OURS: Mapping[str, str] = {
+    "delta": "watersmeet.io.connectors.delta:DELTA",
+}
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
 
