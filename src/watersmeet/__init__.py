@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
+    from watersmeet.io.connectors.registering import register_connector
     from watersmeet.runtime.notices import notices
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.session import Query, Session
@@ -84,6 +85,7 @@ __all__ = [
     "check",
     "complete",
     "notices",
+    "register_connector",
 ]
 
 
@@ -126,6 +128,11 @@ def __getattr__(name: str) -> Any:
         from watersmeet.hosts.spark.packed import ParquetStream
 
         return ParquetStream
+    if name == "register_connector":
+        with undisturbed():
+            from watersmeet.io.connectors.registering import register_connector
+
+        return register_connector
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -19,6 +19,7 @@ from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
+from watersmeet.model.names import nearest
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.versions import Versions, versions_of
 from watersmeet.model.zones import check_zone
@@ -88,6 +89,8 @@ class Session:
         op: str | None = None,
         arrival_column: str | None = None,
         replace: bool = False,
+        source: str | None = None,
+        **options: Any,
     ) -> None:
         """Declare a stream.
 
@@ -120,7 +123,18 @@ class Session:
         every row is a new version of its key.
         arrival_column: another name for the moment of arrival.
         replace: take the place of a stream or table of that name; queries made before keep what they have.
+        source: where rows come from instead of `data`, by the name of a connector ('kafka', or one that was registered
+        with `watersmeet.register_connector`) or of a file format; `options` are those of CREATE STREAM … WITH (…).
         """
+        if source is not None:
+            self._in_words(name, data, schema, replace, False, options | {
+                "source": source, "time": time, "time_unit": time_unit, "time_format": time_format,
+                "time_zone": time_zone, "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late,
+                "idle": idle, "max_future": max_future, "rounding": rounding, "rate": rate, "distinct": distinct,
+                "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
+            })  # fmt: skip
+            return
+        _refuse_words("stream", name, options)
         self._stream(
             name, data, time, schema, rate, distinct, unique, key, op, replace, False,
             lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
@@ -176,7 +190,7 @@ class Session:
     def table(
         self,
         name: str,
-        data: Any,
+        data: Any = None,
         *,
         schema: pa.Schema | Mapping[str, Any] | None = None,
         rounding: str | None = None,
@@ -187,6 +201,8 @@ class Session:
         lateness: str | timedelta | None = None,
         idle: str | timedelta | None = None,
         replace: bool = False,
+        source: str | None = None,
+        **options: Any,
     ) -> None:
         """Declare a static table, read once when a query starts. What is given is given as for `stream`.
 
@@ -205,6 +221,13 @@ class Session:
         ... ''').to_arrow()["x"].to_pylist()
         [20, 30]
         """
+        if source is not None:
+            self._in_words(name, data, schema, replace, True, options | {
+                "source": source, "rounding": rounding, "time": time, "unique": unique, "key": key, "op": op,
+                "lateness": lateness, "idle": idle,
+            })  # fmt: skip
+            return
+        _refuse_words("table", name, options)
         if key is not None:
             self._stream(
                 name, data, _column_named(name, time), schema, None, None, unique, key, op, replace, True,
@@ -222,6 +245,25 @@ class Session:
         known = Statistics(rows=rows, unique=_unique(unique))
         table = Table(name, columns, source, statistics=known, rounding=said.get("rounding", "error"))
         self.catalog.add(table, replace=replace)
+
+    def _in_words(
+        self,
+        name: str,
+        data: Any,
+        schema: pa.Schema | Mapping[str, Any] | None,
+        replace: bool,
+        is_table: bool,
+        words: Mapping[str, Any],
+    ) -> None:
+        """Declare what CREATE … WITH (…) would, with the same words."""
+        from watersmeet.runtime.words import declare_in_words
+
+        if data is not None:
+            raise CatalogError(f"{name!r} is given data and a source", hint="leave one of them out")
+        declared = None if schema is None else declared_schema(name, schema)
+        catalog = self.catalog.copy()
+        declare_in_words(name, declared, words, catalog, self.host.opener, is_table=is_table, replace=replace)
+        self.catalog.become(catalog)
 
     def drop(self, name: str) -> None:
         """Forget a stream, a table or a function that was brought; queries made before keep it."""
@@ -433,6 +475,18 @@ def _by_arrival(name: str, time: str, said: Mapping[str, Any]) -> bool:
             hint="leave it out, or say time = 'arrival'",
         )
     return is_arrival(time)
+
+
+def _refuse_words(kind: str, name: str, options: Mapping[str, Any]) -> None:
+    """Only a source reads words of its own."""
+    if options:
+        word = next(iter(options))
+        near = nearest(word, ["source", "data", "schema", "time", "key", "replace", *PARSERS])
+        meant = f"did you mean {near}? " if near is not None else ""
+        raise CatalogError(
+            f"{kind} {name!r} has no option {word!r}",
+            hint=f"{meant}options of a connector go with source = '…', which says what they are for",
+        )
 
 
 def _parsed(name: str, **given: Any) -> dict[str, Any]:

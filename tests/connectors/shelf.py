@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
+from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.contract import (
     Connector,
     Lot,
@@ -113,6 +114,10 @@ SHELF = Connector(
     sink_options=Options(("folder",)),
     table_options=Options(("folder",)),
 )
+
+
+def register() -> None:
+    registry.register(SHELF)
 
 
 def put(folder: Path, lane: str, rows: pa.Table) -> None:
