@@ -14,6 +14,8 @@ from watersmeet.io.connectors.contract import Connector
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
 OURS: Mapping[str, str] = {
     "delta": "watersmeet.io.connectors.delta:DELTA",
+    "duckdb": "watersmeet.io.connectors.databases.connectors:DUCKDB",
+    "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
 }
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
