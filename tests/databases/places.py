@@ -44,11 +44,21 @@ class Place:
         if self.kind == "sqlite":
             with sqlite3.connect(self.options["path"]) as connection:
                 return connection.execute(sql).fetchall()
+        if self.kind == "postgres":
+            return ran(self.options["dsn"], sql)
         with duckdb.connect(self.options["path"]) as connection:
             return connection.execute(sql).fetchall()
 
     def rows(self, table: str = "answer") -> Counter[tuple[Any, ...]]:
         return Counter(self.run(f'SELECT * FROM "{table}"'))
+
+
+def ran(dsn: str, sql: str) -> list[tuple[Any, ...]]:
+    import psycopg  # only where there is a server
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(sql)
+        return [] if cursor.description is None else cursor.fetchall()
 
 
 def file_place(kind: str, folder: Path) -> Place:

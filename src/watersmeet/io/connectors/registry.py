@@ -15,6 +15,7 @@ from watersmeet.io.connectors.contract import Connector
 OURS: Mapping[str, str] = {
     "delta": "watersmeet.io.connectors.delta:DELTA",
     "duckdb": "watersmeet.io.connectors.databases.connectors:DUCKDB",
+    "postgres": "watersmeet.io.connectors.databases.connectors:POSTGRES",
     "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
 }
 _registered: dict[str, Connector] = {}

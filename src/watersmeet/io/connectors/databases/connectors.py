@@ -24,3 +24,13 @@ DUCKDB = Connector(
     table_options=Options(("path", *_OF_TABLES)),
     extra="duckdb",
 )
+
+_SERVER = ("dsn", "url")
+POSTGRES = Connector(
+    "postgres",
+    sink=f"{_HERE}.postgres:open_sink",
+    table=f"{_HERE}.postgres_loading:load_table",
+    sink_options=Options((*_SERVER, *_OF_SINKS), secret=_SERVER),
+    table_options=Options((*_SERVER, *_OF_TABLES), secret=_SERVER),
+    extra="postgres",
+)

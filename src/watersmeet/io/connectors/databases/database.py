@@ -9,6 +9,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from watersmeet.errors import SinkError
+
+
+class LostError(SinkError):
+    """The connection is gone, maybe in the middle of a batch; with another one that can be taken once more."""
+
+
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
@@ -36,6 +43,7 @@ class Database(Protocol):
 
     mark: str  # stands for a value in SQL
     row_id: str  # the column by which SQL knows a row that nothing else tells from its equals
+    for_update: str  # at the end of a query: nobody else may change what it has read
     has_indexes: bool  # whether rows are found faster by an index
     description: str
 

@@ -53,6 +53,7 @@ class DuckdbFile:
 
     mark = "?"
     row_id = "rowid"
+    for_update = ""  # whoever writes is alone
     # Columns are scanned fast; and an index of DuckDB's refuses a key that goes and comes in one transaction.
     has_indexes = False
 

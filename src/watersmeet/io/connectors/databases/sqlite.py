@@ -30,6 +30,7 @@ def open_sink(opening: SinkOpening) -> TableSink:
 class SqliteFile:
     mark = "?"
     row_id = "rowid"
+    for_update = ""  # whoever writes is alone
     has_indexes = True
 
     def __init__(self, path: Path) -> None:

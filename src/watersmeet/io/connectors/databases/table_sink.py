@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import monotonic, sleep
 
 import pyarrow as pa
 
@@ -10,6 +11,7 @@ from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.databases.database import (
     Database,
+    LostError,
     Work,
     beside,
     listed,
@@ -23,6 +25,7 @@ from watersmeet.io.sinks import mode_of
 
 BATCHES = "watersmeet_batches"
 INSTANT = "_ts"  # when a change was: the table is what is now
+PATIENCE_S, PAUSE_S = 30.0, 0.5  # a server may be started again meanwhile
 _STAGED = "s"
 
 
@@ -46,6 +49,18 @@ class TableSink:
         if number <= self.last_number:
             return
         log = self._as_kept(rows)
+        until_s = monotonic() + PATIENCE_S
+        while True:
+            try:
+                self._take(number, log)
+                break
+            except LostError:
+                if monotonic() > until_s:
+                    raise
+                sleep(PAUSE_S)
+        self.last_number = number
+
+    def _take(self, number: int, log: pa.Table | None) -> None:
         with self._database.begin() as work:
             taken = self._taken(work)
             if taken is None:
@@ -55,7 +70,6 @@ class TableSink:
                 if log is not None:
                     self._keep(work, log)
                 self._note(work, number)
-        self.last_number = number
 
     def close(self) -> None:
         self._database.close()
@@ -196,7 +210,9 @@ class TableSink:
     def _taken(self, work: Work) -> int | None:
         mark = self._database.mark
         row = work.first(
-            f"SELECT number FROM {self._batches} WHERE run = {mark} AND sink = {mark}", self._run, self._name
+            f"SELECT number FROM {self._batches} WHERE run = {mark} AND sink = {mark}{self._database.for_update}",
+            self._run,
+            self._name,
         )
         return None if row is None else int(row[0])
 
