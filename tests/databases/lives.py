@@ -1,4 +1,4 @@
-"""Lives of a run whose answers go into a database, each in a process of its own that may be killed between two steps."""
+"""Lives of a run whose answers go into a database, each in its own process, which may be killed between two steps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tests.databases.places import Place
 from tests.durable.lives import Case, write_files
 
+OF_KIND = {
+    "sqlite": ("sqlite", "SqliteFile", "SqliteWork"),
+    "duckdb": ("duckdb_files", "DuckdbFile", "DuckdbWork"),
+    "postgres": ("postgres", "PostgresServer", "PostgresWork"),
+}
 STEPS = ("run", "first", "append", "stage", "columns_of")
 
 
@@ -73,17 +79,10 @@ def die_after(kind: str, steps: int) -> None:
     """Before and after each statement, and before and after the end of each transaction, a step ends."""
     from watersmeet.io.connectors.databases.table_sink import TableSink
 
-    work: Any
-    database: Any
-    if kind == "sqlite":
-        from watersmeet.io.connectors.databases.sqlite import SqliteFile as database
-        from watersmeet.io.connectors.databases.sqlite import SqliteWork as work
-    elif kind == "duckdb":
-        from watersmeet.io.connectors.databases.duckdb_files import DuckdbFile as database
-        from watersmeet.io.connectors.databases.duckdb_files import DuckdbWork as work
-    else:
-        from watersmeet.io.connectors.databases.postgres import PostgresServer as database
-        from watersmeet.io.connectors.databases.postgres import PostgresWork as work
+    where, database_name, work_name = OF_KIND[kind]
+    module = import_module(f"watersmeet.io.connectors.databases.{where}")
+    database: Any = getattr(module, database_name)
+    work: Any = getattr(module, work_name)
     left = [steps]
 
     def step() -> None:
