@@ -57,7 +57,6 @@ test-flood: $(READY)
 
 # Answers in a real PostgreSQL server, Debian's for instance, started for the tests in a folder of its own; kills included.
 test-postgres: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[postgres]'
 	$(BIN)/python -m pytest -m postgres tests/databases
 
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.

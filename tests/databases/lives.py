@@ -47,6 +47,7 @@ def live(kept: Kept, dies_at: int | None) -> None:
     from watersmeet.hosts.local.durable.outflow import Commits
     from watersmeet.hosts.local.durable.run import DurableRun, Settings
     from watersmeet.io.connectors.readers import reader_of
+    from watersmeet.model.catalog import Stream
     from watersmeet.plan.nodes import relations_below
 
     if dies_at is not None:
@@ -56,7 +57,7 @@ def live(kept: Kept, dies_at: int | None) -> None:
     for name in case.read:
         session.stream(name, str(case.folder / name), time="ts", lateness=case.lateness)
     plan = session.sql(case.sql).plan
-    streams = {one.name: one for one in relations_below(plan.root)}
+    streams = {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
     run = DurableRun(
         plan,
         case.folder / "checkpoint",
