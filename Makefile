@@ -9,7 +9,7 @@ LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
 # what stands in targets of its own
-FAST := not spark and not soak and not lab and not browser and not flood and not postgres
+FAST := not spark and not soak and not lab and not browser and not flood and not postgres and not kafka
 AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
@@ -59,6 +59,11 @@ test-flood: $(READY)
 test-postgres: $(READY)
 	$(BIN)/python -m pytest -m postgres tests/databases
 
+# Topics of a real broker, which is started: Kafka from Maven Central, fetched into build/kafka the first time; it needs
+# Java 17 and Maven. What needs neither runs in `make test`, on a cluster that the client library plays.
+test-kafka: $(READY)
+	$(BIN)/python -m pytest -m kafka tests/kafka
+
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)
 	$(BIN)/python -m pytest -m 'soak or not soak' tests/nexmark tests/spark/test_nexmark.py
@@ -66,7 +71,7 @@ test-nexmark: $(READY)
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.
 coverage: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not browser and not flood' --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not browser and not flood and not postgres and not kafka' --cov --cov-report=term-missing:skip-covered
 
 # The fast tests and a little of Spark, with the lowest versions that pyproject.toml allows and with the newest. Kernels
 # are compiled for a version of Numba, so each has a cache of its own.

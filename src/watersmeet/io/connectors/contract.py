@@ -86,6 +86,14 @@ class LanedSource(Protocol):
 
 
 @runtime_checkable
+class LaggingSource(Protocol):
+    """A source that knows how much it has that was not read yet."""
+
+    def lag(self, after: Offsets) -> dict[str, int]:
+        """How many rows lie behind `after` in each lane, or about so many."""
+
+
+@runtime_checkable
 class PollingSource(Protocol):
     """A source that can do better, where one process reads all of it: a reader of its own, which waits for rows."""
 
@@ -106,8 +114,14 @@ class Piece:
 
 class Reader(Protocol):
     """The rows of one stream in the order they came. Used by one thread at a time. `tell` is called with what whoever
-    runs it should know. It may have `first_position()`, a position before the first row: that is kept with the
-    checkpoint at once, so that one that begins at the latest row begins there after a restart too."""
+    runs it should know.
+
+    It may have besides: `pause_s`, how long to wait before it is polled again when it had nothing, 0 if it waits
+    itself; `is_behind`, whether it knows of rows that it has not given yet, so that nothing now does not mean the end;
+    `lag()`, how many rows of each lane it knows to be waiting; `first_position()`, a position before the first row:
+    that is kept with the checkpoint at once, so that one that begins at the latest row begins there after a restart
+    too.
+    """
 
     tell: Callable[[Warning], None]
 
@@ -124,6 +138,21 @@ class Reader(Protocol):
         """Go on behind what had been read."""
 
     def close(self) -> None: ...
+
+
+# How long to wait before a reader that had nothing is polled again, unless it says so itself.
+PAUSE_S = 0.1
+
+
+def is_behind(reader: Reader) -> bool:
+    """Whether a reader that had nothing knows of rows that are still to come."""
+    return bool(getattr(reader, "is_behind", False))
+
+
+def lag_of(reader: Reader) -> dict[str, int]:
+    """How many rows of each lane wait to be read, of readers that know."""
+    lag: Callable[[], dict[str, int]] | None = getattr(reader, "lag", None)
+    return {} if lag is None else lag()
 
 
 def untold(what: Warning) -> None:

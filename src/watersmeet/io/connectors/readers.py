@@ -10,7 +10,17 @@ import pyarrow as pa
 from watersmeet.errors import SourceError
 from watersmeet.io.conform import enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.contract import Piece, PollingSource, Position, Range, Reader, untold
+from watersmeet.io.connectors.contract import (
+    PAUSE_S,
+    Piece,
+    PollingSource,
+    Position,
+    Range,
+    Reader,
+    is_behind,
+    lag_of,
+    untold,
+)
 from watersmeet.io.connectors.folder_reader import FolderReader
 from watersmeet.io.connectors.guarded import called
 from watersmeet.io.connectors.offset_reader import OffsetReader
@@ -61,6 +71,17 @@ class EnteringReader:
     @tell.setter
     def tell(self, tell: Callable[[Warning], None]) -> None:
         self._reader.tell = tell
+
+    @property
+    def pause_s(self) -> float:
+        return float(getattr(self._reader, "pause_s", PAUSE_S))
+
+    @property
+    def is_behind(self) -> bool:
+        return is_behind(self._reader)
+
+    def lag(self) -> dict[str, int]:
+        return lag_of(self._reader)
 
     def first_position(self) -> Position | None:
         begins = getattr(self._reader, "first_position", None)

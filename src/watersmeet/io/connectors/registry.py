@@ -17,6 +17,7 @@ OURS: Mapping[str, str] = {
     "duckdb": "watersmeet.io.connectors.databases.connectors:DUCKDB",
     "postgres": "watersmeet.io.connectors.databases.connectors:POSTGRES",
     "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
+    "kafka": "watersmeet.io.connectors.kafka:KAFKA",
 }
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")

@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import Reader
+from watersmeet.io.connectors.contract import PAUSE_S, Reader, is_behind
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
-POLL_S = 0.1  # how often a reader that has nothing looks again
 PATIENCE_S = 0.05  # how long a line that is being filled is waited for while others have rows
 
 
@@ -106,14 +105,14 @@ class Intake:
             while self._has_room(line):
                 piece = reader.poll(self._piece_rows)
                 with self._changed:
-                    line.has_more = piece is not None
+                    line.has_more = piece is not None or is_behind(reader)
                     if piece is not None:
                         step = Step("read", name, piece.rows, piece.range)
                         line.waiting.append(Arrived(step, piece.rows.num_rows))
                         line.rows += piece.rows.num_rows
                     self._changed.notify_all()
                     if piece is None and self._closed is None:
-                        self._wait_for(POLL_S)
+                        self._wait_for(getattr(reader, "pause_s", PAUSE_S))
         except BaseException as error:
             with self._changed:
                 self._error = self._error or error
