@@ -18,7 +18,8 @@ OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding
 OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
 # Where a connector brings the rows, which has options of its own.
 OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key"})
-OF_CONNECTED_STREAMS = (OF_STREAMS - {"path", "packed"}) | OF_CONNECTED_TABLES
+# How many rows Spark takes into a batch changes no answer, so other hosts pass over it.
+OF_CONNECTED_STREAMS = (OF_STREAMS - {"path", "packed"}) | OF_CONNECTED_TABLES | {"max_rows_per_batch"}
 # What both hosts read of a format.
 OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
 # Spark's own, by format as Spark documents them. They go on to its reader.
@@ -60,6 +61,8 @@ def format_written(statement: CreateStream | CreateTable) -> str | None:
     """The format that a statement names, or that the end of its path tells; None if that takes a look."""
     said = {setting.name.lower(): setting.value for setting in statement.settings}
     kind = said.get("source", "").lower()
+    if kind.startswith(TO_SPARK):  # Spark's own format of that name, also where a connector has it
+        return kind
     if not kind:
         path = said.get("path", "").lower()
         kind = next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")

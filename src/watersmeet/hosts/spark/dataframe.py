@@ -25,15 +25,16 @@ from watersmeet.hosts.spark.ending import END, REACHED, Ending
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.join_job import JoinJob
+from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.launch import wait_for_workers
 from watersmeet.hosts.spark.output import output_of
 from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
-from watersmeet.hosts.spark.packed_source import PACKED
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.pulse import pulse_source
 from watersmeet.hosts.spark.skipping import counting_skipped
 from watersmeet.hosts.spark.stage import BucketStage
+from watersmeet.hosts.spark.stream_reader import PACKED
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
@@ -79,7 +80,7 @@ def dataframe(
         (source,) = sources.values()
         assert not isinstance(source, Following)
         stream = stream_of(job.streams[0])
-        df = source.dataframe(spark, stream) if isinstance(source, FileStream) else source
+        df = source.dataframe(spark, stream) if isinstance(source, FileStream | LanedStream) else source
         df = with_arrival(df, stream)
         df = df.select(*_columns(job, df))
         if not (stream.arrival.skips_nulls and df.isStreaming):
@@ -139,7 +140,7 @@ class Following:
         return self.df.isStreaming
 
 
-Source = DataFrame | FileStream | Following
+Source = DataFrame | FileStream | LanedStream | Following
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
@@ -164,12 +165,12 @@ def is_stateless(job: SparkJob) -> bool:
 
 
 def _flows(source: Source) -> bool:
-    return isinstance(source, FileStream) or source.isStreaming
+    return isinstance(source, FileStream | LanedStream) or source.isStreaming
 
 
 def _cannot_tell_its_end(source: Source) -> bool:
     """Whether nobody but the caller knows which of a stream's batches is the last."""
-    return not isinstance(source, FileStream | Following) and source.isStreaming
+    return not isinstance(source, FileStream | LanedStream | Following) and source.isStreaming
 
 
 def streams_without_end(plan: Plan, buckets: int) -> list[str]:
@@ -186,7 +187,7 @@ def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, endin
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
-    if isinstance(source, FileStream):
+    if isinstance(source, FileStream | LanedStream):
         return packed_dataframe(spark, job, name, source, late_ms, None if ending is None else ending.run)
     df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
     if df.isStreaming and not isinstance(source, Following):

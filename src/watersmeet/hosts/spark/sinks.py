@@ -8,19 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
+from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.formats import how_to_get, missing_format
+from watersmeet.hosts.spark.numbered import NumberedWriter
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.conform import conform
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.partitioned import is_partitioned, partition_columns
 from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.watched import OnAnswers
 
@@ -42,6 +48,8 @@ class SparkSink:
         self.checkpoint = checkpoint
         self.path = given.get("path")
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
+        self.connector = connector_named(given.get("sink"))
+        self._numbered: NumberedWriter | None = None
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
@@ -49,6 +57,9 @@ class SparkSink:
         named = {key.lower() for key in self.options}
         defaults = _defaults(self.kind, job.plan.options.timezone)
         self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
+        if self.connector is not None:
+            self._check_connected(over_connect)
+            return
         if self.mode not in MODES:
             raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
         if self.kind in FILES:
@@ -67,13 +78,47 @@ class SparkSink:
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         try:
-            return self._to(writer).start()
+            return self._to(writer, df.sparkSession).start()
         except WatersmeetError:
             raise
         except Exception as error:
-            raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}") from None
+            missing = missing_format(str(error))
+            hint = None if missing is None else how_to_get(missing, "sink")
+            raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}", hint=hint) from None
 
-    def _to(self, writer: DataStreamWriter) -> DataStreamWriter:
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._numbered is not None:
+            self._numbered.close()
+
+    def _check_connected(self, over_connect: bool) -> None:
+        assert self.connector is not None
+        if self.connector.sink is None:
+            raise SinkError(f"{self.connector.name!r} cannot be written to", hint="it is for CREATE STREAM or TABLE")
+        if over_connect:
+            raise SinkError(
+                f"{self.job.name} would be written to {self.connector.name!r} by the Spark Connect server, not here",
+                hint="use --master instead of --remote, or write with a format that Spark has itself",
+            )
+
+    def _numbering(self, spark: SparkSession) -> NumberedWriter:
+        """What takes the batches of this run; opened once, also if the query starts again to end."""
+        if self._numbered is None:
+            plan = self.job.plan
+            sink = numbered_sink(
+                self.job.name,
+                self.job.sink,
+                plan.output_schema,
+                Checkpoint(spark, self.checkpoint).run_name(),
+                keys=answer_keys(plan),
+                changes=change_column(plan),
+            )
+            self._numbered = NumberedWriter(plan, sink, self.on_rows)
+        return self._numbered
+
+    def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
+        if self.connector is not None:
+            return writer.foreachBatch(self._numbering(spark))
         if self.kind == "console":
             return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
         writer = writer.format(self.kind).options(**self.options)
@@ -131,6 +176,7 @@ def _for_spark(name: str) -> str:
 
 
 def _kind(name: str, written: str, path: str | None) -> str:
+    written = written.removeprefix(TO_SPARK)
     kind = ALIASES.get(written, written) or SUFFIXES.get(Path(path or "").suffix.lower(), "")
     if not kind:
         raise SinkError(
