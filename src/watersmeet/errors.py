@@ -169,6 +169,10 @@ class SkippedRowsWarning(UserWarning):
     """Rows without an event time were left out of the answer, as `on_null = 'skip'` says."""
 
 
+class HandoverWarning(UserWarning):
+    """A stream has come to the end of its history, or rows that came live are left to that."""
+
+
 class EmptyTableWarning(UserWarning):
     """A table that was loaded for a join has no rows."""
 

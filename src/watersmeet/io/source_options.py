@@ -19,7 +19,11 @@ OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
 # Where a connector brings the rows, which has options of its own.
 OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key"})
 # How many rows Spark takes into a batch changes no answer, so other hosts pass over it.
-OF_CONNECTED_STREAMS = (OF_STREAMS - {"path", "packed"}) | OF_CONNECTED_TABLES | {"max_rows_per_batch"}
+OF_CONNECTED_STREAMS = (
+    (OF_STREAMS - {"path", "packed"}) | OF_CONNECTED_TABLES | {"max_rows_per_batch", "history", "handover"}
+)
+HISTORY = "history_"
+OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
 # What both hosts read of a format.
 OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
 # Spark's own, by format as Spark documents them. They go on to its reader.
@@ -95,10 +99,26 @@ def _check_connected(statement: CreateStream | CreateTable, connector: Connector
     is_table = isinstance(statement, CreateTable)
     own = connector.table_options if is_table and connector.table is not None else connector.source_options
     common = OF_CONNECTED_TABLES if is_table else OF_CONNECTED_STREAMS
+    said = {setting.name.lower(): setting.value for setting in statement.settings}
+    if "handover" in said and "history" not in said:
+        raise OptionError(f"{statement.name!r} says handover and no history", hint="add history = '…'", sql=text)
     for setting in statement.settings:
-        wrong = wrong_option(setting.name, statement.name, own, common)
+        if setting.name.lower().startswith(HISTORY) and not is_table:
+            wrong = _wrong_in_history(setting.name, statement.name, said.get("history"))
+        else:
+            wrong = wrong_option(setting.name, statement.name, own, common)
         if wrong is not None:
             raise OptionError(wrong[0], hint=wrong[1], sql=text, span=setting.span, option=setting.name)
+
+
+def _wrong_in_history(given: str, owner: str, kind: str | None) -> tuple[str, str] | None:
+    """The same of an option of the history that a stream begins with."""
+    if kind is None:
+        return f"{owner!r} says {given} and no history", "add history = '…', the kind of source that it is"
+    connector = connector_named(kind)
+    formats = ("path", *OF_FORMATS.get(ALIASES.get(kind.lower(), kind.lower()), ()))
+    own = Options(formats) if connector is None else connector.source_options
+    return wrong_option(given[len(HISTORY) :], f"the history of {owner}", own, OF_READING)
 
 
 def wrong_option(given: str, owner: str, own: Options, common: Iterable[str]) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
+from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.opening import open_source, open_table
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.files import open_files
@@ -341,13 +342,20 @@ def source_from_options(
     if connector is not None:
         if is_table and connector.table is not None:
             return open_table(connector, name, given, declared)
-        return open_source(connector, name, given, declared, reading_from(given))
+        live = open_source(connector, name, given, declared, reading_from(given))
+        return _with_history(live, given) if "history" in given else live
     if kind is not None:
         format_named(kind, given)  # an unknown source is told before a missing path
     if not path:
         raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
     rounding, reading = given.get("rounding", "error").lower(), reading_from(given)
     return open_files(name, path, kind, given, declared, rounding, reading, may_be_empty=may_be_empty)
+
+
+def _with_history(live: ConnectedSource, options: Mapping[str, str]) -> Source:
+    from watersmeet.io.history import with_history  # which opens the history with what is above
+
+    return with_history(live, options)
 
 
 def reading_from(options: Mapping[str, str]) -> TimeReading | None:

@@ -15,7 +15,19 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Piece, Position, Range, Slice, untold
+from watersmeet.io.connectors.contract import (
+    LanedSource,
+    Lot,
+    Offsets,
+    Piece,
+    PollingSource,
+    Position,
+    Range,
+    Reader,
+    Slice,
+    untold,
+)
+from watersmeet.io.connectors.guarded import GuardedSource, called
 
 
 class _Cursor:
@@ -195,6 +207,13 @@ class OffsetReader:
         if self._cursor is not None:
             self._cursor.close()
         self._cursor = None
+
+
+def reader_of_lanes(laned: GuardedSource) -> Reader:
+    """The reader that a source has itself, if it has one, else that of its offsets."""
+    inner = laned.inner
+    with called(laned.connector, "reader()"):
+        return inner.reader() if isinstance(inner, PollingSource) else OffsetReader(laned)
 
 
 def _together(bad: list[pa.RecordBatch]) -> pa.RecordBatch | None:

@@ -13,7 +13,6 @@ from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import (
     PAUSE_S,
     Piece,
-    PollingSource,
     Position,
     Range,
     Reader,
@@ -22,8 +21,7 @@ from watersmeet.io.connectors.contract import (
     untold,
 )
 from watersmeet.io.connectors.folder_reader import FolderReader
-from watersmeet.io.connectors.guarded import called
-from watersmeet.io.connectors.offset_reader import OffsetReader
+from watersmeet.io.connectors.offset_reader import reader_of_lanes
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Stream
@@ -112,10 +110,7 @@ class EnteringReader:
 
 
 def _connected(source: ConnectedSource, stream: Stream) -> Reader:
-    inner = source.laned.inner
-    with called(source.laned.connector, "reader()"):
-        reader = inner.reader() if isinstance(inner, PollingSource) else OffsetReader(source.laned)
-    return EnteringReader(reader, source, stream)
+    return EnteringReader(reader_of_lanes(source.laned), source, stream)
 
 
 def reader_of(stream: Stream) -> Reader:
