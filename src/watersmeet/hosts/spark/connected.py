@@ -14,6 +14,7 @@ from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.opening import open_source
+from watersmeet.io.history import with_history
 from watersmeet.io.sources import reading_from, source_from_options
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
@@ -29,6 +30,8 @@ def open_connected(
     if isinstance(statement, CreateTable):
         return _table(spark, statement)
     source = open_source(connector, statement.name, options, statement.schema, reading_from(options))
+    if "history" in options:
+        source = with_history(source, options)
     _tell_of_lanes(source)
     return source.schema, LanedStream(source, _max_rows(statement.name, options.get(MAX_ROWS))), None
 
