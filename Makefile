@@ -9,7 +9,7 @@ LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
 # what stands in targets of its own
-FAST := not spark and not soak and not lab and not browser and not flood and not postgres and not kafka
+FAST := not spark and not soak and not lab and not browser and not flood and not postgres and not kafka and not lakes
 AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
@@ -23,7 +23,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-browser test-flood test-postgres test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -63,6 +63,10 @@ test-postgres: $(READY)
 # Java 17 and Maven. What needs neither runs in `make test`, on a cluster that the client library plays.
 test-kafka: $(READY)
 	$(BIN)/python -m pytest -m kafka tests/kafka
+
+# Files in a local S3 server (moto), and tables of lakes under kills, compared with DuckDB.
+test-lakes: $(READY)
+	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes
 
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import ALIASES, SUFFIXES, Format, format_named
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
 from watersmeet.model.time_reading import TimeReading
@@ -27,7 +28,7 @@ class FileSource:
     folder or pattern that was given."""
 
     name: str
-    paths: tuple[Path, ...]
+    paths: tuple[AnyFile, ...]
     format: Format
     schema: pa.Schema
     description: str
@@ -60,7 +61,7 @@ class FileSource:
                 for batch in self.read(path, max_rows):
                     yield from pieces(batch, max_rows)
 
-    def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, path: AnyFile, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one file, or only one of their columns."""
         found = self.format.schema(path, self.schema)
         # A file with a header and no rows tells no types of columns that nobody declared; it has nothing to read.
@@ -91,7 +92,7 @@ class FileSource:
         except DataError as error:
             raise DataError(f"{self.name!r}: {error.message}", hint=error.hint) from None
 
-    def check(self, found: pa.Schema, path: Path) -> None:
+    def check(self, found: pa.Schema, path: AnyFile) -> None:
         """Refuse a file whose columns do not fit those of the source."""
         schema = self.schema
         if self.reading is not None and self.reading.column in found.names:
@@ -188,7 +189,7 @@ def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
     return made
 
 
-def first_schema(name: str, paths: Sequence[Path], format_: Format) -> pa.Schema:
+def first_schema(name: str, paths: Sequence[AnyFile], format_: Format) -> pa.Schema:
     """The columns of the first file that tells their types."""
     for path in paths:
         with readable(path):
@@ -238,7 +239,7 @@ def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -> None:
+def _check_drift(found: pa.Schema, schema: pa.Schema, path: AnyFile, first: AnyFile) -> None:
     """Refuse a file whose columns are not those of the first."""
     plain = plain_schema(found, str(path))
     for name in sorted({*plain.names, *schema.names}):
@@ -294,7 +295,7 @@ def is_empty(path: str, kind: str) -> bool:
     return glob.has_magic(path) and not glob.glob(str(target), recursive=True)
 
 
-def is_data(path: Path, kind: str | None) -> bool:
+def is_data(path: AnyFile, kind: str | None) -> bool:
     """Whether a file is data of a format, or of any."""
     found = None if path.name.startswith((".", "_")) else _suffix_kind(path)
     return found is not None and kind in (None, found)
@@ -318,7 +319,7 @@ def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
     return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
 
 
-def named_kind(path: Path) -> str | None:
+def named_kind(path: AnyFile) -> str | None:
     """The format that a file is named after, if any."""
     # A tsv is a csv with another delimiter, so only here is it told apart.
     return "tsv" if ".tsv" in map(str.lower, path.suffixes) else _suffix_kind(path)
@@ -334,7 +335,7 @@ def _kind_of(first: Path, path: str) -> str:
     return kind
 
 
-def _suffix_kind(path: Path) -> str | None:
+def _suffix_kind(path: AnyFile) -> str | None:
     suffixes = [s.lower() for s in path.suffixes]
     # Arrow unpacks these by itself.
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".zst"):
@@ -352,7 +353,7 @@ def pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def readable(path: Path, hint: str | None = None) -> Iterator[None]:
+def readable(path: AnyFile, hint: str | None = None) -> Iterator[None]:
     """Whatever goes wrong while a file is read becomes one sentence that names it."""
     try:
         yield

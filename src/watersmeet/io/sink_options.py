@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from watersmeet.errors import OptionError
 from watersmeet.io.connectors.contract import Connector
-from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.source_options import TO_SPARK, wrong_option
 from watersmeet.model.names import nearest
@@ -45,7 +45,7 @@ CHECKPOINT = "checkpointlocation"
 def check_sink_options(statement: CreateSink, text: str, *, on_spark: bool) -> None:
     """Refuse options of a CREATE SINK that nothing reads."""
     kind = format_written(statement)
-    connector = connector_named(kind)
+    connector = connector_named(kind) if on_spark else connector_of("sink", _said(statement.settings))
     if connector is None and (kind is None or (kind not in OURS and not on_spark)):
         return  # whoever opens it says what is wrong with that
     for setting in statement.settings:
@@ -59,7 +59,7 @@ def check_sink_words(name: str, words: Mapping[str, str]) -> None:
     """The same for a sink that is said in Python."""
     settings = tuple(Setting(word, value, (0, 0)) for word, value in words.items())
     kind = _format_of(settings)
-    connector = connector_named(kind)
+    connector = connector_of("sink", _said(settings))
     if connector is None and (kind is None or kind not in OURS):  # whoever opens it says what is wrong with that
         return
     for setting in settings:
@@ -67,6 +67,10 @@ def check_sink_words(name: str, words: Mapping[str, str]) -> None:
         if wrong is not None:
             problem, hint = wrong
             raise OptionError(problem, hint=hint, option=setting.name)
+
+
+def _said(settings: Sequence[Setting]) -> dict[str, str]:
+    return {setting.name.lower(): setting.value for setting in settings}
 
 
 def format_written(statement: CreateSink) -> str | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.committing_sink import CommittingSink
 from watersmeet.io.connectors.opening import open_sink
-from watersmeet.io.connectors.registry import connector_named, known_sinks
+from watersmeet.io.connectors.registry import connector_of, known_sinks
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.partitioned import PartitionedSink, partition_columns
 from watersmeet.io.writers import WRITERS, Writer, writable
@@ -68,7 +68,7 @@ def sink_from_options(
     """The sink that WITH (sink = …, path = …, mode = …) asks for. Options that nothing reads are refused before, where
     the script is read. keys, changes: as for `numbered_sink`."""
     given = {key.lower(): value for key, value in options.items()}
-    connector = connector_named(given.get("sink"))
+    connector = connector_of("sink", given)
     if connector is not None:
         # Nothing goes on with this run, so its name is nobody else's.
         return CommittingSink(open_sink(connector, name, given, schema, uuid4().hex[:12], keys, changes))

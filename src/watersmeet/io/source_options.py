@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from watersmeet.errors import OptionError
 from watersmeet.io.connectors.contract import Connector, Options
-from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.providers import is_provided
 from watersmeet.model.arrival import PARSERS
@@ -78,7 +78,9 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
     kind = format_written(statement)
     if is_provided(kind):  # who makes the rows knows what it can be told
         return
-    connector = connector_named(kind)
+    said = {setting.name.lower(): setting.value for setting in statement.settings}
+    # Spark's own reader has files of stores, too.
+    connector = connector_named(kind) if on_spark else connector_of("source", said)
     if connector is not None:
         _check_connected(statement, connector, text)
         return

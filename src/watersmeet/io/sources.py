@@ -14,7 +14,7 @@ from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.opening import open_source, open_table
-from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.files import open_files
 from watersmeet.io.formats import format_named
 from watersmeet.io.providers import is_provided, provided
@@ -338,7 +338,7 @@ def source_from_options(
         made = _of_provided(provided(kind, given), name, kind, declared)
         reading = reading_from(given)
         return made if reading is None else with_times(made, reading, name)
-    connector = connector_named(kind)
+    connector = connector_of("source", given)
     if connector is not None:
         if is_table and connector.table is not None:
             return open_table(connector, name, given, declared)

@@ -10,6 +10,7 @@ from typing import Any
 
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.io.connectors.contract import Connector
+from watersmeet.io.filesystems import is_in_store
 
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
 OURS: Mapping[str, str] = {
@@ -18,7 +19,9 @@ OURS: Mapping[str, str] = {
     "postgres": "watersmeet.io.connectors.databases.connectors:POSTGRES",
     "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
     "kafka": "watersmeet.io.connectors.kafka:KAFKA",
+    "files": "watersmeet.io.connectors.files:FILES",
 }
+_FORMATS = ("parquet", "csv", "tsv", "json", "jsonl", "ndjson")
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
 
@@ -45,6 +48,16 @@ def connector_named(name: str | None) -> Connector | None:
         return _registered[name]
     where = OURS.get(name)
     return None if where is None else _attribute(where)
+
+
+def connector_of(word: str, options: Mapping[str, str]) -> Connector | None:
+    """The connector that an option names, `source` or `sink`; or the one for files, if there is none of that name and
+    the path is an address of a store. Names of options are in lower case."""
+    named = connector_named(options.get(word))
+    if named is not None or not is_in_store(options.get("path", "")):
+        return named
+    kind = options.get(word, "").lower()
+    return connector_named("files") if kind in ("", *_FORMATS) else None
 
 
 def names() -> list[str]:

@@ -15,6 +15,7 @@ from deltalake.fs import DeltaStorageHandler
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.conform import plain_schema
 from watersmeet.io.connectors.lake_options import full_path, in_a_sentence, needed
+from watersmeet.io.filesystems import fs_options, is_in_store, located
 
 # What file sources call the ways into a store, and what Delta's library calls them.
 _NAMES = {
@@ -57,7 +58,12 @@ class Place:
     def files(self) -> pa_fs.FileSystem:
         """The files of the table, by their paths in it."""
         with self.told("cannot be reached"):
-            return pa_fs.PyFileSystem(DeltaStorageHandler(self.path, self.storage))
+            if any(name.startswith("storage.") for name in self._options):
+                return pa_fs.PyFileSystem(DeltaStorageHandler(self.path, self.storage))
+            # Arrow's own lets other threads work while it waits for the store; Delta's does not.
+            address = self.path if is_in_store(self.path) else f"file://{self.path}"
+            files, path = located(address, fs_options(self._options))
+            return pa_fs.SubTreeFileSystem(path, files)
 
     def opened(self, version: int | str | None = None) -> DeltaTable:
         with self.told("cannot be opened"):
