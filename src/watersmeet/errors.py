@@ -145,6 +145,10 @@ class WaitingRowsWarning(UserWarning):
     """A query on Spark has ended while rows wait for the watermark: their answers are still to come."""
 
 
+class OldTableWarning(UserWarning):
+    """A static table could not be loaded again; the rows of the load before are joined meanwhile."""
+
+
 class FutureRowsWarning(UserWarning):
     """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 

@@ -13,14 +13,16 @@ from watersmeet.model.arrival import PARSERS
 from watersmeet.model.names import nearest
 from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
 
-OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed"})
+OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed", "reload"})
 # A table with a key has versions: its rows are a stream of changes.
-OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
+OF_STREAMS = (OF_TABLES - {"reload"}) | {"time", "key", "op", *PARSERS}
 # Where a connector brings the rows, which has options of its own.
-OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key"})
+OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key", "reload"})
 # How many rows Spark takes into a batch changes no answer, so other hosts pass over it.
 OF_CONNECTED_STREAMS = (
-    (OF_STREAMS - {"path", "packed"}) | OF_CONNECTED_TABLES | {"max_rows_per_batch", "history", "handover"}
+    (OF_STREAMS - {"path", "packed"})
+    | (OF_CONNECTED_TABLES - {"reload"})
+    | {"max_rows_per_batch", "history", "handover"}
 )
 HISTORY = "history_"
 OF_READING = ("time_unit", "time_format", "time_zone", "rounding")

@@ -65,6 +65,14 @@ def _positive_us(given: str | timedelta) -> int:
     return us
 
 
+def parse_reload(given: str | timedelta) -> int:
+    """How long after a load of a table the next begins, in microseconds."""
+    us = _positive_us(given)
+    if us < 1_000_000:
+        raise ValueError(f"{given!r} is too often; write '1 second' or more")
+    return us
+
+
 def _not_negative_us(given: str | timedelta) -> int:
     us = interval_us(given)
     if us < 0:

@@ -102,7 +102,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A static table, read once when a query starts."""
+    """A static table, read once when a query starts, or again and again, so long after the load before."""
 
     name: str
     schema: pa.Schema
@@ -110,6 +110,7 @@ class Table:
     options: Mapping[str, str] = field(default_factory=dict)
     statistics: Statistics = Statistics()
     rounding: str = "error"
+    reload_us: int | None = None
 
     @property
     def given_schema(self) -> pa.Schema:

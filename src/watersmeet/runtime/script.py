@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
+from watersmeet.io.files import FileSource
+from watersmeet.io.reopened import ReopenedFiles
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
 from watersmeet.io.sources import source_from_options
 from watersmeet.io.time_column import check_time_column
-from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.arrival import PARSERS, arrival_of, parse_reload
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate, parse_unique
@@ -232,7 +234,9 @@ def _relation(
     statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct, unique)
     rounding = said["rounding"] or "error"
     if isinstance(statement, CreateTable):
-        return Table(statement.name, schema, source, statement.options, statistics, rounding)
+        reload_us = _hint(statement, "reload", parse_reload, text)
+        source = source if reload_us is None else _opened_again(statement, source)
+        return Table(statement.name, schema, source, statement.options, statistics, rounding, reload_us)
     time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
     by_arrival = _is_by_arrival(statement)
     if by_arrival:
@@ -255,6 +259,15 @@ def _relation(
         reading,
         versions,
         Arrivals() if by_arrival else None,
+    )
+
+
+def _opened_again(statement: CreateTable, source: Any) -> Any:
+    """The input of a table that is loaded again: a folder may hold other files then."""
+    if not isinstance(source, FileSource):
+        return source
+    return ReopenedFiles(
+        source, lambda: cast(FileSource, source_from_options(statement.name, statement.options, statement.schema))
     )
 
 

@@ -29,6 +29,7 @@ from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
+from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.telling import bring_up_to_date
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
@@ -60,6 +61,10 @@ class FedQuery:
         # What `archiving` asks for.
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        self.reloaded = reloaded_tables(plan)
+        self._reloads: Reloads | None = None
+        self._now: dict[str, Load] = {}  # the rows of those that are joined now
+        self._tables: list[tuple[Table, LoadTable]] = []
         built = build_query(plan)
         self.operator = built.operator
         # Whoever reads them, here they come when they come.
@@ -89,11 +94,38 @@ class FedQuery:
             raise
 
     def _load(self, tables: Sequence[tuple[Table, LoadTable]]) -> None:
+        self._tables = list(tables)
         for table, load in tables:
-            for batch in batches_of(table, BATCH_ROWS):
+            if table.name in self.reloaded and table.name not in self._now:
+                self._now[table.name] = loaded(table)
+            for batch in self._now[table.name] if table.name in self._now else batches_of(table, BATCH_ROWS):
                 load(batch)
                 if self.on_table is not None:
                     self.on_table(table, batch)
+
+    def load_again(self) -> None:
+        """Load tables that say so again from now on; `take_loads` joins what has come."""
+        if self.reloaded:
+            self._reloads = Reloads(self.reloaded, self._told)
+            self._reloads.start(self._now)
+
+    def take_loads(self) -> None:
+        if self._reloads is not None:
+            for name, rows in self._reloads.take().items():
+                self.replace_table(name, rows)
+
+    def table_now(self, name: str) -> Load:
+        """The rows of a table that may be loaded again, as they are joined now."""
+        return self._now[name]
+
+    def replace_table(self, name: str, rows: Load) -> None:
+        """Join other rows of a table from now on."""
+        self._now[name] = rows
+        for table, load in self._tables:
+            if table.name == name:
+                load.forget()
+                for batch in rows:
+                    load(batch)
 
     @property
     def streams(self) -> list[str]:
@@ -213,11 +245,17 @@ class FedQuery:
 
     def close(self) -> None:
         """What was archived counts."""
+        self._end_loads()
         self._archiving.close()
 
     def abort(self, error: BaseException) -> None:
         """What was archived is gone."""
+        self._end_loads()
         self._archiving.__exit__(type(error), error, error.__traceback__)
+
+    def _end_loads(self) -> None:
+        if self._reloads is not None:
+            self._reloads.close()
 
     def answer(self) -> pa.Table | None:
         return None if self._present is None else self._present.table()

@@ -58,6 +58,7 @@ class Run:
     ) -> None:
         """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`."""
         self._fed = fed
+        fed.load_again()
         self._on_answer, self._on_late = on_answer, on_late
         self._max_waiting, self._timeout = max_waiting, timeout
         self._lock = threading.Lock()
@@ -93,6 +94,7 @@ class Run:
         with self._lock:
             self._check_open()
             pieces = self._fed.rows_of(name, rows)
+            self._fed.take_loads()
             for number, piece in enumerate(pieces):
                 if self._ready_rows >= self._max_waiting:
                     self._wait_for_room(name, pieces, number, timeout)

@@ -22,6 +22,7 @@ from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.telling import bring_up_to_date
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
@@ -74,12 +75,14 @@ class LocalRun:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The results as they become certain."""
-        self._load_tables()
+        reloaded = self._load_tables()
         self._feeds = self._open_feeds()
         self._announce()
         try:
             while not self._stopping and self._feeds.running:
                 feed = self._feeds.next()
+                for name, rows in reloaded.take().items():
+                    self._replace(name, rows)
                 if feed is not None:
                     began_s = perf_counter()
                     yield from self._step(feed)
@@ -103,6 +106,7 @@ class LocalRun:
             self._report()
             self._tell_of_late_rows(at_end=True)
         finally:
+            reloaded.close()
             self._feeds.close()
 
     def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
@@ -184,12 +188,25 @@ class LocalRun:
         flows = not stream.source.at_hand and not waits
         return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches), aliases)
 
-    def _load_tables(self) -> None:
+    def _load_tables(self) -> Reloads:
+        """Gives what loads them again, of those that say so."""
+        reloaded = reloaded_tables(self.plan)
+        now = {name: loaded(table) for name, table in reloaded.items()}
         for table, load in self._built.tables:
-            for batch in batches_of(table, self.batch_rows):
+            for batch in now[table.name] if table.name in now else batches_of(table, self.batch_rows):
                 load(batch)
                 if self.on_table is not None:
                     self.on_table(table, batch)
+        reloads = Reloads(reloaded, self._told)
+        reloads.start(now)
+        return reloads
+
+    def _replace(self, name: str, rows: Load) -> None:
+        for table, load in self._built.tables:
+            if table.name == name:
+                load.forget()
+                for batch in rows:
+                    load(batch)
 
     @property
     def last_event_us(self) -> int:

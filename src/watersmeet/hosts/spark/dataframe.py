@@ -42,6 +42,7 @@ from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.reloading import refuse_reload
 
 OBSERVED = "watersmeet"
 FIRST = "_first_"  # in the name under which a first stage is observed
@@ -145,6 +146,7 @@ Source = DataFrame | FileStream | LanedStream | Following
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
+    refuse_reload(plan, "on Spark")
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     job = SparkJob.of(plan, tables, buckets)

@@ -20,9 +20,9 @@ Noted = tuple[Note, int]  # of how many rows
 @dataclass(frozen=True)
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
-    written down themselves."""
+    written down themselves. A table is known by the number of its load."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table"]
     stream: str
     rows: pa.RecordBatch | None = None
     range: Range = None
@@ -84,6 +84,8 @@ class BatchRecord:
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
                 case "end" | "flush":
                     told.append([step.kind, step.stream])
+                case "table":
+                    told.append(["table", step.stream, step.range])
                 case "promise":
                     told.append(["promise", step.stream, step.until_us])
         head = json.dumps([self.now_s, self.today_us, told], separators=(",", ":")).encode()
@@ -107,6 +109,8 @@ class BatchRecord:
                     at += more[0]
                 case "end" | "flush":
                     steps.append(Step(kind, stream))
+                case "table":
+                    steps.append(Step("table", stream, range=more[0]))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
         return cls(number, now_s, today_us, steps)

@@ -31,6 +31,7 @@ from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
+from watersmeet.hosts.local.durable.table_loads import TableLoads
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
@@ -106,6 +107,7 @@ class DurableRun:
             self.fed = FedQuery(replace(plan, options=chosen), wall=self.wall, tell=tell, sourced=sourced)
             self._journal = Journal(self._folder.path, sync=self.settings.sync)
             self._snapshots = Snapshots(self._folder.path)
+            self._loads = TableLoads(self._folder.path, self.fed, tell)
             self._sink = make_sink(self._folder.identity.run)
         except BaseException:
             self._folder.close()
@@ -313,6 +315,7 @@ class DurableRun:
             self.wall.put(*snapshot.notes["wall"])
             if "pushed" in snapshot.notes:
                 self.notes.load(snapshot.notes["pushed"])
+        self._loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
         arriving = ArrivalNote(self.folder, (clock.stream for clock in self.fed.clock.clocks.values()))
         self._written = self._number
@@ -321,6 +324,7 @@ class DurableRun:
             self._written = number
             self._repeat_or_fail(BatchRecord.from_bytes(number, data, schemas))
         arriving.write()
+        self._loads.begin()
         self.wall.restarted()
         self.first_number = self._written + 1
         self.rows_before = self.fed.report().rows_in
@@ -448,7 +452,8 @@ class DurableRun:
         self.wall.go_on()
         if self.settings.writes_on and self._error is None:
             self._taken_before = {name: self._came_of(name) for name in self.fed.streams}
-        steps = self._accepted(arrived)
+        steps = [] if self._error is not None else [(one, None) for one in self._loads.steps()]
+        steps += self._accepted(arrived)
         number = self._written + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
@@ -529,6 +534,8 @@ class DurableRun:
             for step, rows in steps:
                 if rows is not None:
                     found += self._pushed(step.stream, rows)
+                elif step.kind == "table":
+                    self._loads.take(step)
                 elif step.kind == "flush":
                     found += self.fed.flush()
                 elif step.kind == "end":
@@ -594,6 +601,7 @@ class DurableRun:
                 "wall": [self.wall.now, self.wall.today],
                 "pushed": self.notes.as_json(),
                 "answered": self.answered_number,
+                "tables": dict(self._loads.numbers),
             }
             self.snapshot_pause_s = max(self.snapshot_pause_s, monotonic() - began_s)
             self._journal.roll()
@@ -607,6 +615,7 @@ class DurableRun:
         self._outflow.flush(snapshot.number)
         self._snapshots.publish(draft)
         self._journal.forget(snapshot.number)
+        self._loads.forget(snapshot.notes["tables"])
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
@@ -630,6 +639,7 @@ class DurableRun:
             self._error = self._error or error
         finally:
             self._saver.shutdown()
+            self._loads.close()
             self._journal.close()
             self.fed.report()
             self.fed.close()
