@@ -452,8 +452,8 @@ class DurableRun:
         self.wall.go_on()
         if self.settings.writes_on and self._error is None:
             self._taken_before = {name: self._came_of(name) for name in self.fed.streams}
-        steps = [] if self._error is not None else [(one, None) for one in self._loads.steps()]
-        steps += self._accepted(arrived)
+        loads = [] if self._error is not None else self._loads.steps()
+        steps = [*((one, None) for one in loads), *self._accepted(arrived)]
         number = self._written + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
         try:
