@@ -41,8 +41,8 @@ def _table(spark: SparkSession, statement: CreateTable) -> tuple[pa.Schema, Data
     if any(name.lower() == "reload" for name in statement.options):
         raise OptionError(
             f"table {statement.name!r} says reload, but on Spark a table is loaded once, when its query is planned",
-            hint="leave reload out and start the query again when the table has changed, or run it in-process: --engine "
-            "local",
+            hint="leave reload out and start the query again when the table has changed, or run it in-process "
+            "(--engine local)",
             option="reload",
         )
     source = source_from_options(statement.name, statement.options, statement.schema, is_table=True)
