@@ -23,7 +23,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo

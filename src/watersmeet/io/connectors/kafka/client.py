@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -70,7 +70,9 @@ class Heard:
     """What a client has told of its connections, in a thread of its own; the last of it explains what then fails."""
 
     last: KafkaError | None = None
-    denied: KafkaError | None = field(default=None)
+    denied: KafkaError | None = None
+    # Lets a client say what it has to say, where nobody polls it.
+    serve: Callable[[], object] | None = None
 
     def note(self, error: KafkaError) -> None:
         self.last = error
@@ -126,6 +128,8 @@ def told(
     heard: Heard | None = None,
     hint: str | None = None,
 ) -> WatersmeetError:
+    if heard is not None and heard.serve is not None:
+        heard.serve()
     denied = heard.denied if heard is not None else None
     if error.code() == KafkaError._INVALID_ARG:
         return OptionError(

@@ -70,6 +70,7 @@ class Topic:
         config = cluster.config(self._heard, group_id="watersmeet", enable_auto_commit=False)
         self._asker: Consumer = made(SourceError, cluster, self._what, Consumer, config)
         self._admin: AdminClient = made(SourceError, cluster, self._what, AdminClient, cluster.config(self._heard))
+        self._heard.serve = self._listen
         levels = dict(cluster.settings)
         committed = levels.get("isolation.level", "read_committed") == "read_committed"
         self._level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -116,6 +117,10 @@ class Topic:
 
     def close(self) -> None:
         self._asker.close()
+
+    def _listen(self) -> None:
+        self._asker.poll(0)
+        self._admin.poll(0)
 
     def _listed(self, partitions: list[int] | None, spec: Callable[[], Any]) -> dict[int, int]:
         asked = {

@@ -62,14 +62,19 @@ class KafkaReader:
         return self._piece() if self._waiting else None
 
     def again(self, range: Range) -> pa.RecordBatch:
-        partition, after, upto, ends = range
-        lots = self._source.read(Slice(str(partition), after, upto))
-        parts = [lot.rows for lot in lots if lot.rows.num_rows]
+        return self.piece_again(range).rows
+
+    def piece_again(self, range: Range) -> Piece:
+        """The same with the records that could not be read."""
+        partition, after, upto, nexts = range
+        lots = list(self._source.read(Slice(str(partition), after, upto)))
         self._forget_ahead()
-        self._next = dict(enumerate(ends))
-        if not parts:
-            return self._source.schema.empty_table().to_batches()[0]
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        self._next = dict(enumerate(nexts))
+        rows = _together([lot.rows for lot in lots])
+        if rows is None:
+            rows = pa.RecordBatch.from_pylist([], schema=self._source.schema)
+        bad = _together([lot.bad for lot in lots if lot.bad is not None])
+        return Piece(rows, range, str(partition), bad)
 
     def position_after(self, range: Range) -> Position:
         return range[3]
@@ -222,3 +227,9 @@ class KafkaReader:
                 self._client.consumer.commit(offsets=places, asynchronous=not now)
             except KafkaException:
                 self._given = {place.partition: place.offset for place in places}
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    if len(batches) <= 1:
+        return batches[0] if batches else None
+    return pa.concat_batches(batches)

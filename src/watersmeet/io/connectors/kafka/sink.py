@@ -78,6 +78,7 @@ class KafkaSink:
         )
         config.setdefault("compression.type", "lz4")
         producer: Producer = made(SinkError, target.cluster, target.what, Producer, config)
+        self._heard.serve = lambda: producer.poll(0)
         try:
             producer.init_transactions(max(target.cluster.timeout_s, 30.0))
         except KafkaException as error:

@@ -28,6 +28,7 @@ def ensure_topic(
     heard = Heard()
     # A consumer asks without making the topic by asking.
     asker: Consumer = made(SinkError, cluster, what, Consumer, cluster.config(heard, group_id="watersmeet"))
+    heard.serve = lambda: asker.poll(0)
     try:
         with told_as(SinkError, cluster, what, heard):
             found = asker.list_topics(name, timeout=cluster.timeout_s).topics[name]
@@ -45,6 +46,7 @@ def _make(cluster: Cluster, sink: str, topic: NewTopic) -> None:
     what = f"sink {sink!r} cannot make topic {topic.topic!r}, which is not there"
     heard = Heard()
     admin: AdminClient = made(SinkError, cluster, what, AdminClient, cluster.config(heard))
+    heard.serve = lambda: admin.poll(0)
     with told_as(SinkError, cluster, what, heard, hint="make it by hand, or ask for the right to"):
         try:
             admin.create_topics([topic], request_timeout=cluster.timeout_s)[topic.topic].result()

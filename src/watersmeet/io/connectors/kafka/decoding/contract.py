@@ -87,10 +87,6 @@ def sorted_out(
     if len(there):
         sort(0, there)  # type: ignore[arg-type]
     if not batches:
-        return Decoded(schema.empty_table().to_batches()[0] if schema.names else _no_columns(0), kept[:0], bad)
+        return Decoded(pa.RecordBatch.from_pylist([], schema=schema), kept[:0], bad)
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     return Decoded(rows, np.concatenate(places), sorted(bad, key=lambda one: one.place))
-
-
-def _no_columns(rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
