@@ -81,6 +81,7 @@ class Session:
         on_late: str | None = None,
         idle: str | timedelta | None = None,
         max_future: str | timedelta | None = None,
+        max_drift: str | timedelta | None = None,
         rounding: str | None = None,
         rate: float | str | None = None,
         distinct: Mapping[str, float] | None = None,
@@ -111,6 +112,8 @@ class Session:
         on_late: 'count', or 'error' to end the run at the first late row.
         idle: after so much silence this stream no longer holds the others back.
         max_future: a row further ahead of the wall clock than this is kept, but does not move the watermark.
+        max_drift: while streams catch up in a run that goes on, this one is not read further ahead of the one that is
+        furthest behind, nor one of its lanes (such as the partitions of a topic) of another.
         rounding: 'down' cuts times finer than a microsecond; without it they are an error.
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
@@ -130,15 +133,15 @@ class Session:
             self._in_words(name, data, schema, replace, False, options | {
                 "source": source, "time": time, "time_unit": time_unit, "time_format": time_format,
                 "time_zone": time_zone, "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late,
-                "idle": idle, "max_future": max_future, "rounding": rounding, "rate": rate, "distinct": distinct,
-                "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
+                "idle": idle, "max_future": max_future, "max_drift": max_drift, "rounding": rounding, "rate": rate,
+                "distinct": distinct, "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
             })  # fmt: skip
             return
         _refuse_words("stream", name, options)
         self._stream(
             name, data, time, schema, rate, distinct, unique, key, op, replace, False,
-            lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
-            on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
+            lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, max_drift=max_drift,
+            rounding=rounding, on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
             arrival_column=arrival_column,
         )  # fmt: skip
 
@@ -164,7 +167,10 @@ class Session:
         time = said.get("arrival_column", ARRIVAL) if by_arrival else named_time(time)
         declared = None if schema is None else declared_schema(name, schema)
         reading = None if by_arrival else _reading(name, time, said, declared)
-        columns, source, rows = self._opened(name, data, said.get("rounding", "error"), declared, reading)
+        drifts = "max_drift" in said
+        columns, source, rows = self._opened(
+            name, data, said.get("rounding", "error"), declared, reading, drifts=drifts
+        )
         if by_arrival:
             columns = with_moments(name, columns, time)
         elif reading is None:
@@ -338,10 +344,22 @@ class Session:
         self.catalog.functions[name.lower()] = brought
 
     def _opened(
-        self, name: str, data: Any, rounding: str, declared: pa.Schema | None, reading: TimeReading | None
+        self,
+        name: str,
+        data: Any,
+        rounding: str,
+        declared: pa.Schema | None,
+        reading: TimeReading | None,
+        *,
+        drifts: bool = False,
     ) -> tuple[pa.Schema, Any, int | None]:
         if data is not None:
             return self.host.opened(data, name, rounding, declared, reading)
+        if drifts:
+            raise CatalogError(
+                f"stream {name!r} says max_drift, which is for streams that are read, and this one is pushed",
+                hint="leave max_drift out: whoever pushes decides what comes when",
+            )
         if declared is None:
             raise CatalogError(
                 f"stream {name!r} has neither data nor a schema",

@@ -12,6 +12,7 @@ from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.history import HistoryThenLive, handover_of, history_options
 from watersmeet.io.event_times import OnSkipped
+from watersmeet.io.files import FileSource
 from watersmeet.io.sources import source_from_options
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.arrival import PARSERS, arrival_of
@@ -44,9 +45,11 @@ def with_history(live: ConnectedSource, options: Mapping[str, str]) -> Connected
     if column is None:
         raise OptionError(f"{name!r} has no column {time!r}", hint=columns_hint(live.schema.names), option="time")
     kept = source_from_options(name, history_options(options), live.schema)
+    if isinstance(kept, FileSource):  # on Spark it is read by processes that run elsewhere
+        kept = replace(kept, paths=tuple(path.absolute() for path in kept.paths))
     said = {word: PARSERS[word](options[word]) for word in ("on_null",) if word in options}
     past = Stream(
         name, live.schema, column, source=kept, arrival=arrival_of(said), rounding=options.get("rounding", "error")
     )
-    both = HistoryThenLive(Kept(past), live, past.schema, column, handover)
+    both = HistoryThenLive(Kept(past), live, past.schema, column, handover, in_step="max_drift" in options)
     return replace(live, laned=GuardedSource(live.laned.connector, both), held=past.schema, reading=None)

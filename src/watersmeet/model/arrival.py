@@ -25,7 +25,8 @@ class Arrival:
     read: input that is at hand as a whole is read in the order of its event times, or as it arrives. on_late: whether
     rows that come too late are counted or end the run. on_null: whether rows without an event time end the run, or are
     skipped and counted. idle_us: after that much silence a stream no longer holds the
-    watermark back. max_future_us: a row further ahead of the wall clock moves no watermark. says_lateness: whether
+    watermark back. max_future_us: a row further ahead of the wall clock moves no watermark. max_drift_us: it is not
+    read further ahead of the stream that is furthest behind, nor one of its lanes of another. says_lateness: whether
     the lateness was declared, be it 0.
     """
 
@@ -34,6 +35,7 @@ class Arrival:
     on_null: str = "error"
     idle_us: int | None = None
     max_future_us: int | None = None
+    max_drift_us: int | None = None
     says_lateness: bool = False
 
     @property
@@ -129,6 +131,7 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "on_late": _one_of(ON_LATE),
     "idle": _positive_us,
     "max_future": _not_negative_us,
+    "max_drift": _positive_us,
     "rounding": _one_of(ROUNDING),
     "on_null": _one_of(ON_NULL),
     "time_unit": _unit,
@@ -146,5 +149,6 @@ def arrival_of(parsed: Mapping[str, Any]) -> Arrival:
         on_null=parsed.get("on_null") or "error",
         idle_us=parsed.get("idle"),
         max_future_us=parsed.get("max_future"),
+        max_drift_us=parsed.get("max_drift"),
         says_lateness=parsed.get("lateness") is not None,
     )

@@ -151,11 +151,21 @@ def declare(
     """Add the stream or table of a CREATE statement to the catalog. `pushed`: a stream may be without a source."""
     is_table = isinstance(statement, CreateTable)
     statement = _as_stream(statement)
-    check_source_options(statement, text, on_spark=opener not in (open_in_process, open_to_go_on))
+    on_spark = opener not in (open_in_process, open_to_go_on)
+    check_source_options(statement, text, on_spark=on_spark)
     versions = _versions(statement, text, is_table=is_table)
     needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     _check_arrival(statement, said, text)
+    if said["max_drift"] is not None and (on_spark or (pushed and _is_pushed(statement))):
+        raise OptionError(
+            f"stream {statement.name!r} says max_drift, which is for streams that are read in-process",
+            hint="leave it out: Spark reads what its limits allow of every stream"
+            if on_spark
+            else "leave it out: whoever pushes decides what comes when",
+            sql=text,
+            span=_span(statement, "max_drift"),
+        )
     reading = _reading(statement, said, text)
     try:
         opened = opener(statement) if needed else (statement.schema, None, None)

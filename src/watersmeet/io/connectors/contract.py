@@ -120,7 +120,8 @@ class Reader(Protocol):
     itself; `is_behind`, whether it knows of rows that it has not given yet, so that nothing now does not mean the end;
     `lag()`, how many rows of each lane it knows to be waiting; `first_position()`, a position before the first row:
     that is kept with the checkpoint at once, so that one that begins at the latest row begins there after a restart
-    too.
+    too; `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first,
+    so that it reads of the first that has rows.
     """
 
     tell: Callable[[Warning], None]

@@ -8,7 +8,7 @@ none of it is late, and before anything live is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -90,8 +90,18 @@ def history_options(options: Mapping[str, str]) -> dict[str, str]:
 class HistoryThenLive:
     """Both as one source of lanes, whose rows are as queries see them."""
 
-    def __init__(self, past: Past, live: ConnectedSource, schema: pa.Schema, time: str, handover: Handover) -> None:
-        self.schema = schema
+    def __init__(
+        self,
+        past: Past,
+        live: ConnectedSource,
+        schema: pa.Schema,
+        time: str,
+        handover: Handover,
+        *,
+        in_step: bool = False,
+    ) -> None:
+        """in_step: lanes are told how far they may be apart."""
+        self.schema, self.in_step = schema, in_step
         self.name = live.name
         self.past, self.live, self.time, self.handover = past, live, time, handover
         self.description = f"history, then {live.description}"
@@ -189,14 +199,20 @@ class HistoryReader:
         self._lanes = PastLanes(both)
         self._past = OffsetReader(self._lanes)
         # Offsets that were said are understood by who reads by offsets; others begin where they say.
+        laned = both.live.laned
         by_offsets = both.handover.offsets is not None
-        self._live: Reader = OffsetReader(both.live.laned) if by_offsets else reader_of_lanes(both.live.laned)
+        self._live: Reader = OffsetReader(laned) if by_offsets else reader_of_lanes(laned, in_step=both.in_step)
         self._is_past = True
         # Read once, as by the time a position in the history is asked for the live source may be read already.
         self._has_begun = False
         self._live_begins: Position | None = None
         self._left_out = 0  # of what came live
         self._told_at = 1
+
+    def keep_step(self, order: Sequence[str]) -> None:
+        keep: Callable[[Sequence[str]], None] | None = getattr(self._live, "keep_step", None)
+        if keep is not None:
+            keep(order)
 
     @property
     def pause_s(self) -> float:

@@ -7,7 +7,7 @@ by the part that was read, and which of its rows they are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from threading import Lock
 from typing import Any
@@ -94,6 +94,7 @@ class OffsetReader:
         self._source = source
         self._offsets: dict[str, Any] | None = None  # how far lanes were read, but for the part in hand
         self._parts: deque[Slice] = deque()
+        self._order: Sequence[str] | None = None  # in which lanes are read, if not side by side
         self._cursor: _Cursor | None = None
         # What was given out since the last position: each of them moves it on.
         self._given: deque[Range] = deque()
@@ -106,6 +107,10 @@ class OffsetReader:
             self.resume({"offsets": dict(self._source.begin()), "inside": None})
         assert self._position is not None
         return self._position
+
+    def keep_step(self, order: Sequence[str]) -> None:
+        """Read of the first of these lanes that has rows, and before them of those that are not among them."""
+        self._order = order
 
     def poll(self, most_rows: int) -> Piece | None:
         self.first_position()
@@ -188,7 +193,9 @@ class OffsetReader:
 
     def _open_next(self, most_rows: int) -> _Cursor | None:
         assert self._offsets is not None
-        if not self._parts:
+        if not self._parts and self._order is not None:
+            self._parts += self._parts_in_step(self._order, most_rows)
+        elif not self._parts:
             newest: Offsets = self._source.newest(self._offsets, most_rows)
             self._parts += self._source.slices(self._offsets, newest)
             if not self._parts:
@@ -197,6 +204,20 @@ class OffsetReader:
             return None
         self._cursor = _Cursor(self._source, self._parts.popleft())
         return self._cursor
+
+    def _parts_in_step(self, order: Sequence[str], most_rows: int) -> list[Slice]:
+        """What is new in the lane that is furthest behind, of those that have rows; so many at most."""
+        assert self._offsets is not None
+        newest = self._source.newest(self._offsets)
+        fuller = dict.fromkeys(part.lane for part in self._source.slices(self._offsets, newest))
+        if not fuller:
+            return []
+        places = {lane: place for place, lane in enumerate(order)}
+        lane = min(fuller, key=lambda one: places.get(one, -1))  # those that nothing came of are first
+        # All others as if they had been read, so that as many rows as may be are of this one.
+        after = {one: offset for one, offset in newest.items() if one != lane}
+        after |= {lane: self._offsets[lane]} if lane in self._offsets else {}
+        return [part for part in self._source.slices(after, self._source.newest(after, most_rows)) if part.lane == lane]
 
     def _done(self, cursor: _Cursor) -> None:
         assert self._offsets is not None
@@ -209,11 +230,17 @@ class OffsetReader:
         self._cursor = None
 
 
-def reader_of_lanes(laned: GuardedSource) -> Reader:
-    """The reader that a source has itself, if it has one, else that of its offsets."""
+def reader_of_lanes(laned: GuardedSource, *, in_step: bool = False) -> Reader:
+    """The reader that a source has itself, if it has one, else that of its offsets. in_step: one that can be told in
+    which order lanes are read."""
     inner = laned.inner
-    with called(laned.connector, "reader()"):
-        return inner.reader() if isinstance(inner, PollingSource) else OffsetReader(laned)
+    if isinstance(inner, PollingSource):
+        with called(laned.connector, "reader()"):
+            own = inner.reader()
+        if not in_step or hasattr(own, "keep_step"):
+            return own
+        own.close()
+    return OffsetReader(laned)
 
 
 def _together(bad: list[pa.RecordBatch]) -> pa.RecordBatch | None:

@@ -22,6 +22,7 @@ from watersmeet.io.connectors.contract import (
 )
 from watersmeet.io.connectors.folder_reader import FolderReader
 from watersmeet.io.connectors.offset_reader import reader_of_lanes
+from watersmeet.io.connectors.pace import Pace
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Stream
@@ -61,6 +62,7 @@ class EnteringReader:
     def __init__(self, reader: Reader, source: ConnectedSource, stream: Stream) -> None:
         self._reader, self._source, self._stream = reader, source, stream
         self._is_first = True
+        self._pace = Pace(stream, reader)
 
     @property
     def tell(self) -> Callable[[Warning], None]:
@@ -87,7 +89,11 @@ class EnteringReader:
 
     def poll(self, most_rows: int) -> Piece | None:
         piece = self._reader.poll(most_rows)
-        return None if piece is None else replace(piece, rows=self._entered(piece.rows))
+        if piece is None:
+            return None
+        entered = replace(piece, rows=self._entered(piece.rows))
+        self._pace.came(entered)
+        return entered
 
     def again(self, range: Range) -> pa.RecordBatch:
         return self._entered(self._reader.again(range))
@@ -110,7 +116,8 @@ class EnteringReader:
 
 
 def _connected(source: ConnectedSource, stream: Stream) -> Reader:
-    return EnteringReader(reader_of_lanes(source.laned), source, stream)
+    in_step = stream.arrival.max_drift_us is not None
+    return EnteringReader(reader_of_lanes(source.laned, in_step=in_step), source, stream)
 
 
 def reader_of(stream: Stream) -> Reader:

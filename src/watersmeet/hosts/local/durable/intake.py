@@ -46,9 +46,18 @@ class _Line:
 
 class Intake:
     def __init__(
-        self, readers: Mapping[str, Reader], *, piece_rows: int = PIECE_ROWS, most_pushed_rows: int = 1 << 20
+        self,
+        readers: Mapping[str, Reader],
+        *,
+        piece_rows: int = PIECE_ROWS,
+        most_pushed_rows: int = 1 << 20,
+        drifts_us: Mapping[str, int] | None = None,
+        is_idle: Callable[[str], bool] = lambda name: False,
     ) -> None:
-        """piece_rows: so many are read at a time, at most, and go into one batch together."""
+        """piece_rows: so many are read at a time, at most, and go into one batch together. drifts_us: how far ahead of
+        the stream that is furthest behind some may be. is_idle: whether nobody waits for a stream."""
+        self._drifts_us = dict(drifts_us or {})
+        self._is_idle = is_idle
         self._piece_rows = piece_rows
         self._readers = dict(readers)
         self._lines = {name: _Line() for name in readers}
@@ -144,7 +153,8 @@ class Intake:
         with self._changed:
             while True:
                 self._raise_error()
-                waiting = self._pushed_rows + sum(line.rows for line in self._lines.values())
+                ahead = self._too_far(newest_us)
+                waiting = self._pushed_rows + sum(line.rows for name, line in self._lines.items() if name not in ahead)
                 controls = any(arrived.rows == 0 for arrived in self._pushed)
                 now_s = monotonic()
                 if waiting >= most_rows or (self._woken and (waiting or controls or until_s is None)):
@@ -181,6 +191,19 @@ class Intake:
         ]
         return max(behind, default=0.0)
 
+    def _too_far(self, newest_us: Callable[[str], int]) -> set[str]:
+        """The streams that wait, as they are further ahead than they say they may be. Nobody waits for one that has
+        nothing more, or has been silent for long."""
+        if not self._drifts_us:
+            return set()
+        slowest = [
+            newest_us(name)
+            for name, line in self._lines.items()
+            if line.waiting or (line.has_more and not self._is_idle(name))
+        ]
+        behind_us = min(slowest, default=0)
+        return {name for name, drift_us in self._drifts_us.items() if newest_us(name) > behind_us + drift_us}
+
     def _taken(self, most_rows: int, newest_us: Callable[[str], int]) -> list[Arrived]:
         found: list[Arrived] = []
         rows = 0
@@ -190,7 +213,8 @@ class Intake:
             rows += arrived.rows
             found.append(arrived)
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
-        ready = [name for name, line in self._lines.items() if line.waiting]
+        ahead = self._too_far(newest_us)
+        ready = [name for name, line in self._lines.items() if line.waiting and name not in ahead]
         for name in sorted(ready, key=newest_us)[: 1 if rows < most_rows else 0]:
             line = self._lines[name]
             arrived = line.waiting.popleft()

@@ -128,7 +128,14 @@ class DurableRun:
         self._copies = Copies()
         self._fetching = False  # memory for the next copy, before it is made
         self._saver = Beside("watersmeet saves")
-        self._intake = Intake(self._readers, piece_rows=min(PIECE_ROWS, self.settings.batch_rows))
+        clocks = {name: clock for name, clock in self.fed.clock.clocks.items() if name in self._readers}
+        drifts_us = {name: clock.stream.arrival.max_drift_us for name, clock in clocks.items()}
+        self._intake = Intake(
+            self._readers,
+            piece_rows=min(PIECE_ROWS, self.settings.batch_rows),
+            drifts_us={name: drift_us for name, drift_us in drifts_us.items() if drift_us is not None},
+            is_idle=lambda name: clocks[name].idle,
+        )
         self._lock = Lock()  # of the operators and clocks
         self._stop = Event()
         self._ended = Event()
