@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -46,7 +47,7 @@ def with_history(live: ConnectedSource, options: Mapping[str, str]) -> Connected
         raise OptionError(f"{name!r} has no column {time!r}", hint=columns_hint(live.schema.names), option="time")
     kept = source_from_options(name, history_options(options), live.schema)
     if isinstance(kept, FileSource):  # on Spark it is read by processes that run elsewhere
-        kept = replace(kept, paths=tuple(path.absolute() for path in kept.paths))
+        kept = replace(kept, paths=tuple(one.absolute() if isinstance(one, Path) else one for one in kept.paths))
     said = {word: PARSERS[word](options[word]) for word in ("on_null",) if word in options}
     past = Stream(
         name, live.schema, column, source=kept, arrival=arrival_of(said), rounding=options.get("rounding", "error")
