@@ -118,7 +118,7 @@ def test_duckdb_says_what_its_file_lacks(tmp_path: Path) -> None:
     sink = place.sink(PLAIN)
     with duckdb.connect(place.options["path"]) as connection:
         connection.execute("ALTER TABLE answer ALTER k SET NOT NULL")
-    refused(lambda: sink.commit(0, [batch(PLAIN, [(None, "a")])]), SinkError, "NOT NULL")  # type: ignore[list-item]
+    refused(lambda: sink.commit(0, [batch(PLAIN, [(None, "a")])]), SinkError, "NOT NULL")
     sink.commit(0, [batch(PLAIN, [(1, "a")])])
     assert place.rows() == Counter([(1, "a")])
 
