@@ -8,6 +8,7 @@ import sqlite3
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,31 @@ def test_a_run_loads_by_itself(tmp_path: Path) -> None:
         run.push("a", rows_of(2, [1]))
         assert run.take()["word"].to_pylist() == ["after"]
         assert [one.category for one in told][:1] == [OldTableWarning]
+
+
+def test_a_run_over_a_source_that_flows_loads_by_itself(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    put(path, (1, "before"))
+
+    def flowing() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(0, [1]).to_batches()
+        put(path, (1, "after"))
+        for number in range(1, 100):
+            time.sleep(0.1)
+            yield from rows_of(number, [1]).to_batches()
+
+    session = wm.Session()
+    schema = rows_of(0, [1]).schema
+    session.stream("a", pa.RecordBatchReader.from_batches(schema, flowing()), time="ts")
+    session.table("t", source="sqlite", path=str(path), table="t", reload="1 second")
+    words: list[str] = []
+    for batch in session.sql("SELECT a.id, t.word FROM a, t WHERE a.k = t.k").batches():
+        words += batch["word"].to_pylist()
+        if words[-1:] == ["after"]:
+            break
+    assert words[0] == "before"
+    assert words == sorted(words, reverse=True)
+    assert words[-1] == "after"
 
 
 def test_what_reload_does_not_go_with_is_refused(tmp_path: Path) -> None:
