@@ -11,6 +11,7 @@ import pytest
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import EVENTS, all_bad, all_rows, source
 from watersmeet.errors import OptionError, SourceError
+from watersmeet.io.connectors.contract import NotingSource
 
 JAN = datetime(2026, 1, 1)
 
@@ -124,6 +125,20 @@ def test_a_group_is_told_how_far_rows_were_read(mock: MockCluster):
     reader.close()
     consumer = Consumer({"bootstrap.servers": mock.brokers, "group.id": "readers", "log_level": 2})
     assert consumer.committed([TopicPartition(topic, 0)], timeout=5)[0].offset == 7
+    consumer.close()
+
+
+def test_a_group_is_told_where_the_host_says_how_far_it_is(mock: MockCluster):
+    from confluent_kafka import Consumer, TopicPartition
+
+    topic = mock.topic()
+    mock.put(topic, [event(number) for number in range(7)])
+    one = source(mock.brokers, topic, group="hosted")
+    assert isinstance(one, NotingSource)
+    one.note({"0": 5})
+    one.close()
+    consumer = Consumer({"bootstrap.servers": mock.brokers, "group.id": "hosted", "log_level": 2})
+    assert consumer.committed([TopicPartition(topic, 0)], timeout=5)[0].offset == 5
     consumer.close()
 
 

@@ -143,6 +143,14 @@ class LanesReader(StreamReader):
         assert isinstance(partition, LanePartition)
         yield from packets_of_lane(self.encoded_job, self.encoded_lanes, self.source, partition)
 
+    def commit(self, end: Offset) -> None:
+        """Spark calls it when all up to an offset was answered, mostly a batch later."""
+        from watersmeet.io.connectors.contract import NotingSource
+
+        source = getattr(self.lanes, "inner", self.lanes)  # which may be guarded
+        if isinstance(source, NotingSource):
+            source.note(json.loads(end["upto"]))
+
     def stop(self) -> None:
         if "lanes" in vars(self):
             self.lanes.close()

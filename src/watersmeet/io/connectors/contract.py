@@ -101,6 +101,15 @@ class PollingSource(Protocol):
         """Begins where `begin` says, until it is told to resume."""
 
 
+@runtime_checkable
+class NotingSource(Protocol):
+    """A source at whose other end it can be noted how far it was read, as a consumer group does, for others to see.
+    Nothing goes by it here; a reader of its own sees to it by itself."""
+
+    def note(self, offsets: Offsets) -> None:
+        """All up to these was answered. What goes wrong with noting it is no failure."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """Rows that were read, and where they lie: `again` gives the same rows for the same range. `lane`: rows of one lane

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import Lot, Offsets, Reader, Slice, SourceOpening
@@ -42,12 +43,13 @@ class KafkaSource:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self._topic: Topic | None = None
+        self._noting: ReadingClient | None = None
 
     def __getstate__(self) -> Reading:
         return self.reading
 
     def __setstate__(self, reading: Reading) -> None:
-        self.reading, self._topic = reading, None
+        self.reading, self._topic, self._noting = reading, None, None
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,7 +95,20 @@ class KafkaSource:
 
         return KafkaReader(self)
 
+    def note(self, offsets: Offsets) -> None:
+        """Tell the group how far rows were read, where nobody keeps a reader: ordinary tools see the lag by it."""
+        if self.reading.group is None or not offsets:
+            return
+        if self._noting is None:
+            self._noting = ReadingClient(self.reading.stream, self.reading.cluster, self.reading.group)
+        places = [TopicPartition(self.reading.topic, int(lane), int(offset)) for lane, offset in offsets.items()]
+        with suppress(KafkaException):
+            self._noting.consumer.commit(offsets=places, asynchronous=True)
+
     def close(self) -> None:
+        if self._noting is not None:
+            self._noting.consumer.close()
+            self._noting = None
         if self._topic is not None:
             self._topic.close()
             self._topic = None
