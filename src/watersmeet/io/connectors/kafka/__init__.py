@@ -9,14 +9,14 @@ _SECRETS = (
     "kafka.sasl.oauthbearer.config", "kafka.ssl.key.password", "kafka.ssl.key.pem", "kafka.ssl.keystore.password",
     "registry_auth",
 )  # fmt: skip
-_SHARED = ("brokers", "topic", "format", "schema", "schema_file", "timeout", "registry", "registry_auth", "wire")
+_SHARED = ("brokers", "topic", "format", "schema", "schema_file", "timeout")
 
 KAFKA = Connector(
     "kafka",
     source="watersmeet.io.connectors.kafka.source:open_source",
     sink="watersmeet.io.connectors.kafka.sink:open_sink",
     source_options=Options(
-        (*_SHARED, "start", "group", "message", "delimiter", "null_values", "key_format"),
+        (*_SHARED, "start", "group", "message", "delimiter", "null_values", "registry", "registry_auth", "wire"),
         prefixes=("kafka.",),
         secret=_SECRETS,
     ),

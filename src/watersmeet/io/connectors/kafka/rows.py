@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.io.connectors.contract import BAD_RECORDS, Lot
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, Decoder
-from watersmeet.io.connectors.kafka.records import METADATA, RECORD_TIME, Records
+from watersmeet.io.connectors.kafka.records import Records
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,3 @@ class RowMaker:
 
 def _taken(column: pa.Array, places: np.ndarray, whole: bool) -> pa.Array:
     return column if whole else column.take(pa.array(places))
-
-
-def of_record(name: str) -> bool:
-    """Whether a column holds what Kafka knows of a record."""
-    return name in METADATA or name == RECORD_TIME

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import OptionError, SinkError
+from watersmeet.errors import OptionError, SetupError, SinkError
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.kafka.encoding.contract import Encoder
 from watersmeet.io.connectors.kafka.encoding.csv import CsvEncoder, check_flat
 from watersmeet.io.connectors.kafka.encoding.json import JsonEncoder, json_objects
 from watersmeet.io.connectors.kafka.encoding.raw import RawEncoder
+from watersmeet.io.connectors.kafka.schemas import avro_schema
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.model.versions import parse_key
@@ -152,8 +153,19 @@ def _csv(opening: SinkOpening, value: pa.Schema) -> Encoder:
     return CsvEncoder(delimiter)
 
 
+def _avro(opening: SinkOpening, value: pa.Schema) -> Encoder:
+    try:
+        from watersmeet.io.connectors.kafka.encoding.avro import AvroEncoder, schema_of
+    except ImportError as error:
+        raise SetupError(
+            f"records of Avro need {error.name}, which is not installed", hint="pip install 'watersmeet[kafka]'"
+        ) from None
+    return AvroEncoder(avro_schema(opening.name, opening.options) or schema_of(opening.name, value))
+
+
 FORMATS: dict[str, Callable[[SinkOpening, pa.Schema], Encoder]] = {
     "json": lambda opening, value: JsonEncoder(),
+    "avro": _avro,
     "csv": _csv,
     "raw": _raw,
 }
