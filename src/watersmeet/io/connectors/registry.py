@@ -19,6 +19,7 @@ OURS: Mapping[str, str] = {
     "postgres": "watersmeet.io.connectors.databases.connectors:POSTGRES",
     "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
     "kafka": "watersmeet.io.connectors.kafka:KAFKA",
+    "iceberg": "watersmeet.io.connectors.iceberg:ICEBERG",
     "files": "watersmeet.io.connectors.files:FILES",
 }
 _FORMATS = ("parquet", "csv", "tsv", "json", "jsonl", "ndjson")
