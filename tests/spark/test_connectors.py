@@ -245,6 +245,25 @@ def test_what_a_sink_says_is_told_and_a_later_run_goes_on(spark):
     assert bag(taken(Path("out.db"))) == bag([{"v": v} for _, v, _ in rows(0, 20)])
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "spark.kafka",
+            "source = 'kafka' is ours and needs no jars; Spark 4.3 has it with spark-sql-kafka-0-10_2.13-4.2",
+        ),
+        ("spark.delta", "source = 'delta' is ours and needs no jars; no build of Delta loads on Spark 4.3"),
+        ("pulsar", "it comes as a jar of its own"),
+    ],
+)
+def test_a_format_that_spark_does_not_have_is_told_with_what_brings_it(spark, name, told):
+    script = f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (source='{name}', time='ts'); SELECT k FROM a;"
+    with pytest.raises(SourceError, match="the input of stream 'a' cannot be opened") as failed:
+        SparkRun(spark, script)
+    assert failed.value.hint is not None
+    assert failed.value.hint.startswith(told)
+
+
 def test_words_that_nothing_reads_are_refused_before_anything_runs(spark):
     arrive(0, 2)
     with pytest.raises(OptionError, match="'a' has max_rows_per_batch = 'many'"):

@@ -64,6 +64,7 @@ def _max_rows(name: str, written: str | None) -> int | None:
 
 def _tell_of_lanes(source: ConnectedSource) -> None:
     lanes = len(source.laned.begin())
+    source.laned.close()  # it is opened again where it is read
     if lanes > 1:
         log.warning(
             "stream %r has %d lanes (%s), which on Spark share one clock: a row further behind the newest of all lanes "
