@@ -16,6 +16,7 @@ from tests.databases.places import Place, batch, file_place, ran
 from tests.databases.server import PASSWORD, Server
 from watersmeet.errors import SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.io.connectors.databases import table_sink
+from watersmeet.runtime.script import read_script
 
 PLAIN = pa.schema([("k", pa.int64()), ("w", pa.string())])
 FILES = pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
@@ -103,6 +104,11 @@ def test_a_query_types_what_it_can(place: Place) -> None:
     empty = place.load(query="SELECT k, w FROM t WHERE k > 5")
     assert empty.num_rows == 0
     assert empty.schema.field("k").type == pa.int64()
+
+
+def test_a_database_is_no_stream() -> None:
+    script = "CREATE STREAM x WITH (source = 'sqlite', path = 'x.db', table = 't', time = 'ts'); SELECT * FROM x"
+    refused(lambda: read_script(script), SourceError, "cannot be read as a stream", "CREATE TABLE", "CREATE SINK")
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

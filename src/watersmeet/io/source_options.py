@@ -101,6 +101,8 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
 def _check_connected(statement: CreateStream | CreateTable, connector: Connector, text: str) -> None:
     """A connector says which options are its own; what all streams or tables have is there besides."""
     is_table = isinstance(statement, CreateTable)
+    if connector.source is None and not (is_table and connector.table is not None):
+        return  # whoever opens it says that it cannot be read so
     own = connector.table_options if is_table and connector.table is not None else connector.source_options
     common = OF_CONNECTED_TABLES if is_table else OF_CONNECTED_STREAMS
     said = {setting.name.lower(): setting.value for setting in statement.settings}
