@@ -385,11 +385,13 @@ class Session:
         """
         # sqlglot is loaded here, not with the session.
         with undisturbed():
+            from watersmeet.io.hidden_text import hidden
             from watersmeet.sql import bind_query, parse_script
             from watersmeet.sql.parse import single_question
             from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView, Explain
 
         statements = parse_script(text, parameters)
+        text = hidden(text, statements)
         creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView)]
         asked = single_question(statements, text)
         catalog = self._with_declared(creating, text)

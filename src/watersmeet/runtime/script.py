@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
 from watersmeet.io.files import FileSource
+from watersmeet.io.hidden_text import hidden
 from watersmeet.io.reopened import ReopenedFiles
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
@@ -43,7 +44,7 @@ class Job:
 
     name: str
     plan: Plan
-    sink: Mapping[str, str]
+    sink: Mapping[str, str] = field(repr=False)  # a password may be among them
     told: Explaining | None = None
 
 
@@ -84,6 +85,7 @@ def read_script(
     jobs: list[Job] = []
     told: list[Job] = []
     statements = parse_script(text, parameters)
+    text = hidden(text, statements)  # it is shown with errors, plans and on pages
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
     for statement in statements:

@@ -190,7 +190,7 @@ class SourceOpening:
     from, as it was written; the engine itself reads it."""
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     columns: pa.Schema | None = None
     time: str | None = None
 
@@ -202,7 +202,7 @@ class SinkOpening:
     that says whether a row comes or goes, None if rows only come."""
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     schema: pa.Schema
     run: str
     keys: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ class TableOpening:
     """What a static table is loaded with."""
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     columns: pa.Schema | None = None
 
 

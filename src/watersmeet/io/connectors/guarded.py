@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -12,47 +12,55 @@ import pyarrow as pa
 from watersmeet.errors import SinkError, SourceError, WatersmeetError
 from watersmeet.io.conform import conform, fits
 from watersmeet.io.connectors.contract import BAD_RECORDS, LanedSource, Lot, NumberedSink, Offsets, Slice
+from watersmeet.io.connectors.secrets import without
 
 _LONGEST = 200
 
 
 @contextmanager
-def called(connector: str, call: str, kind: type[WatersmeetError] = SourceError) -> Iterator[None]:
-    """What a connector raises that is no error of ours becomes one."""
+def called(
+    connector: str, call: str, kind: type[WatersmeetError] = SourceError, secrets: Sequence[str] = ()
+) -> Iterator[None]:
+    """What a connector raises that is no error of ours becomes one; what is secret is in none."""
     try:
         yield
-    except WatersmeetError:
+    except WatersmeetError as error:
+        error.message = without(error.message, secrets)
+        error.hint = None if error.hint is None else without(error.hint, secrets)
+        error.args = (error.message,)
         raise
     except Exception as error:
-        said = (str(error).strip().split("\n", 1)[0] or "without a word")[:_LONGEST]
+        said = without((str(error).strip().split("\n", 1)[0] or "without a word"), secrets)[:_LONGEST]
+        cause = None if secrets else error  # its own words may have them
         raise kind(
             f"connector {connector!r} failed in {call}: {type(error).__name__}: {said}",
             hint="a connector says what is wrong at the other end by raising SourceError or SinkError",
-        ) from error
+        ) from cause
 
 
 class GuardedSource:
     """A source of which only what the contract allows comes out."""
 
-    def __init__(self, connector: str, source: LanedSource) -> None:
+    def __init__(self, connector: str, source: LanedSource, secrets: Sequence[str] = ()) -> None:
         missing = [name for name in ("begin", "newest", "slices", "read", "close") if not _can(source, name)]
         if missing:
             raise _breaks(connector, "source", f"gave a {type(source).__name__} without {', '.join(missing)}()")
         self.connector = connector
         self.inner = source
-        with called(connector, "schema"):
+        self._secrets = tuple(secrets)
+        with called(connector, "schema", secrets=secrets):
             self.schema: pa.Schema = source.schema
         if not isinstance(self.schema, pa.Schema):
             raise _breaks(connector, "schema", f"is a {type(self.schema).__name__}, not a pyarrow.Schema")
-        with called(connector, "description"):
-            self.description = str(source.description)
+        with called(connector, "description", secrets=secrets):
+            self.description = without(str(source.description), secrets)
 
     def begin(self) -> Offsets:
-        with called(self.connector, "begin()"):
+        with self._called("begin()"):
             return self._offsets("begin()", self.inner.begin())
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        with called(self.connector, "newest()"):
+        with self._called("newest()"):
             found = self._offsets("newest()", self.inner.newest(dict(after), most_rows))
         for lane, offset in after.items():
             if lane not in found:
@@ -64,7 +72,7 @@ class GuardedSource:
         return found
 
     def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        with called(self.connector, "slices()"):
+        with self._called("slices()"):
             found = list(self.inner.slices(dict(after), dict(upto)))
         at = dict(after)
         for one in found:
@@ -80,18 +88,21 @@ class GuardedSource:
         return found
 
     def read(self, part: Slice) -> Iterator[Lot]:
-        with called(self.connector, "read()"):
+        with self._called("read()"):
             lots = iter(self.inner.read(part))
         while True:
-            with called(self.connector, "read()"):
+            with self._called("read()"):
                 lot = next(lots, None)
             if lot is None:
                 return
             yield self._checked(lot)
 
     def close(self) -> None:
-        with called(self.connector, "close()"):
+        with self._called("close()"):
             self.inner.close()
+
+    def _called(self, call: str) -> AbstractContextManager[None]:
+        return called(self.connector, call, secrets=self._secrets)
 
     def _offsets(self, call: str, given: Any) -> dict[str, Any]:
         if not isinstance(given, Mapping) or not all(isinstance(lane, str) for lane in given):
@@ -124,7 +135,7 @@ class GuardedSource:
 class GuardedSink:
     """A sink whose numbers only grow."""
 
-    def __init__(self, connector: str, sink: NumberedSink) -> None:
+    def __init__(self, connector: str, sink: NumberedSink, secrets: Sequence[str] = ()) -> None:
         missing = [name for name in ("commit", "close") if not _can(sink, name)]
         missing += [] if hasattr(sink, "last_number") else ["last_number"]
         if missing:
@@ -134,21 +145,22 @@ class GuardedSink:
             )
         self.connector = connector
         self.inner = sink
+        self._secrets = tuple(secrets)
 
     @property
     def last_number(self) -> int:
-        with called(self.connector, "last_number", SinkError):
+        with called(self.connector, "last_number", SinkError, self._secrets):
             number = self.inner.last_number
         if not isinstance(number, int) or number < -1:
             raise SinkError(f"connector {self.connector!r} says {number!r} is its last_number; it is -1 or more")
         return number
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        with called(self.connector, "commit()", SinkError):
+        with called(self.connector, "commit()", SinkError, self._secrets):
             self.inner.commit(number, rows)
 
     def close(self) -> None:
-        with called(self.connector, "close()", SinkError):
+        with called(self.connector, "close()", SinkError, self._secrets):
             self.inner.close()
 
 

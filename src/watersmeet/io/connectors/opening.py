@@ -14,6 +14,7 @@ from watersmeet.io.connectors.connected_table import ConnectedTable
 from watersmeet.io.connectors.contract import Connector, NumberedSink, SinkOpening, SourceOpening, TableOpening
 from watersmeet.io.connectors.guarded import GuardedSink, GuardedSource, called
 from watersmeet.io.connectors.registry import opener_of, with_environment
+from watersmeet.io.connectors.secrets import secret_values
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.names import column_named
 from watersmeet.model.time_reading import TimeReading
@@ -52,7 +53,8 @@ def open_lanes(
     opening = SourceOpening(
         name, with_environment(name, options), _as_written(declared, reading), time=said.get("time")
     )
-    return GuardedSource(connector.name, _opened(connector, "source", opening, SourceError))
+    secrets = secret_values(opening.options, connector.source_options)
+    return GuardedSource(connector.name, _opened(connector, "source", opening, SourceError, secrets), secrets)
 
 
 def open_table(
@@ -60,7 +62,8 @@ def open_table(
 ) -> ConnectedTable:
     opening = TableOpening(name, with_environment(name, options), declared)
     _opener(connector, "table", SourceError)
-    return ConnectedTable(connector, opening, lambda: _opened(connector, "table", opening, SourceError))
+    secrets = secret_values(opening.options, connector.table_options)
+    return ConnectedTable(connector, opening, lambda: _opened(connector, "table", opening, SourceError, secrets))
 
 
 def open_sink(
@@ -73,12 +76,15 @@ def open_sink(
     changes: str | None = None,
 ) -> NumberedSink:
     opening = SinkOpening(name, with_environment(name, options), schema, run, keys, changes)
-    return GuardedSink(connector.name, _opened(connector, "sink", opening, SinkError))
+    secrets = secret_values(opening.options, connector.sink_options)
+    return GuardedSink(connector.name, _opened(connector, "sink", opening, SinkError, secrets), secrets)
 
 
-def _opened(connector: Connector, half: str, opening: Any, kind: type[WatersmeetError]) -> Any:
+def _opened(
+    connector: Connector, half: str, opening: Any, kind: type[WatersmeetError], secrets: tuple[str, ...]
+) -> Any:
     opener = _opener(connector, half, kind)
-    with called(connector.name, half, kind):
+    with called(connector.name, half, kind, secrets):
         return opener(opening)
 
 
