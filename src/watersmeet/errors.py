@@ -181,6 +181,14 @@ class EmptyTableWarning(UserWarning):
     """A table that was loaded for a join has no rows."""
 
 
+class BadRecordsWarning(UserWarning):
+    """Records that could not be read were left out of the answer, as `on_bad` says."""
+
+
+class UnusedSinkWarning(UserWarning):
+    """A sink has no query, and no stream sends its bad records or late rows there."""
+
+
 def underline(sql: str, span: tuple[int, int]) -> str:
     """The line of `sql` that holds `span` (start, end offsets), with carets beneath it; of a long line a part."""
     start = max(0, min(span[0], len(sql)))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.runtime.script import Job
     from watersmeet.sql.parameters import Parameters
-    from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView
+    from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView
 
 __all__ = ["Declared", "Explanation", "Query", "Session"]
 
@@ -79,6 +79,7 @@ class Session:
         lateness: str | timedelta | None = None,
         read: str | None = None,
         on_late: str | None = None,
+        on_bad: str | None = None,
         idle: str | timedelta | None = None,
         max_future: str | timedelta | None = None,
         max_drift: str | timedelta | None = None,
@@ -109,7 +110,10 @@ class Session:
         than that are dropped and counted, and a warning tells.
         read: tables, frames and files are read in the order of their event times, so that none is late;
         read='arrival' keeps the order they have.
-        on_late: 'count', or 'error' to end the run at the first late row.
+        on_late: 'count', or 'error' to end the run at the first late row, or 'sink NAME' to keep late rows beside the
+        answer: `sql("CREATE SINK NAME WITH (…)")` declares it before.
+        on_bad: what becomes of records that cannot be read: 'error', or 'skip' to leave them out and count them, or
+        'sink NAME' to keep them beside the answer. Rows without an event time are among them.
         idle: after so much silence this stream no longer holds the others back.
         max_future: a row further ahead of the wall clock than this is kept, but does not move the watermark.
         max_drift: while streams catch up in a run that goes on, this one is not read further ahead of the one that is
@@ -142,7 +146,7 @@ class Session:
             name, data, time, schema, rate, distinct, unique, key, op, replace, False,
             lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, max_drift=max_drift,
             rounding=rounding, on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
-            arrival_column=arrival_column,
+            arrival_column=arrival_column, on_bad=on_bad,
         )  # fmt: skip
 
     def _stream(
@@ -188,6 +192,8 @@ class Session:
             reading=reading,
             versions=_versions(name, key, op, is_table),
             arrivals=Arrivals() if by_arrival else None,
+            bad_to=self.catalog.sink_of(said.get("on_bad", "error")),
+            late_to=self.catalog.sink_of(said.get("on_late", "count")),
         )
         known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
         known = with_fields(known, distinct=_distinct(name, distinct or {}), unique=_unique(unique))
@@ -388,15 +394,16 @@ class Session:
             from watersmeet.io.hidden_text import hidden
             from watersmeet.sql import bind_query, parse_script
             from watersmeet.sql.parse import single_question
-            from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView, Explain
+            from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain
 
         statements = parse_script(text, parameters)
         text = hidden(text, statements)
-        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView)]
         asked = single_question(statements, text)
+        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView | CreateSink)]
         catalog = self._with_declared(creating, text)
         if asked is None:
-            found: Query = Declared([catalog[one.name] for one in creating], self.host)
+            relations = [catalog[one.name] for one in creating if not isinstance(one, CreateSink)]
+            found: Query = Declared(relations, self.host)
         elif isinstance(asked, Explain):
             plan = bind_query(asked.query, catalog, text, self.timezone)
             found = Explanation(plan, self.host, asked.format, asked.analyze)
@@ -446,15 +453,20 @@ class Session:
         """The plan of a query as text."""
         return self.sql(text, parameters).explain()
 
-    def _with_declared(self, statements: Sequence[CreateStream | CreateTable | CreateView], text: str) -> Catalog:
+    def _with_declared(
+        self, statements: Sequence[CreateStream | CreateTable | CreateView | CreateSink], text: str
+    ) -> Catalog:
         """The catalog with what some statements create, apart from the session's own until all is well."""
-        from watersmeet.runtime.script import declare, declare_view
-        from watersmeet.sql.syntax import CreateView
+        from watersmeet.runtime.script import declare, declare_sink, declare_view
+        from watersmeet.sql.syntax import CreateSink, CreateView
 
         catalog = self.catalog.copy()
         for statement in statements:
             if isinstance(statement, CreateView):
                 declare_view(statement, catalog, text, self.timezone)
+                continue
+            if isinstance(statement, CreateSink):
+                declare_sink(statement, catalog, text)
                 continue
             declare(statement, catalog, text, opener=self.host.opener, pushed=self.host.takes_pushes)
         return catalog

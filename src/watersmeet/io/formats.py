@@ -141,16 +141,21 @@ class Csv:
                 ),
                 # Quoted texts may go on over several lines.
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=pa_csv.ConvertOptions(
-                    column_types=dict(types) if types else None,
-                    include_columns=list(types) if types else None,
-                    null_values=["", *self.null_values],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
+                convert_options=csv_conversion(types, self.null_values),
             )
         except pa.ArrowInvalid as error:
             raise (csv_errors.shape_told(error, path, self.delimiter) or error) from None
+
+
+def csv_conversion(types: Mapping[str, pa.DataType] | None, null_values: tuple[str, ...]) -> pa_csv.ConvertOptions:
+    """How values of CSV become those of columns: of these alone, if any are said."""
+    return pa_csv.ConvertOptions(
+        column_types=dict(types) if types else None,
+        include_columns=list(types) if types else None,
+        null_values=["", *null_values],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
 
 
 def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:

@@ -5,8 +5,8 @@ Rows of equal time keep the order in which they stand. What flows keeps its orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
+from watersmeet.io.bad_rows import OnBad, without_bad_times
 from watersmeet.io.conform import conform, entered
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
@@ -28,15 +29,85 @@ from watersmeet.model.time import Times, times_of
 READ_ROWS = 1 << 16
 
 
-def batches_of(relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None) -> Iterator[pa.RecordBatch]:
+def batches_of(
+    relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None, on_bad: OnBad | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be. `on_skipped`
-    hears of rows without an event time, where a stream skips them."""
+    hears of rows without an event time, where a stream skips them; `on_bad` takes records that cannot be read."""
     if relation.source is None:
         raise SourceError(
             f"{relation.name!r} has columns but no data",
             hint="push rows into it, query.start(), or declare it with data",
         )
-    return entered(_read(relation, cast(Source, relation.source), max_rows, on_skipped), relation)
+    source = cast(Source, relation.source)
+    if isinstance(relation, Stream):
+        source = _readable(relation, source, on_bad)
+    return entered(_read(relation, source, max_rows, on_skipped), relation)
+
+
+def _readable(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
+    """The same rows without the records that cannot be read, where the stream says what becomes of those."""
+    if isinstance(source, ConnectedSource):
+        return source.telling(stream, on_bad)
+    if not stream.arrival.keeps_going or stream.by_arrival:
+        return source
+    if isinstance(source, FileSource):
+        return source.tolerant(stream, on_bad)
+    if isinstance(source, TableSource):
+        batches = [
+            _left(stream, batch, on_bad, before)
+            for batch, before in _counted(conform(one, source.schema) for one in source.table.to_batches())
+        ]
+        return replace(source, table=pa.Table.from_batches(batches, schema=source.schema))
+    return _Flowing(source, stream, on_bad)
+
+
+def _left(stream: Stream, batch: pa.RecordBatch, on_bad: OnBad | None, before: int) -> pa.RecordBatch:
+    rows, bad = without_bad_times(stream, batch, before, f"stream {stream.name}")
+    if bad is not None and on_bad is not None:
+        on_bad(bad)
+    return rows
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    before = 0
+    for batch in batches:
+        yield batch, before
+        before += batch.num_rows
+
+
+@dataclass(frozen=True)
+class _Flowing:
+    """Rows that flow past, without those that cannot be read."""
+
+    source: Source
+    stream: Stream
+    on_bad: OnBad | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.source.schema
+
+    @property
+    def description(self) -> str:
+        return self.source.description
+
+    @property
+    def bounded(self) -> bool:
+        return self.source.bounded
+
+    @property
+    def at_hand(self) -> bool:
+        return self.source.at_hand
+
+    @property
+    def known_rows(self) -> int | None:
+        return self.source.known_rows
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        flowing = _counted(self.source.batches(max_rows))
+        left = (_left(self.stream, batch, self.on_bad, before) for batch, before in flowing)
+        return (batch for batch in left if batch.num_rows)
 
 
 def reads_in_time_order(stream: Stream) -> bool:

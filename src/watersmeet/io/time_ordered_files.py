@@ -130,6 +130,9 @@ class _Reader:
         look = self.look(section)
         if not look.rows:  # nobody will read it
             self._skipped(look.nulls)
+            if self.source.stream is not None:  # what is bad in it is told all the same
+                for _ in self._read(section, LOOK_ROWS):
+                    pass
             return []
         return [Section(section.path, section.group, section.number, look.first_us, look)]
 
@@ -194,7 +197,8 @@ class _Reader:
             file = self._parquet(section.path)
             before = sum(file.metadata.row_group(group).num_rows for group in range(section.group))
             for batch in file.iter_batches(batch_size=max_rows, row_groups=[section.group], columns=names):
-                yield self.source.conformed(batch, only, Place(before, str(section.path)))
+                rows = self.source.conformed(batch, only, Place(before, str(section.path)))
+                yield self.source.readable_rows(rows, before, section.path, tell=only is None)
                 before += batch.num_rows
 
     def _parquet(self, path: AnyFile) -> pa_parquet.ParquetFile:

@@ -16,6 +16,7 @@ from watersmeet.errors import CatalogError, RunError, SourceError
 from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import BATCH_ROWS
+from watersmeet.io.bad_rows import without_bad_times
 from watersmeet.io.event_times import without_nulls
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
@@ -33,6 +34,7 @@ from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.telling import bring_up_to_date
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
+PUSHED = "pushed rows"
 LOGGER = logging.getLogger("watersmeet")
 # Takes the name of a stream and those of its rows that came too late.
 OnLate = Callable[[str, pa.RecordBatch], None]
@@ -149,6 +151,8 @@ class FedQuery:
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
         batches = self.incoming(name, given)
+        if clock.stream.arrival.keeps_going:
+            batches = [self.readable(name, batch) for batch in batches]
         if clock.stream.arrival.skips_nulls:
             batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
         rows = [clock.timed(batch) for batch in batches if batch.num_rows]
@@ -159,6 +163,20 @@ class FedQuery:
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
 
+    def readable(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a push that have an event time; the others are bad records."""
+        clock = self.clock.clocks[name]
+        batch, bad = without_bad_times(clock.stream, batch, clock.came, PUSHED)
+        if bad is not None:
+            self.leave_out(name, bad)
+        return batch
+
+    def leave_out(self, name: str, bad: pa.RecordBatch) -> None:
+        """Records that could not be read are counted, told, and kept beside the answer if the stream says so."""
+        clock = self.clock.clocks[name]
+        clock.leave_out(bad)
+        self._late_reports.look_bad(clock.bad, at_end=False)
+
     def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
         """What was given as rows of a stream, with its columns; their times are not looked at."""
         return self._incoming[name].batches(given)
@@ -167,11 +185,11 @@ class FedQuery:
         """The columns of rows that are pushed."""
         return self.clock.clocks[name].stream.given_schema
 
-    def push(self, name: str, rows: Rows) -> Answers:
+    def push(self, name: str, rows: Rows, lane: str = "") -> Answers:
         clock = self.clock.clocks[name]
         rows = clock.in_turn(rows)
         self._pushed, self._pushed_from = rows, clock.rows_in
-        in_time = self.clock.let_in(name, rows)
+        in_time = self.clock.let_in(name, rows, lane)
         if clock.late.count or clock.future_rows or clock.skipped_rows:
             self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=False)
         found: Answers = []
@@ -227,6 +245,7 @@ class FedQuery:
         found = self.end([clock.stream.name for clock in self.clock.running])
         for clock in self.clock.clocks.values():
             self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=True)
+            self._late_reports.look_bad(clock.bad, at_end=True)
         self.report()
         self.close()
         return found

@@ -91,7 +91,7 @@ class Feeds:
         now_s = self._wall.now_s()
         for feed in self.running:
             if feed.is_ready:
-                feed.clock.active_at_s = now_s
+                feed.clock.mark_active(now_s)
 
     def _wait_a_moment(self, seconds: float) -> None:
         try:

@@ -63,6 +63,7 @@ class LocalHost:
             from watersmeet.hosts.local.run import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
+        run.writes_beside = True
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return archived_batches(run)
 
@@ -89,6 +90,7 @@ class LocalHost:
         from watersmeet.runtime.script import CONSOLE
 
         run = LocalRun(job.plan)
+        run.writes_beside = True
         if job.sink == CONSOLE:
             answer = pa.Table.from_batches(archived_batches(run), schema=job.plan.output_schema)
             return Outcome(job.name, answer, run.metrics.as_dict())
@@ -111,6 +113,7 @@ class LocalHost:
 
         check_final(plan)
         run = LocalRun(plan)
+        run.writes_beside = True
         run.metrics = metrics
         answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
         if plan.kind != "rows":

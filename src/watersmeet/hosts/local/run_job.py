@@ -32,6 +32,7 @@ def run_job(
     With `final` the answer at the last event is written instead of its changes. On any error the sink is aborted and
     shows nothing of this run. board: for whoever looks at it.
     """
+    run.writes_beside = True
     run.on_progress = on_progress if board is None else telling(run, board, on_progress)
     plan = job.plan
     if final:

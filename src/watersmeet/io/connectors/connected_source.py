@@ -6,14 +6,16 @@ Who asks for all of it is given what is there now. Who goes on with it has a rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from watersmeet.errors import DataError
+from watersmeet.io.bad_rows import OnBad, converted, without_bad_times
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
+from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
 
 
@@ -28,6 +30,12 @@ class ConnectedSource:
     bounded: bool = True
     at_hand: bool = True
     known_rows: int | None = None
+    stream: Stream | None = None
+    on_bad: OnBad | None = None
+
+    def telling(self, stream: Stream, on_bad: OnBad | None) -> ConnectedSource:
+        """The same, whose records that cannot be read are handed over, or refused if nobody takes them."""
+        return replace(self, stream=stream, on_bad=on_bad)
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,7 +65,11 @@ class ConnectedSource:
         try:
             for part in self.laned.slices(after, self.laned.newest(after)):
                 for lot in self.laned.read(part):
-                    made = self.made(lot.rows, before)
+                    if lot.bad is not None and lot.bad.num_rows:
+                        self._leave_out(lot.bad)
+                    made, bad = self.readable(lot.rows, before)
+                    if bad is not None:
+                        self._leave_out(bad)
                     if not before:
                         self.doubt(made)
                     before += made.num_rows
@@ -65,3 +77,19 @@ class ConnectedSource:
                         yield made.slice(start, max_rows)
         finally:
             self.laned.close()
+
+    def _leave_out(self, bad: pa.RecordBatch) -> None:
+        if self.on_bad is None:
+            first = bad.slice(0, 1).to_pylist()[0]
+            raise DataError(f"{self.name!r} has a record that cannot be read: {first['reason']}: {first['detail']}")
+        self.on_bad(bad)
+
+    def readable(self, rows: pa.RecordBatch, before: int | None = None) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        """`made`, without the rows whose event times cannot be read where the stream says what becomes of those."""
+        if self.stream is None or not self.stream.arrival.keeps_going:
+            return self.made(rows, before), None
+        good, bad = converted(self.name, rows, lambda some: self.made(some), before or 0, self.description)
+        made = good[0] if len(good) == 1 else pa.concat_batches(good) if good else self.made(rows.slice(0, 0))
+        left, timeless = without_bad_times(self.stream, made, before or 0, self.description)
+        bad += [] if timeless is None else [timeless]
+        return left, pa.concat_batches(bad) if bad else None

@@ -113,12 +113,15 @@ class NotingSource(Protocol):
 @dataclass(frozen=True)
 class Piece:
     """Rows that were read, and where they lie: `again` gives the same rows for the same range. `lane`: rows of one lane
-    do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS."""
+    do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS; there
+    may be no rows beside them. `lanes`: all lanes that have rows now, read or not, by the same names: time waits for
+    the first row of each. A lane that has never had a row is not among them."""
 
     rows: pa.RecordBatch
     range: Range
     lane: str = ""
     bad: pa.RecordBatch | None = None
+    lanes: tuple[str, ...] = ()
 
 
 class Reader(Protocol):
@@ -138,8 +141,9 @@ class Reader(Protocol):
     def poll(self, most_rows: int) -> Piece | None:
         """The next rows, so many at most; None if there is nothing now. Does not wait for long."""
 
-    def again(self, range: Range) -> pa.RecordBatch:
-        """The rows of a range that was read before, in another life maybe. What comes next is what came after them."""
+    def again(self, range: Range) -> pa.RecordBatch | Piece:
+        """The rows of a range that was read before, in another life maybe. What comes next is what came after them. A
+        Piece where there may be bad records among them; the lane of the rows is known from before."""
 
     def position_after(self, range: Range) -> Position:
         """What had been read when these rows were: for `resume`. May be called while another thread reads."""

@@ -130,11 +130,8 @@ class OffsetReader:
             self._give(where)
             return Piece(lot.rows, where, part.lane, lot.bad)
 
-    def again(self, range: Range) -> pa.RecordBatch:
-        return self.piece_again(range).rows
-
-    def piece_again(self, range: Range) -> Piece:
-        """The same with the records that could not be read."""
+    def again(self, range: Range) -> Piece:
+        """With the records that could not be read."""
         lane, after, upto, start, end, is_last = range
         self.first_position()
         part = Slice(lane, after, upto)

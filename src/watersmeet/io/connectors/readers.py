@@ -60,7 +60,7 @@ class EnteringReader:
     """Another's rows as a query sees them: its columns, with event times that are read."""
 
     def __init__(self, reader: Reader, source: ConnectedSource, stream: Stream) -> None:
-        self._reader, self._source, self._stream = reader, source, stream
+        self._reader, self._source, self._stream = reader, source.telling(stream, None), stream
         self._is_first = True
         self._pace = Pace(stream, reader)
 
@@ -91,12 +91,13 @@ class EnteringReader:
         piece = self._reader.poll(most_rows)
         if piece is None:
             return None
-        entered = replace(piece, rows=self._entered(piece.rows))
+        entered = self._entered(piece)
         self._pace.came(entered)
         return entered
 
-    def again(self, range: Range) -> pa.RecordBatch:
-        return self._entered(self._reader.again(range))
+    def again(self, range: Range) -> pa.RecordBatch | Piece:
+        found = self._reader.again(range)
+        return self._entered(found if isinstance(found, Piece) else Piece(found, range))
 
     def position_after(self, range: Range) -> Position:
         return self._reader.position_after(range)
@@ -107,12 +108,14 @@ class EnteringReader:
     def close(self) -> None:
         self._reader.close()
 
-    def _entered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        made = self._source.made(rows)
+    def _entered(self, piece: Piece) -> Piece:
+        made, bad = self._source.readable(piece.rows)
         if self._is_first and made.num_rows:
             self._is_first = False
             self._source.doubt(made)
-        return enter(made, self._stream.given_schema, self._stream)
+        told = [one for one in (piece.bad, bad) if one is not None]
+        rows = enter(made, self._stream.given_schema, self._stream)
+        return replace(piece, rows=rows, bad=pa.concat_batches(told) if told else None)
 
 
 def _connected(source: ConnectedSource, stream: Stream) -> Reader:
@@ -125,7 +128,7 @@ def reader_of(stream: Stream) -> Reader:
     if isinstance(source, ConnectedSource):
         return _connected(source, stream)
     if isinstance(source, FileSource):
-        return FolderReader(source, source.where)
+        return FolderReader(source.tolerant(stream), source.where)
     if isinstance(source, TableSource):
         return TableReader(source)
     if source is None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import PAUSE_S, Reader, is_behind
+from watersmeet.io.connectors.contract import PAUSE_S, Piece, Reader, is_behind
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
@@ -116,9 +116,11 @@ class Intake:
                 with self._changed:
                     line.has_more = piece is not None or is_behind(reader)
                     if piece is not None:
-                        step = Step("read", name, piece.rows, piece.range)
-                        line.waiting.append(Arrived(step, piece.rows.num_rows))
-                        line.rows += piece.rows.num_rows
+                        step = read_step(name, piece)
+                        # Bad records alone are something to be taken, too.
+                        rows = max(piece.rows.num_rows, 1)
+                        line.waiting.append(Arrived(step, rows))
+                        line.rows += rows
                     self._changed.notify_all()
                     if piece is None and self._closed is None:
                         self._wait_for(getattr(reader, "pause_s", PAUSE_S))
@@ -255,6 +257,10 @@ class Intake:
         for thread in self._threads:
             thread.join(timeout=5)
         return left
+
+
+def read_step(stream: str, piece: Piece) -> Step:
+    return Step("read", stream, piece.rows, piece.range, lane=piece.lane, lanes=piece.lanes, bad=piece.bad)
 
 
 def rows_in(batch: pa.RecordBatch | None) -> int:

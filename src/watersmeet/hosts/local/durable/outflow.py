@@ -13,6 +13,7 @@ from time import monotonic
 
 import pyarrow as pa
 
+from watersmeet.errors import RunError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.answers import Answer, as_batches
 
@@ -39,6 +40,7 @@ class Outflow:
         self.committed = -1  # up to this batch all answers are in the sink
         self._hurry = False
         self._closed = False
+        self._ended = False  # nothing is committed any more
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, name="watersmeet commits", daemon=True)
         self._thread.start()
@@ -47,7 +49,7 @@ class Outflow:
         """Take the answers of a batch; waits while too many rows wait for the sink."""
         rows = sum(one.num_rows for one in answers)
         with self._changed:
-            while self._rows and self._rows + rows > self._commits.most_waiting and self._error is None:
+            while self._rows and self._rows + rows > self._commits.most_waiting and not self._has_stopped:
                 self._changed.wait()
             self._check()
             if rows and not self._waiting:
@@ -63,9 +65,11 @@ class Outflow:
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
-            while self.committed < number and self._error is None:
+            while self.committed < number and not self._has_stopped:
                 self._changed.wait()
             self._check()
+            if self.committed < number:  # another sink of the run has failed
+                raise RunError("the run ended before all of its answers were in their sink")
 
     def close(self, *, commit: bool) -> None:
         """End the thread; what waits is committed, or left for a later run."""
@@ -77,6 +81,10 @@ class Outflow:
         self._sink.close()
         if commit:
             self._check()
+
+    @property
+    def _has_stopped(self) -> bool:
+        return self._error is not None or self._ended
 
     def _check(self) -> None:
         if self._error is not None:
@@ -91,6 +99,10 @@ class Outflow:
                 self._error = error
                 self._changed.notify_all()
             self._on_error(error)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
 
     def _next(self) -> bool:
         with self._changed:
