@@ -42,7 +42,7 @@ test-lab: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'lab and not soak'
 
 test-spark: $(READY)
-	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
+	$(BIN)/python -m pytest -m 'spark and not soak and not postgres' tests/spark
 
 # The page, the site and pictures in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
 # axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.
@@ -57,7 +57,7 @@ test-flood: $(READY)
 
 # Answers in a real PostgreSQL server, Debian's for instance, started for the tests in a folder of its own; kills included.
 test-postgres: $(READY)
-	$(BIN)/python -m pytest -m postgres tests/databases
+	$(BIN)/python -m pytest -m postgres tests/databases tests/spark/test_postgres.py
 
 # Topics of a real broker, which is started: Kafka from Maven Central, fetched into build/kafka the first time; it needs
 # Java 17 and Maven. What needs neither runs in `make test`, on a cluster that the client library plays.
