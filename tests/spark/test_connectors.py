@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
-from watersmeet.errors import DataError, OptionError, SinkError, SourceError
+from watersmeet.errors import DataError, OptionError, SinkError, SourceError, UnsupportedError
 from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.lanes_source import LanesReader
@@ -233,6 +234,48 @@ def test_a_record_that_cannot_be_read_ends_the_run_with_its_place(spark):
     told = r"stream 'a' has a record that cannot be read \(not JSON\): in .*3\.jsonl, partition 3, offset 2"
     with pytest.raises(DataError, match=told):
         run(spark, script, checkpoint=None)
+
+
+BAD = "CREATE SINK bad WITH (sink='toy', file='bad.db');"
+
+
+@pytest.mark.parametrize("select", [JOIN, "SELECT a.v FROM a"])
+def test_records_that_cannot_be_read_go_to_a_sink_once_and_are_counted(spark, select):
+    arrive(0, 10)
+    for lane in (0, 1):
+        add(Path("a"), lane, ["what?", *rows(10 + lane, 1)])
+        add(Path("b"), lane, rows(10 + lane, 1))
+    streams = STREAMS.replace("folder='a'", "folder='a', on_bad='sink bad'").replace("'40'", "'4'")
+    script = f"{BAD} {streams} CREATE SINK answers WITH (sink='parquet', path='out') AS {select};"
+    (first,) = run(spark, script)
+    add(Path("a"), 0, ["again"])
+    (second,) = run(spark, script)
+    kept = [(row["stream"], row["partition"], row["offset"], row["reason"]) for row in taken(Path("bad.db"))]
+    assert sorted(kept) == [("toy", 0, 5, "not JSON"), ("toy", 0, 7, "not JSON"), ("toy", 1, 5, "not JSON")]
+    assert (first.metrics.bad_rows, first.metrics.bad_by_reason) == (2, {"a: not JSON": 2})
+    assert second.metrics.bad_rows == 1
+    found = pq.read_table("out").to_pylist()
+    assert bag(found) == (pairs(rows(0, 12), rows(0, 12)) if select == JOIN else bag([{"v": v} for v in range(12)]))
+    assert first.metrics.results == len(found)
+
+
+def test_records_that_cannot_be_read_are_skipped_and_counted(spark):
+    add(Path("a"), 0, ["what?", *rows(0, 5), (1, 7, None)])
+    add(Path("b"), 0, rows(0, 5))
+    streams = STREAMS.replace("folder='a'", "folder='a', on_bad='skip'")
+    (one,) = run(spark, f"{streams} CREATE SINK rows WITH (sink='toy', file='out.db') AS {JOIN};", checkpoint=None)
+    assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 1}
+    assert bag(taken(Path("out.db"))) == pairs(rows(0, 5), rows(0, 5))
+
+
+def test_what_cannot_be_kept_on_spark_is_refused_with_a_reason(spark):
+    arrive(0, 2)
+    late = BAD + STREAMS.replace("folder='a'", "folder='a', on_late='sink bad'")
+    with pytest.raises(UnsupportedError, match="on Spark late rows are only counted"):
+        run(spark, f"{late} CREATE SINK rows WITH (sink='toy', file='out.db') AS {JOIN};", checkpoint=None)
+    kept = BAD + STREAMS.replace("folder='a'", "folder='a', on_bad='sink bad'")
+    with pytest.raises(SinkError, match="which Spark writes by itself"):
+        run(spark, f"{kept} CREATE SINK rows WITH (sink='orc', path='out') AS {JOIN};", checkpoint=None)
 
 
 def test_what_a_sink_says_is_told_and_a_later_run_goes_on(spark):

@@ -36,8 +36,8 @@ STAGE = (
             "ValueError: too many apples",
         ),
         (
-            "[STREAM_FAILED] Query [id = 1f, runId = 2] terminated with exception:  SQLSTATE: XXKST (no cause message)\n"
-            "=== Streaming Query ===\n",
+            "[STREAM_FAILED] Query [id = 1f, runId = 2e] terminated with exception:  SQLSTATE: XXKST (no cause "
+            "message)\n=== Streaming Query ===\n",
             "a Python process that Spark had started was gone before it answered",
         ),
         ("", "str"),

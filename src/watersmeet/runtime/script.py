@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, UnsupportedError, UnusedSinkWarning
+from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, UnusedSinkWarning
 from watersmeet.io.files import FileSource
 from watersmeet.io.hidden_text import hidden
 from watersmeet.io.reopened import ReopenedFiles
@@ -22,7 +22,7 @@ from watersmeet.model.arrival import PARSERS, arrival_of, parse_reload
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate, parse_unique
-from watersmeet.model.side_sink import SideSink, sink_named
+from watersmeet.model.side_sink import SideSink
 from watersmeet.model.telling import warn
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.versions import Versions, versions_of
@@ -213,8 +213,6 @@ def declare(
         opened = opener(statement) if needed else (statement.schema, None, None)
         relation = _relation(statement, opened, said, reading, versions, text)
         if isinstance(relation, Stream):
-            if opener not in (open_in_process, open_to_go_on):
-                _refuse_on_spark(statement, relation, text)
             relation = with_fields(relation, **_beside(statement, relation, catalog, text))
         catalog.add(relation, replace=statement.replace)
     except CatalogError as error:
@@ -326,20 +324,6 @@ def _opened_again(statement: CreateTable, source: Any) -> Any:
     return ReopenedFiles(
         source, lambda: cast(FileSource, source_from_options(statement.name, statement.options, statement.schema))
     )
-
-
-def _refuse_on_spark(statement: CreateStream | CreateTable, stream: Stream, text: str) -> None:
-    """What only a run in-process does so far is not passed over in silence."""
-    for option, is_said in {
-        "on_bad": stream.arrival.keeps_going, "on_late": sink_named(stream.arrival.on_late) is not None,
-    }.items():  # fmt: skip
-        if is_said:
-            raise UnsupportedError(
-                f"{option} = '{_option(statement, option)}' is for runs in-process",
-                hint="run it with --engine local, or leave the option out",
-                sql=text,
-                span=_span(statement, option),
-            )
 
 
 def _beside(statement: CreateStream | CreateTable, stream: Stream, catalog: Catalog, text: str) -> dict[str, Any]:

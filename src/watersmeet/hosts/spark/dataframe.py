@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.archive.folder import OpenRun
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.hosts.spark.archive import with_archive
 from watersmeet.hosts.spark.arrival import with_arrival
+from watersmeet.hosts.spark.bad import goes_beside, refuse_bad_files, refuse_late_rows_kept
 from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.end_source import end_source
 from watersmeet.hosts.spark.ending import END, REACHED, Ending
@@ -27,9 +28,10 @@ from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.join_job import JoinJob
 from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.launch import wait_for_workers
-from watersmeet.hosts.spark.output import output_of
+from watersmeet.hosts.spark.output import PackedOutput, output_of
 from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
+from watersmeet.hosts.spark.packed_batch import packed_answer
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.pulse import pulse_source
 from watersmeet.hosts.spark.skipping import counting_skipped
@@ -63,8 +65,10 @@ def dataframe(
     bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
     (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
     the end from this one."""
+    refuse_late_rows_kept(plan)
     staged = in_stages(plan)
     if staged is not None:
+        _refuse_kept_in_stages(plan)
         return _second_stage(spark, staged, buckets, observed, ending)
     job = make_job(plan, buckets)
     sources = _sources(plan)
@@ -76,9 +80,14 @@ def dataframe(
             f"streaming and batch DataFrames are mixed: {flowing} streaming, {still} batch",
             hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
         )
+    for one in job.streams:
+        if not isinstance(sources[one.relation.name], LanedStream):
+            refuse_bad_files(stream_of(one))
     out = spark_schema(job.plan.output_schema)
     if is_stateless(job):
         (source,) = sources.values()
+        if isinstance(source, LanedStream) and stream_of(job.streams[0]).arrival.keeps_going:
+            return _stateless_from_packets(spark, job, source, observed)
         assert not isinstance(source, Following)
         stream = stream_of(job.streams[0])
         df = source.dataframe(spark, stream) if isinstance(source, FileStream | LanedStream) else source
@@ -107,6 +116,22 @@ def dataframe(
     answer = output.rows(joined, observed)
     wait_for_workers()
     return answer
+
+
+def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: LanedStream, observed: str) -> DataFrame:
+    """Packets tell of the records that are left out, which rows could not."""
+    output = PackedOutput(job.plan.output_schema, goes_beside(job.plan))
+    (one,) = job.streams
+    packets = _packed(spark, job, one.relation.name, source, None)
+    return output.rows(packets.mapInArrow(packed_answer(job, output), output.schema), observed)
+
+
+def _refuse_kept_in_stages(plan: Plan) -> None:
+    if goes_beside(plan):
+        raise UnsupportedError(
+            "on Spark this query runs in two stages, and bad records of a first stage cannot be kept in a sink",
+            hint="say on_bad = 'skip', which counts them, or run it in-process: --engine local",
+        )
 
 
 def in_stages(plan: Plan) -> Staged | None:

@@ -184,7 +184,7 @@ def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
     """What tells every bucket that a stream has ended in a run."""
     job, _ = shipped(encoded_job)
     # A time of 1970 moves no watermark.
-    return _timed(end_packets(job, {source}, run), 0)
+    return with_newest(end_packets(job, {source}, run), 0)
 
 
 # Reads columns of a stream, of whatever it is read from.
@@ -221,7 +221,7 @@ def packed_rows(
         limit_us, times = moments.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
         packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us)
         usual = times if limit_us is None else times[times <= limit_us]
-        yield _timed(packed, int(usual.max(initial=0)))
+        yield with_newest(packed, int(usual.max(initial=0)))
 
 
 def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
@@ -309,7 +309,7 @@ def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
     return np.concatenate([timed(batch, one).times for batch in group])
 
 
-def _timed(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
+def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
     """Packets with the time that Spark takes its watermark from."""
     column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     return packed.append_column(NEWEST, column)

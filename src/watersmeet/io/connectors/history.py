@@ -28,7 +28,6 @@ from watersmeet.io.connectors.contract import (
     Range,
     Reader,
     Slice,
-    as_piece,
     is_behind,
     lag_of,
     untold,
@@ -283,14 +282,13 @@ class HistoryReader:
             )
         )
 
-    def again(self, range: Range) -> Piece:
+    def again(self, range: Range) -> pa.RecordBatch:
         of, inner = range
         self.first_position()
         if of == "past":
             return self._past.again(inner)
         self._is_past = False
-        piece = as_piece(self._live.again(inner), inner)
-        return replace(piece, rows=self._both.live_rows(piece.rows))
+        return self._both.live_rows(self._live.again(inner))
 
     def position_after(self, range: Range) -> Position:
         of, inner = range
