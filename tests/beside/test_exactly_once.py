@@ -42,9 +42,11 @@ def script(folder: Path, on_bad: str = "sink bad", more: str = "") -> str:
     """
 
 
-def life(text: str, folder: Path) -> LastingJobs:
+def life(text: str, folder: Path, *, flush: bool = False) -> LastingJobs:
     jobs = read_script(text, opener=open_to_go_on)
-    settings = Settings(batch_rows=16, snapshot_s=0.01, commits=Commits(every_s=0.0), available_now=True, sync=False)
+    settings = Settings(
+        batch_rows=16, snapshot_s=0.01, commits=Commits(every_s=0.0), available_now=True, flush=flush, sync=False
+    )
     runs = LastingJobs(jobs, folder / "checkpoint", settings, tell=lambda told: None)
     runs.start()
     runs.wait(every_s=0.02)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -122,8 +122,8 @@ class StreamClock:
         self.active_at_s = now_s
         self.lanes.mark_active(now_s)
 
-    def know_lanes(self, names: Iterable[str]) -> None:
-        """The lanes that have rows, read or not."""
+    def know_lanes(self, names: Collection[str]) -> None:
+        """The lanes that have rows which are not read yet."""
         if not self.stream.by_arrival and self.lanes.know(names, self.wall.now_s()):
             self.idle = False
 

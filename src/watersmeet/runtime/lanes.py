@@ -6,7 +6,7 @@ says no longer counts, until its next row. A lane that is known and has brought 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 
@@ -23,8 +23,11 @@ class Lanes:
     def __bool__(self) -> bool:
         return bool(self.newest_us)
 
-    def know(self, names: Iterable[str], now_s: float) -> bool:
-        """Lanes that have rows, be they read or not; whether some are new."""
+    def know(self, names: Collection[str], now_s: float) -> bool:
+        """The lanes that have rows which are not read yet; whether some are new. One that nothing has come of, and that
+        is not among them any more, had none: it is forgotten."""
+        for name in [one for one, us in self.newest_us.items() if us == BEGINNING_US and one not in names]:
+            del self.newest_us[name], self.active_at_s[name], self.idle[name]
         new = [name for name in names if name not in self.newest_us]
         for name in new:
             self.newest_us[name], self.active_at_s[name], self.idle[name] = BEGINNING_US, now_s, False

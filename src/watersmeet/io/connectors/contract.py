@@ -114,14 +114,19 @@ class NotingSource(Protocol):
 class Piece:
     """Rows that were read, and where they lie: `again` gives the same rows for the same range. `lane`: rows of one lane
     do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS; there
-    may be no rows beside them. `lanes`: all lanes that have rows now, read or not, by the same names: time waits for
-    the first row of each. A lane that has never had a row is not among them."""
+    may be no rows beside them. `lanes`: all other lanes that have rows which are not read yet: time waits for the first
+    row of each that has brought none. A lane that is empty is not among them."""
 
     rows: pa.RecordBatch
     range: Range
     lane: str = ""
     bad: pa.RecordBatch | None = None
     lanes: tuple[str, ...] = ()
+
+
+def as_piece(found: pa.RecordBatch | Piece, range: Range) -> Piece:
+    """What `again` gave, which may be rows alone."""
+    return found if isinstance(found, Piece) else Piece(found, range)
 
 
 class Reader(Protocol):

@@ -28,6 +28,7 @@ from watersmeet.io.connectors.contract import (
     Range,
     Reader,
     Slice,
+    as_piece,
     is_behind,
     lag_of,
     untold,
@@ -282,13 +283,14 @@ class HistoryReader:
             )
         )
 
-    def again(self, range: Range) -> pa.RecordBatch:
+    def again(self, range: Range) -> Piece:
         of, inner = range
         self.first_position()
         if of == "past":
             return self._past.again(inner)
         self._is_past = False
-        return self._both.live_rows(self._live.again(inner))
+        piece = as_piece(self._live.again(inner), inner)
+        return replace(piece, rows=self._both.live_rows(piece.rows))
 
     def position_after(self, range: Range) -> Position:
         of, inner = range

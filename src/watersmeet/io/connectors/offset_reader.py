@@ -96,6 +96,8 @@ class OffsetReader:
         self._parts: deque[Slice] = deque()
         self._order: Sequence[str] | None = None  # in which lanes are read, if not side by side
         self._cursor: _Cursor | None = None
+        self._unread: set[str] | None = None  # lanes that had rows at the beginning, of which none was read
+        self._read_of: set[str] = set()
         # What was given out since the last position: each of them moves it on.
         self._given: deque[Range] = deque()
         self._lock = Lock()  # of these
@@ -128,7 +130,18 @@ class OffsetReader:
             if cursor.is_at_end:
                 self._done(cursor)
             self._give(where)
-            return Piece(lot.rows, where, part.lane, lot.bad)
+            return Piece(lot.rows, where, part.lane, lot.bad, self._lanes())
+
+    def _lanes(self) -> tuple[str, ...]:
+        """The lanes that have rows which are not read yet: time waits for the first of each."""
+        lanes = dict.fromkeys(part.lane for part in self._parts)
+        if self._unread is None:  # at the beginning, as so many rows at most may be those of a few lanes only
+            assert self._offsets is not None
+            newest = self._source.newest(self._offsets)
+            several = len(newest) > 1
+            self._unread = {part.lane for part in self._source.slices(self._offsets, newest)} if several else set()
+        self._unread -= set(self._read_of)
+        return tuple(sorted({*lanes, *self._unread}))
 
     def again(self, range: Range) -> Piece:
         """With the records that could not be read."""
@@ -200,6 +213,7 @@ class OffsetReader:
         if not self._parts:
             return None
         self._cursor = _Cursor(self._source, self._parts.popleft())
+        self._read_of.add(self._cursor.part.lane)
         return self._cursor
 
     def _parts_in_step(self, order: Sequence[str], most_rows: int) -> list[Slice]:

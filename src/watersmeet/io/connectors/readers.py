@@ -16,6 +16,7 @@ from watersmeet.io.connectors.contract import (
     Position,
     Range,
     Reader,
+    as_piece,
     is_behind,
     lag_of,
     untold,
@@ -96,8 +97,7 @@ class EnteringReader:
         return entered
 
     def again(self, range: Range) -> pa.RecordBatch | Piece:
-        found = self._reader.again(range)
-        return self._entered(found if isinstance(found, Piece) else Piece(found, range))
+        return self._entered(as_piece(self._reader.again(range), range))
 
     def position_after(self, range: Range) -> Position:
         return self._reader.position_after(range)

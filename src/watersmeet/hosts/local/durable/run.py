@@ -45,7 +45,7 @@ from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
 from watersmeet.io.bad_rows import without_bad_times
-from watersmeet.io.connectors.contract import NumberedSink, Piece, Range, Reader
+from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.contract import Rows
@@ -392,8 +392,7 @@ class DurableRun:
         if step.kind != "read":
             return step
         self._ranges[step.stream] = step.range
-        again = self._readers[step.stream].again(step.range)
-        piece = again if isinstance(again, Piece) else Piece(again, step.range)
+        piece = as_piece(self._readers[step.stream].again(step.range), step.range)
         return replace(step, rows=piece.rows, bad=piece.bad)
 
     # ---- batch after batch ------------------------------------------------------------------------------------------

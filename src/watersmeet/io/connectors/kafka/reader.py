@@ -61,11 +61,8 @@ class KafkaReader:
             self._fetch(most_rows)
         return self._piece() if self._waiting else None
 
-    def again(self, range: Range) -> pa.RecordBatch:
-        return self.piece_again(range).rows
-
-    def piece_again(self, range: Range) -> Piece:
-        """The same with the records that could not be read."""
+    def again(self, range: Range) -> Piece:
+        """With the records that could not be read."""
         partition, after, upto, nexts = range
         lots = list(self._source.read(Slice(str(partition), after, upto)))
         self._forget_ahead()
@@ -191,7 +188,13 @@ class KafkaReader:
         lot = self._reading.rows.lot(Records(self._reading.topic, partition, messages))
         self._next[partition] = upto
         self._given[partition] = upto
-        return Piece(lot.rows, [partition, after, upto, self._nexts()], str(partition), lot.bad)
+        return Piece(lot.rows, [partition, after, upto, self._nexts()], str(partition), lot.bad, self._lanes())
+
+    def _lanes(self) -> tuple[str, ...]:
+        """The partitions that have records which wait to be read, or that were read: time waits for each."""
+        lying = {one for one, end in self._ends.items() if self._at(one) < end}
+        waiting = {partition for partition, _ in self._waiting}
+        return tuple(str(one) for one in sorted(lying | waiting))
 
     def _tell_of_silence(self) -> None:
         """The library connects again by itself; who waits should know for what."""
