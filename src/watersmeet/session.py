@@ -139,6 +139,7 @@ class Session:
                 "time_zone": time_zone, "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late,
                 "idle": idle, "max_future": max_future, "max_drift": max_drift, "rounding": rounding, "rate": rate,
                 "distinct": distinct, "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
+                "on_bad": on_bad,
             })  # fmt: skip
             return
         _refuse_words("stream", name, options)

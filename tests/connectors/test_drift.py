@@ -136,3 +136,17 @@ def test_where_it_means_nothing_it_is_refused() -> None:
         wm.Session().sql("CREATE STREAM s (ts TIMESTAMP) WITH (time = 'ts', max_drift = '1 minute')")
     with pytest.raises(wm.OptionError, match="is no length of time"):
         wm.Session().sql("CREATE STREAM s (ts TIMESTAMP) WITH (path = 'x.csv', time = 'ts', max_drift = '0 minutes')")
+
+
+def test_lanes_that_are_told_one_after_the_other_do_not_make_each_other_late(tmp_path: Path) -> None:
+    lanes = {"a": 50, "b": 50, "c": 50}
+    wm.register_connector(Connector("minutes", source=lambda _: Minutes(lanes)))
+    session = wm.Session()
+    session.stream("s", source="minutes", time="ts")
+    sink = {"sink": "shelf", "folder": str(tmp_path / "out")}
+    run = session.sql("SELECT id FROM s").start(
+        checkpoint=tmp_path / "ck", sink=sink, batch_rows=10, available_now=True, flush=True
+    )
+    run.wait()
+    assert run.metrics()["late_rows"] == 0
+    assert written(tmp_path / "out").num_rows == 150

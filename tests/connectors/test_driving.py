@@ -156,6 +156,11 @@ def test_options_that_nobody_reads_are_refused(tmp_path: Path) -> None:
         wm.Session().run(script)
 
 
+def test_an_option_that_a_connector_needs_is_asked_for() -> None:
+    with pytest.raises(wm.SourceError, match="'a' has no option folder, which 'shelf' needs"):
+        wm.Session().sql("CREATE STREAM a WITH (source = 'shelf', time = 'ts')")
+
+
 def test_an_unknown_source_is_told_with_those_that_there_are() -> None:
     with pytest.raises(wm.SourceError, match="there is no source 'shelff'") as told:
         wm.Session().sql("CREATE STREAM a WITH (source = 'shelff', time = 'ts')")

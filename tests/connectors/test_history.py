@@ -46,6 +46,14 @@ def ids(table: pa.Table) -> list[int]:
     return sorted(table["id"].to_pylist())
 
 
+def ran(query: wm.Query, folder: Path) -> wm.LastingRun:
+    """To the end of what is there, into a shelf."""
+    sink = {"sink": "shelf", "folder": str(folder / "out")}
+    run = query.start(checkpoint=folder / "checkpoint", sink=sink, available_now=True, flush=True)
+    run.wait()
+    return run
+
+
 def test_a_whole_answer_has_every_row_once(tmp_path: Path, both: pa.Table) -> None:
     session = wm.Session()
     session.sql(stream(tmp_path))
@@ -125,3 +133,20 @@ def test_what_is_said_wrongly_is_refused(options: str, sentence: str, tmp_path: 
     with pytest.raises(wm.WatersmeetError) as error:
         wm.Session().sql(f"CREATE STREAM a WITH (source = 'shelf', folder = '{tmp_path}', time = 'ts', {options})")
     assert sentence in str(error.value)
+
+
+def test_rows_without_a_time_go_where_bad_records_go_on_both_sides(tmp_path: Path) -> None:
+    rows = rows_of("a", 40)
+    timeless = pa.table({"id": [900], "k": [1], "v": [0.0], "ts": pa.array([None], pa.timestamp("us"))})
+    pq.write_table(pa.concat_tables([rows.slice(0, 20), timeless]), tmp_path / "kept.parquet")
+    put(tmp_path / "a", "one", pa.concat_tables([timeless, rows.slice(10)]))
+    session = wm.Session()
+    at = str(rows["ts"][15].as_py())
+    session.stream(
+        "a", source="shelf", folder=str(tmp_path / "a"), time="ts", lateness="1 minute", history="parquet",
+        history_path=str(tmp_path / "kept.parquet"), handover=at, on_bad="skip",
+    )  # fmt: skip
+    with pytest.warns(wm.HandoverWarning, match="15 rows of its history were read"):
+        run = ran(session.sql("SELECT id FROM a"), tmp_path)
+    assert ids(written(tmp_path / "out")) == ids(rows)
+    assert run.metrics()["bad_by_reason"] == {"a: null time": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,16 @@ def test_what_is_no_connector_is_not_registered() -> None:
     for wrong in (object(), Connector("odd"), Connector("odd", source=7), Connector("parquet", table=lambda _: None)):  # type: ignore[arg-type]
         with pytest.raises(wm.OptionError):
             wm.register_connector(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["stream", "table"])
+def test_every_word_of_the_call_says_something_of_a_source(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: dict[str, object] = {}
+    monkeypatch.setattr("watersmeet.runtime.words.declare_in_words", lambda *given, **more: heard.update(given[2]))
+    declare = getattr(wm.Session(), kind)
+    words = set(signature(declare).parameters) - {"name", "data", "schema", "replace", "options"}
+    declare("s", **dict.fromkeys(words, "x"))
+    assert {word for word, value in heard.items() if value == "x"} == words
 
 
 def test_words_that_nobody_reads() -> None:

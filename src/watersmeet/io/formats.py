@@ -207,7 +207,7 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
             return Csv(_delimiter(given, default), _flag(given, "header", True), null_values=null_values(given))
         case "json":
             return Json()
-    raise SourceError(f"there is no source {kind!r}", hint=known_sources())
+    raise SourceError(f"there is no source {kind!r}", hint=known_sources(kind))
 
 
 def _delimiter(options: Mapping[str, str], default: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
+from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.history import HistoryThenLive, handover_of, history_options
@@ -28,8 +29,8 @@ class Kept:
 
     stream: Stream
 
-    def __call__(self, max_rows: int, on_skipped: OnSkipped) -> Iterator[pa.RecordBatch]:
-        return batches_of(self.stream, max_rows, on_skipped)
+    def __call__(self, max_rows: int, on_skipped: OnSkipped, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
+        return batches_of(self.stream, max_rows, on_skipped, on_bad)
 
 
 def with_history(live: ConnectedSource, options: Mapping[str, str]) -> ConnectedSource:
@@ -48,9 +49,10 @@ def with_history(live: ConnectedSource, options: Mapping[str, str]) -> Connected
     kept = source_from_options(name, history_options(options), live.schema)
     if isinstance(kept, FileSource):  # on Spark it is read by processes that run elsewhere
         kept = replace(kept, paths=tuple(one.absolute() if isinstance(one, Path) else one for one in kept.paths))
-    said = {word: PARSERS[word](options[word]) for word in ("on_null",) if word in options}
+    said = {word: PARSERS[word](options[word]) for word in ("on_null", "on_bad") if word in options}
     past = Stream(
         name, live.schema, column, source=kept, arrival=arrival_of(said), rounding=options.get("rounding", "error")
     )
+    live = live.telling(replace(past, source=None), None)
     both = HistoryThenLive(Kept(past), live, past.schema, column, handover, in_step="max_drift" in options)
     return replace(live, laned=GuardedSource(live.laned.connector, both), held=past.schema, reading=None)

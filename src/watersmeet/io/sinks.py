@@ -90,7 +90,7 @@ def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | No
     if kind == "console":
         return kind, None
     if kind not in WRITERS:
-        raise SinkError(f"there is no sink {kind!r}", hint=known_sinks())
+        raise SinkError(f"there is no sink {kind!r}", hint=known_sinks(kind))
     if not path:
         raise SinkError(f"sink {name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
     if "\0" in path:

@@ -110,18 +110,19 @@ def _check_connected(statement: CreateStream | CreateTable, connector: Connector
         raise OptionError(f"{statement.name!r} says handover and no history", hint="add history = '…'", sql=text)
     for setting in statement.settings:
         if setting.name.lower().startswith(HISTORY) and not is_table:
-            wrong = _wrong_in_history(setting.name, statement.name, said.get("history"))
+            wrong = _wrong_in_history(setting.name, statement.name, said)
         else:
             wrong = wrong_option(setting.name, statement.name, own, common)
         if wrong is not None:
             raise OptionError(wrong[0], hint=wrong[1], sql=text, span=setting.span, option=setting.name)
 
 
-def _wrong_in_history(given: str, owner: str, kind: str | None) -> tuple[str, str] | None:
+def _wrong_in_history(given: str, owner: str, said: Mapping[str, str]) -> tuple[str, str] | None:
     """The same of an option of the history that a stream begins with."""
+    kind = said.get("history")
     if kind is None:
         return f"{owner!r} says {given} and no history", "add history = '…', the kind of source that it is"
-    connector = connector_named(kind)
+    connector = connector_of("source", {"source": kind, "path": said.get(f"{HISTORY}path", "")})
     formats = ("path", *OF_FORMATS.get(ALIASES.get(kind.lower(), kind.lower()), ()))
     own = Options(formats) if connector is None else connector.source_options
     return wrong_option(given[len(HISTORY) :], f"the history of {owner}", own, OF_READING)

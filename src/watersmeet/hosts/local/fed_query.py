@@ -331,5 +331,5 @@ def _check_pushable(with_data: Iterable[str]) -> None:
         raise SourceError(
             f"stream {name!r} has data of its own, so it cannot be pushed",
             hint=f"declare it by its columns alone: session.stream({name!r}, schema=…, time=…), "
-            "or run the query with to_arrow() or batches()",
+            "or run the query with to_arrow() or batches(); start(checkpoint=…) reads it and goes on",
         )

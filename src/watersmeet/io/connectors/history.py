@@ -40,8 +40,9 @@ PREFIX = "history_"
 # The lane of the history has no name, as its rows are before those of all lanes; those of the live source have one.
 PAST, DONE, LIVE = "", "done", "live:"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Reads the history from its beginning, in time order, and tells of rows without a time that are skipped.
-Past = Callable[[int, Callable[[int], None]], Iterator[pa.RecordBatch]]
+# Reads the history from its beginning, in time order, and tells of rows without a time that are skipped, and of records
+# that cannot be read.
+Past = Callable[[int, Callable[[int], None], Callable[[pa.RecordBatch], None]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class HistoryThenLive:
             yield from PastLanes(self).read(part)
             return
         for lot in self.live.laned.read(Slice(part.lane.removeprefix(LIVE), part.after, part.upto)):
-            yield Lot(self.live_rows(lot.rows), lot.bad)
+            yield self.live_lot(lot)
 
     def close(self) -> None:
         self.live.laned.close()
@@ -137,10 +138,13 @@ class HistoryThenLive:
     def reader(self) -> Reader:
         return HistoryReader(self)
 
-    def live_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Those that are not left to the history, as queries see them."""
-        made = conform(self.live.made(rows), self.schema)
-        return made if self.handover.at_us is None else made.filter(self._is_before(made, invert=True))
+    def live_lot(self, lot: Lot) -> Lot:
+        """The rows that are not left to the history, as queries see them."""
+        readable, unread = self.live.readable(lot.rows)
+        made = conform(readable, self.schema)
+        kept = made if self.handover.at_us is None else made.filter(self._is_before(made, invert=True))
+        bad = [one for one in (lot.bad, unread) if one is not None]
+        return Lot(kept, pa.concat_batches(bad) if bad else None)
 
     def past_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         made = conform(rows, self.schema)
@@ -151,6 +155,14 @@ class HistoryThenLive:
         at = pa.scalar(self.handover.at_us, pa.int64()).cast(column.type)
         # A row without a time is live's: what becomes of it is said elsewhere.
         return pc.fill_null(pc.greater_equal(column, at), True) if invert else pc.fill_null(pc.less(column, at), True)
+
+
+def rows_in(batch: pa.RecordBatch | None) -> int:
+    return 0 if batch is None else batch.num_rows
+
+
+def _none_of(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)
 
 
 def _of_live(offsets: Offsets) -> dict[str, Any]:
@@ -176,12 +188,15 @@ class PastLanes:
 
     def read(self, part: Slice) -> Iterator[Lot]:
         self.taken = self.left_out = self.skipped = 0
-        for batch in self._both.past(READ_ROWS, self._skip):
+        bad: list[pa.RecordBatch] = []
+        for batch in self._both.past(READ_ROWS, self._skip, bad.append):
             kept = self._both.past_rows(batch)
             self.taken += kept.num_rows
             self.left_out += batch.num_rows - kept.num_rows
-            if kept.num_rows:
-                yield Lot(kept)
+            yield Lot(kept, pa.concat_batches(bad) if bad else None)
+            bad.clear()
+        if bad:
+            yield Lot(_none_of(self.schema), pa.concat_batches(bad))
 
     def _skip(self, rows: int) -> None:
         self.skipped += rows
@@ -254,11 +269,12 @@ class HistoryReader:
                 return found
 
     def _of_live(self, piece: Piece) -> Piece:
-        rows = self._both.live_rows(piece.rows)
-        self._left_out += piece.rows.num_rows - rows.num_rows
-        if self._left_out >= self._told_at and rows.num_rows:
+        lot = self._both.live_lot(Lot(piece.rows, piece.bad))
+        unread = rows_in(lot.bad) - rows_in(piece.bad)
+        self._left_out += piece.rows.num_rows - lot.rows.num_rows - unread
+        if self._left_out >= self._told_at and lot.rows.num_rows:
             self._tell_left_out()
-        return replace(piece, rows=rows, range=["live", piece.range])
+        return replace(piece, rows=lot.rows, bad=lot.bad, range=["live", piece.range])
 
     def _hand_over(self) -> None:
         self._is_past = False
@@ -289,8 +305,7 @@ class HistoryReader:
         if of == "past":
             return self._past.again(inner)
         self._is_past = False
-        piece = as_piece(self._live.again(inner), inner)
-        return replace(piece, rows=self._both.live_rows(piece.rows))
+        return self._of_live(as_piece(self._live.again(inner), inner))
 
     def position_after(self, range: Range) -> Position:
         of, inner = range

@@ -85,7 +85,16 @@ def _opened(
 ) -> Any:
     opener = _opener(connector, half, kind)
     with called(connector.name, half, kind, secrets):
-        return opener(opening)
+        try:
+            return opener(opening)
+        except KeyError as error:
+            lacking = error.args[0] if error.args else None
+            if lacking in opening.options or lacking not in getattr(connector, f"{half}_options").names:
+                raise
+            raise kind(
+                f"{opening.name!r} has no option {lacking}, which {connector.name!r} needs",
+                hint=f"add {lacking} = '…' to its WITH (…)",
+            ) from None
 
 
 def _opener(connector: Connector, half: str, kind: type[WatersmeetError]) -> Any:

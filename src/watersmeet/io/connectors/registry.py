@@ -11,6 +11,7 @@ from typing import Any
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.filesystems import is_in_store
+from watersmeet.model.names import nearest
 
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
 OURS: Mapping[str, str] = {
@@ -65,14 +66,20 @@ def names() -> list[str]:
     return sorted({*OURS, *_registered})
 
 
-def known_sources() -> str:
-    """What `source = '…'` may say."""
-    return f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+def known_sources(given: str = "") -> str:
+    """What `source = '…'` may say, and what was meant if that is near."""
+    told = f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+    return _meant(given) + told
 
 
-def known_sinks() -> str:
+def known_sinks(given: str = "") -> str:
     """What `sink = '…'` may say."""
-    return f"sink may be 'parquet', 'csv', 'json' or 'console'{_with('sink')}"
+    return f"{_meant(given)}sink may be 'parquet', 'csv', 'json' or 'console'{_with('sink')}"
+
+
+def _meant(given: str) -> str:
+    near = nearest(given, [*names(), *_FORMATS])
+    return "" if near is None else f"did you mean {near!r}? "
 
 
 def _with(*halves: str) -> str:
