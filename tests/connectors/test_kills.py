@@ -24,7 +24,7 @@ def script_of(folder: Path, sql: str = JOIN) -> Script:
 def test_a_kill_at_a_commit_changes_nothing(point: str, tmp_path: Path) -> None:
     a, b = shelved(tmp_path, "a"), shelved(tmp_path, "b")
     script = script_of(tmp_path)
-    assert not lived(script, point, 1)
+    assert not lived(script, point, 0)
     assert lived(script)
     assert rows_in(written(tmp_path / "out")) == expected(a, b)
 
