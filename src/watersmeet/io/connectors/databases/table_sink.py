@@ -111,11 +111,13 @@ class TableSink:
                 )
         if gone.num_rows:
             gone = with_nulls(gone, self._keys)
-            staged = work.stage(gone, self._table)
+            staged, row = work.stage(gone, self._table), self._database.row_id
             for nulls in gone[NULLS].unique().to_pylist():
                 same = self._same(self._keys, nulls)
+                # By row numbers, as not every database turns EXISTS into a join.
                 work.run(
-                    f"DELETE FROM {self._table} AS t WHERE EXISTS (SELECT 1 FROM {staged} AS {_STAGED} WHERE {same})"
+                    f"DELETE FROM {self._table} WHERE {row} IN (SELECT t.{row} FROM {staged} AS {_STAGED}, "
+                    f"{self._table} AS t WHERE {same})"
                 )
 
     def _keep_by_row(self, work: Work, net: pa.Table) -> None:
