@@ -14,7 +14,7 @@ from tests.databases.places import Place
 from tests.effort import EFFORT
 
 COUNT = 1000
-KILLS = {"sqlite": 5, "duckdb": 4, "postgres": 20}
+KILLS = {"sqlite": 4, "duckdb": 3, "postgres": 20}
 JOIN = "SELECT a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 GROUPS = "SELECT k, COUNT(*) AS n, SUM(id) AS total FROM a [RANGE 5 SECONDS] GROUP BY k"
 ROWS = "SELECT s, k FROM a [RANGE 5 SECONDS] UNION ALL SELECT s, k FROM a [RANGE 3 SECONDS]"
