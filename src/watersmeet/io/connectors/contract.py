@@ -134,7 +134,8 @@ class Reader(Protocol):
     runs it should know.
 
     It may have besides: `pause_s`, how long to wait before it is polled again when it had nothing, 0 if it waits
-    itself; `is_behind`, whether it knows of rows that it has not given yet, so that nothing now does not mean the end;
+    itself; `is_behind`, whether it knows of rows that it has not given yet, None if it cannot know: without it, to have
+    nothing now is the end;
     `lag()`, how many rows of each lane it knows to be waiting; `first_position()`, a position before the first row:
     that is kept with the checkpoint at once, so that one that begins at the latest row begins there after a restart
     too; `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first,
@@ -163,9 +164,11 @@ class Reader(Protocol):
 PAUSE_S = 0.1
 
 
-def is_behind(reader: Reader) -> bool:
-    """Whether a reader that had nothing knows of rows that are still to come."""
-    return bool(getattr(reader, "is_behind", False))
+def has_more(reader: Reader, piece: Piece | None) -> bool:
+    """Whether more rows are sure to come, or likely to, after a reader gave these or nothing. One that knows where the
+    end is says so itself: nobody should wait for rows that were not there when it began."""
+    known: bool | None = getattr(reader, "is_behind", None)
+    return piece is not None if known is None else known
 
 
 def lag_of(reader: Reader) -> dict[str, int]:

@@ -29,7 +29,6 @@ from watersmeet.io.connectors.contract import (
     Reader,
     Slice,
     as_piece,
-    is_behind,
     lag_of,
     untold,
 )
@@ -235,8 +234,8 @@ class HistoryReader:
         return float(getattr(self._live, "pause_s", PAUSE_S))
 
     @property
-    def is_behind(self) -> bool:
-        return self._is_past or is_behind(self._live)
+    def is_behind(self) -> bool | None:
+        return True if self._is_past else getattr(self._live, "is_behind", None)
 
     def lag(self) -> dict[str, int]:
         return lag_of(self._live)

@@ -17,7 +17,6 @@ from watersmeet.io.connectors.contract import (
     Range,
     Reader,
     as_piece,
-    is_behind,
     lag_of,
     untold,
 )
@@ -78,8 +77,8 @@ class EnteringReader:
         return float(getattr(self._reader, "pause_s", PAUSE_S))
 
     @property
-    def is_behind(self) -> bool:
-        return is_behind(self._reader)
+    def is_behind(self) -> bool | None:
+        return getattr(self._reader, "is_behind", None)
 
     def lag(self) -> dict[str, int]:
         return lag_of(self._reader)

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import PAUSE_S, Piece, Reader, is_behind
+from watersmeet.io.connectors.contract import PAUSE_S, Piece, Reader, has_more
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
+FEW_ROWS = 1 << 10  # a batch with fewer takes more pieces
 PATIENCE_S = 0.05  # how long a line that is being filled is waited for while others have rows
 
 
@@ -114,7 +115,7 @@ class Intake:
             while self._has_room(line):
                 piece = reader.poll(self._piece_rows)
                 with self._changed:
-                    line.has_more = piece is not None or is_behind(reader)
+                    line.has_more = has_more(reader, piece)
                     if piece is not None:
                         step = read_step(name, piece)
                         # Bad records alone are something to be taken, too.
@@ -215,16 +216,25 @@ class Intake:
             rows += arrived.rows
             found.append(arrived)
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
-        ahead = self._too_far(newest_us)
-        ready = [name for name, line in self._lines.items() if line.waiting and name not in ahead]
-        for name in sorted(ready, key=newest_us)[: 1 if rows < most_rows else 0]:
-            line = self._lines[name]
-            arrived = line.waiting.popleft()
-            line.rows -= arrived.rows
-            if not line.waiting:
-                line.since_s = monotonic()
-            found.append(arrived)
+        # Where pieces are small, as they are while rows just come, a batch takes several, of all streams in turn.
+        while rows < most_rows and (not found or rows < FEW_ROWS):
+            ahead = self._too_far(newest_us)
+            ready = [name for name, line in self._lines.items() if line.waiting and name not in ahead]
+            if not ready:
+                break
+            for name in sorted(ready, key=newest_us):
+                found.append(self._next_of(self._lines[name]))
+                rows += found[-1].rows
+                if rows >= min(most_rows, FEW_ROWS):
+                    break
         return found
+
+    def _next_of(self, line: _Line) -> Arrived:
+        arrived = line.waiting.popleft()
+        line.rows -= arrived.rows
+        if not line.waiting:
+            line.since_s = monotonic()
+        return arrived
 
     @property
     def is_exhausted(self) -> bool:

@@ -17,6 +17,7 @@ from watersmeet.io.connectors.kafka.records import Records
 from watersmeet.io.connectors.kafka.source import KafkaSource
 
 _WAIT_S = 0.05  # for the first record
+_MORE_S = 0.003  # for more, as every few rows cost a batch
 _GATHER_S = 0.1  # for more, where many lie there already
 _GATHERED = 1 << 12  # so many lie there, and it is worth waiting for them
 DISCOVER_S = 5.0  # how often to look for new partitions
@@ -45,7 +46,9 @@ class KafkaReader:
     @property
     def is_behind(self) -> bool:
         """Whether there are records, known since this began to read, that have not come yet."""
-        return self._client is None or any(self._at(one) < end for one, end in self._ends.items())
+        return (
+            self._client is None or bool(self._waiting) or any(self._at(one) < end for one, end in self._ends.items())
+        )
 
     def _at(self, partition: int) -> int:
         return max((self._next or {}).get(partition, 0), self._reached.get(partition, 0))
@@ -157,7 +160,7 @@ class KafkaReader:
         lying = sum(max(end - self._at(one), 0) for one, end in self._ends.items())
         some = [first]
         if most_rows > 1:
-            some += consumer.consume(most_rows - 1, _GATHER_S if lying > _GATHERED else 0.0)
+            some += consumer.consume(most_rows - 1, _GATHER_S if lying > _GATHERED else _MORE_S)
         found: dict[int, list[Message]] = {}
         for one in some:
             if one.error() is None:
