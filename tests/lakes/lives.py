@@ -7,8 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from threading import Thread
 from time import sleep
 from typing import Any
@@ -35,6 +34,7 @@ class Case:
     sink: Mapping[str, str]
     sink_class: str  # 'module:Class'
     checkpoint: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def fed(name: str, steps: int) -> list[pa.Table]:
@@ -83,7 +83,9 @@ def _lived(case: Case, point: str | None, after: int, amid_ms: int, timeout_s: f
 
 def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     """One life: to the end of all rows, or until a point was passed so often."""
+    os.environ.update(case.environment)
     import watersmeet as wm
+    from watersmeet.hosts.local.durable.mirror import local_folder
     from watersmeet.hosts.local.durable.outflow import Commits
     from watersmeet.hosts.local.durable.run import DurableRun, Settings
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
@@ -99,7 +101,7 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     settings = Settings(batch_rows=64, snapshot_s=0.05, commits=Commits(every_s=0.02), available_now=True, sync=False)
     run = DurableRun(
         plan,
-        case.checkpoint if "://" in case.checkpoint else Path(case.checkpoint),  # type: ignore[arg-type]
+        local_folder(case.checkpoint),
         lambda run: numbered_sink("out", case.sink, plan.output_schema, run),
         {name: reader_of(stream) for name, stream in streams.items()},
         settings,

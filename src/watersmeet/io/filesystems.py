@@ -5,6 +5,7 @@ Options that begin with `fs.` say how a store is entered. What Arrow has no file
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -143,7 +144,9 @@ def _local(scheme: str, host: str, given: dict[str, Any]) -> pa_fs.FileSystem:
 
 
 def _s3(scheme: str, bucket: str, given: dict[str, Any]) -> pa_fs.FileSystem:
-    endpoint = given.get("endpoint_override")
+    # Amazon's other tools read these as well; Arrow reads the others of their kind by itself.
+    usual = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = given.setdefault("endpoint_override", usual) if usual else given.get("endpoint_override")
     if isinstance(endpoint, str) and "://" in endpoint:
         given["scheme"], _, given["endpoint_override"] = endpoint.partition("://")
     for name in ("request_timeout", "connect_timeout"):

@@ -183,7 +183,8 @@ def untold(what: Warning) -> None:
 
 class NumberedSink(Protocol):
     """Takes the rows of batches, in order, under the number of the last batch they are of. What it has taken is there
-    for good, whole or not at all."""
+    for good, whole or not at all. One that wants few large commits also has `commit_every_s`: in-process, answers of so
+    many seconds come together."""
 
     @property
     def last_number(self) -> int:

@@ -146,6 +146,8 @@ class GuardedSink:
         self.connector = connector
         self.inner = sink
         self._secrets = tuple(secrets)
+        # How often it wants to be given answers, if it says so.
+        self.commit_every_s: float | None = getattr(sink, "commit_every_s", None)
 
     @property
     def last_number(self) -> int:

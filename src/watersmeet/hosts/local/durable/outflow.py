@@ -7,7 +7,7 @@ brings more waits for the sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from time import monotonic
 
@@ -30,7 +30,10 @@ class Commits:
 class Outflow:
     def __init__(self, sink: NumberedSink, commits: Commits, on_error: Callable[[BaseException], None]) -> None:
         self._sink = sink
-        self._commits = commits
+        # A sink of files may want few large ones, and says so.
+        every_s = getattr(sink, "commit_every_s", None)
+        self._is_patient = every_s is not None
+        self._commits = commits if every_s is None else replace(commits, every_s=every_s)
         self._on_error = on_error
         self._changed = Condition()
         self._waiting: list[Answer] = []
@@ -61,15 +64,23 @@ class Outflow:
                 self._changed.notify_all()
 
     def flush(self, number: int) -> None:
-        """Return when all answers up to a batch are in the sink."""
+        """Return when all answers up to a batch are in the sink. A sink that wants few commits is waited for."""
         with self._changed:
-            self._hurry = True
-            self._changed.notify_all()
             while self.committed < number and not self._has_stopped:
+                if not (self._is_patient and self._waiting):
+                    self._hurry = True
+                    self._changed.notify_all()
                 self._changed.wait()
             self._check()
             if self.committed < number:  # another sink of the run has failed
                 raise RunError("the run ended before all of its answers were in their sink")
+
+    def hurry(self) -> None:
+        """From now on nothing waits for the time of its commit."""
+        with self._changed:
+            self._is_patient = False
+            self._hurry = True
+            self._changed.notify_all()
 
     def close(self, *, commit: bool) -> None:
         """End the thread; what waits is committed, or left for a later run."""

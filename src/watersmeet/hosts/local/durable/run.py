@@ -447,6 +447,8 @@ class DurableRun:
             raise self._error
         if self.settings.flush and not self._stop.is_set():
             self._flush()
+        assert self._outflow is not None
+        self._outflow.hurry()
         self._save(wait=True)
 
     def _patience_s(self, saved_s: float) -> float | None:

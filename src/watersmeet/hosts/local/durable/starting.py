@@ -13,6 +13,7 @@ from watersmeet.errors import OptionError
 from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.lasting_run import LastingRun
+from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
 from watersmeet.io.connectors.contract import NumberedSink
@@ -38,7 +39,8 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
         )
     kept = KeptAnswers(asked.max_waiting) if asked.sink is None and asked.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
-    run = DurableRun(plan, asked.checkpoint, lambda name: _sink(plan, asked, kept, name), readers, settings_of(asked))
+    folder = local_folder(asked.checkpoint)
+    run = DurableRun(plan, folder, lambda name: _sink(plan, asked, kept, name), readers, settings_of(asked))
     run.fed.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:

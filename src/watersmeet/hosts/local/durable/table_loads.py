@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.files import replace_file
+from watersmeet.hosts.local.durable.files import remove_file, replace_file
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.runtime.late_rows import Tell
 from watersmeet.runtime.reloading import Load, Reloads
@@ -70,7 +70,7 @@ class TableLoads:
         for name, number in numbers.items():
             for path in self._folder.glob(f"{quote(name, safe='')}-*.arrow"):
                 if int(path.stem.rpartition("-")[2]) < number:
-                    path.unlink(missing_ok=True)
+                    remove_file(path)
 
     def close(self) -> None:
         self._reloads.close()
