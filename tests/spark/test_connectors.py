@@ -211,7 +211,6 @@ def test_a_changing_answer_says_its_keys_and_comes_in_order(spark):
     ("fault", "told"),
     [
         ("newest says", "the other end is closed"),
-        ("read says", "the other end is closed"),
         ("read breaks", r"connector 'toy' failed in read\(\): KeyError: 'nobody thought of this'"),
     ],
 )
