@@ -10,6 +10,7 @@ session.sql("SELECT … FROM a [RANGE 30 SECONDS], b [RANGE 1 MINUTE] WHERE a.k 
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import (
+    BadRecordsWarning,
     BindError,
     CatalogError,
     DataError,
@@ -32,6 +33,7 @@ from watersmeet.errors import (
     TemporaryFolderWarning,
     TimeUnitWarning,
     UnsupportedError,
+    UnusedSinkWarning,
     WaitingRowsWarning,
     WatersmeetError,
     WindowError,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "AsyncRun",
+    "BadRecordsWarning",
     "BindError",
     "CatalogError",
     "DataError",
@@ -83,6 +86,7 @@ __all__ = [
     "TemporaryFolderWarning",
     "TimeUnitWarning",
     "UnsupportedError",
+    "UnusedSinkWarning",
     "WaitingRowsWarning",
     "WatersmeetError",
     "WindowError",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from watersmeet.io.formats import Csv, csv_conversion
 _BLOCK_BYTES = 1 << 20
 _LONGEST_RECORD = 1 << 10  # lines that a quoted text may go on for
 _QUOTE = b'"'
+_ROW = re.compile(r"( in row \d+|Row #\d+: )")
 # Makes rows of some lines; raises what is wrong with them.
 Parse = Callable[[Sequence[bytes]], pa.RecordBatch]
 
@@ -260,7 +262,8 @@ def _other_zone(kind: pa.DataType) -> pa.DataType:
 
 def _first_line(error: Exception) -> str:
     told = error.message if isinstance(error, DataError | SourceError) else str(error)
-    return told.split("\n", 1)[0].rstrip(".")
+    # Arrow counts rows from where it was told to begin, which was here.
+    return _ROW.sub("", told.split("\n", 1)[0]).rstrip(".")
 
 
 def _joined(lines: list[bytes], numbers: list[int]) -> tuple[list[bytes], list[int]]:

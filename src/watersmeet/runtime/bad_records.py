@@ -61,7 +61,8 @@ def described(records: pa.RecordBatch) -> str:
     if first["partition"] is not None:
         where.append(f"partition {first['partition']}")
     if first["offset"] is not None:
-        where.append(f"offset {first['offset']:,}")
+        what = "number" if first["partition"] is None else "offset"  # of a line or row, or of a record
+        where.append(f"{what} {first['offset']:,}")
     detail = f": {first['detail']}" if first["detail"] else ""
     return f"in {', '.join(where)}{detail}{_beginning(first['raw'])}"
 
