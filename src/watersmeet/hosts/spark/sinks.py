@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.watched import OnAnswers
 
+log = logging.getLogger("watersmeet")
 OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
 METADATA = "_spark_metadata"
@@ -131,6 +133,10 @@ class SparkSink:
                 keys=answer_keys(plan),
                 changes=change_column(plan),
             )
+            if any(name.lower() == "commit_every" for name in self.job.sink):
+                log.warning(
+                    "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
+                )
             sides = self._sides(run) if self.beside else None
             self._numbered = NumberedWriter(plan, sink, self.on_rows, sides)
         return self._numbered
