@@ -32,7 +32,7 @@ class StreamClock:
 
     STATE = (
         "newest_us", "promised_us", "oldest_us", "last_us", "rows_in", "late", "future_rows", "skipped_rows", "ended",
-        "idle", "active_at_s", "lanes", "bad",
+        "idle", "active_at_s", "lanes", "bad", "left_out",
     )  # fmt: skip
     GROWS = True
 
@@ -52,6 +52,7 @@ class StreamClock:
         self.late = LateRows(stream)
         self.future_rows = 0
         self.skipped_rows = 0
+        self.left_out = 0  # at the handover from its history to what comes live
         self.ended = False
         self.idle = False
         self.active_at_s = self.wall.now_s()

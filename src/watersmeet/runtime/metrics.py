@@ -74,6 +74,12 @@ class Metrics(Counted, Recall):
     bad_by_reason: dict[str, int] = metric(
         "`bad_rows` by stream and reason, as `orders: not json`", BY_NAME, if_any=True
     )
+    left_out_by_stream: dict[str, int] = metric(
+        "rows by stream that lie on the other side of the handover from its history to live, where they come once",
+        BY_NAME,
+        if_any=True,
+        where="in-process",
+    )
     late_by_us: dict[str, int] = metric(
         "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
     )

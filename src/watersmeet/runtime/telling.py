@@ -20,6 +20,7 @@ def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) ->
     metrics.bad_by_reason = {
         f"{name}: {reason}": rows for name, one in clocks.items() for reason, rows in one.bad.by_reason.items()
     }
+    metrics.left_out_by_stream = {name: one.left_out for name, one in clocks.items() if one.left_out}
     metrics.late_rows = sum(one.late_rows for one in clocks.values())
     metrics.late_by_stream = {name: one.late_rows for name, one in clocks.items()}
     metrics.future_rows = {name: one.future_rows for name, one in clocks.items() if one.future_rows}

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet.errors import DataError
+from watersmeet.errors import DataError, HandoverWarning
 from watersmeet.io.bad_rows import OnBad, converted, without_bad_times
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
 from watersmeet.model.catalog import Stream
+from watersmeet.model.telling import warn
 from watersmeet.model.time_reading import TimeReading
 
 
@@ -61,10 +62,11 @@ class ConnectedSource:
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         """What is there when it is asked for, lane after lane."""
         after = self.laned.begin()
-        before = 0
+        before = left_out = 0
         try:
             for part in self.laned.slices(after, self.laned.newest(after)):
                 for lot in self.laned.read(part):
+                    left_out += lot.left_out
                     if lot.bad is not None and lot.bad.num_rows:
                         self._leave_out(lot.bad)
                     made, bad = self.readable(lot.rows, before)
@@ -75,6 +77,9 @@ class ConnectedSource:
                     before += made.num_rows
                     for start in range(0, made.num_rows, max_rows):
                         yield made.slice(start, max_rows)
+            if left_out:
+                told = f"{left_out:,} rows of stream {self.name!r} lie on the other side of its handover"
+                warn(HandoverWarning(f"{told} and were left out: there they come once"))
         finally:
             self.laned.close()
 

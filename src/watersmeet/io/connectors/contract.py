@@ -36,10 +36,12 @@ BAD_RECORDS = pa.schema(
 
 @dataclass(frozen=True)
 class Lot:
-    """Rows that lie together, and the records among them that could not be read, as BAD_RECORDS."""
+    """Rows that lie together, and the records among them that could not be read, as BAD_RECORDS. `left_out`: so many
+    more lie there that belong to another part of the stream, as a handover says."""
 
     rows: pa.RecordBatch
     bad: pa.RecordBatch | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class Piece:
     lane: str = ""
     bad: pa.RecordBatch | None = None
     lanes: tuple[str, ...] = ()
+    left_out: int = 0  # as in a Lot
 
 
 def as_piece(found: pa.RecordBatch | Piece, range: Range) -> Piece:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -129,7 +130,7 @@ class GuardedSource:
                 "read()",
                 f"gave rows with ({_columns(rows.schema)}), but its schema says ({_columns(self.schema)})",
             )
-        return Lot(conform(rows, self.schema), lot.bad)
+        return replace(lot, rows=conform(rows, self.schema))
 
 
 class GuardedSink:

@@ -143,7 +143,7 @@ class HistoryThenLive:
         made = conform(readable, self.schema)
         kept = made if self.handover.at_us is None else made.filter(self._is_before(made, invert=True))
         bad = [one for one in (lot.bad, unread) if one is not None]
-        return Lot(kept, pa.concat_batches(bad) if bad else None)
+        return Lot(kept, pa.concat_batches(bad) if bad else None, lot.left_out + made.num_rows - kept.num_rows)
 
     def past_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         made = conform(rows, self.schema)
@@ -154,10 +154,6 @@ class HistoryThenLive:
         at = pa.scalar(self.handover.at_us, pa.int64()).cast(column.type)
         # A row without a time is live's: what becomes of it is said elsewhere.
         return pc.fill_null(pc.greater_equal(column, at), True) if invert else pc.fill_null(pc.less(column, at), True)
-
-
-def rows_in(batch: pa.RecordBatch | None) -> int:
-    return 0 if batch is None else batch.num_rows
 
 
 def _none_of(schema: pa.Schema) -> pa.RecordBatch:
@@ -192,7 +188,7 @@ class PastLanes:
             kept = self._both.past_rows(batch)
             self.taken += kept.num_rows
             self.left_out += batch.num_rows - kept.num_rows
-            yield Lot(kept, pa.concat_batches(bad) if bad else None)
+            yield Lot(kept, pa.concat_batches(bad) if bad else None, batch.num_rows - kept.num_rows)
             bad.clear()
         if bad:
             yield Lot(_none_of(self.schema), pa.concat_batches(bad))
@@ -264,16 +260,15 @@ class HistoryReader:
             if piece is None:
                 return None
             found = self._of_live(piece)
-            if found.rows.num_rows or found.bad is not None:
+            if found.rows.num_rows or found.bad is not None or found.left_out:
                 return found
 
     def _of_live(self, piece: Piece) -> Piece:
         lot = self._both.live_lot(Lot(piece.rows, piece.bad))
-        unread = rows_in(lot.bad) - rows_in(piece.bad)
-        self._left_out += piece.rows.num_rows - lot.rows.num_rows - unread
+        self._left_out += lot.left_out
         if self._left_out >= self._told_at and lot.rows.num_rows:
             self._tell_left_out()
-        return replace(piece, rows=lot.rows, bad=lot.bad, range=["live", piece.range])
+        return replace(piece, rows=lot.rows, bad=lot.bad, left_out=lot.left_out, range=["live", piece.range])
 
     def _hand_over(self) -> None:
         self._is_past = False

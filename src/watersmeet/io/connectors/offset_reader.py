@@ -48,7 +48,7 @@ class _Cursor:
         lot = self._lot
         if lot is None:
             return None
-        taken = Lot(lot.rows.slice(0, most_rows), lot.bad)
+        taken = Lot(lot.rows.slice(0, most_rows), lot.bad, lot.left_out)
         rest = lot.rows.slice(most_rows)
         self._lot = Lot(rest) if rest.num_rows else self._next()
         self.row += taken.rows.num_rows
@@ -71,14 +71,16 @@ class _Cursor:
     def _next(self) -> Lot | None:
         """The next lot that has rows, with all that could not be read before them; or what is left of that."""
         bad: list[pa.RecordBatch] = []
+        left_out = 0
         lot: Lot | None = None
         for lot in self._lots:
             bad += [] if lot.bad is None else [lot.bad]
+            left_out += lot.left_out
             if lot.rows.num_rows:
                 break
-        if lot is None or not (lot.rows.num_rows or bad):
+        if lot is None or not (lot.rows.num_rows or bad or left_out):
             return None
-        return Lot(lot.rows, _together(bad))
+        return Lot(lot.rows, _together(bad), left_out)
 
     def close(self) -> None:
         close = getattr(self._lots, "close", None)
@@ -130,7 +132,7 @@ class OffsetReader:
             if cursor.is_at_end:
                 self._done(cursor)
             self._give(where)
-            return Piece(lot.rows, where, part.lane, lot.bad, self._lanes())
+            return Piece(lot.rows, where, part.lane, lot.bad, self._lanes(), lot.left_out)
 
     def _lanes(self) -> tuple[str, ...]:
         """The lanes that have rows which are not read yet: time waits for the first of each."""
@@ -165,7 +167,8 @@ class OffsetReader:
             self._done(cursor)
         self._give(range)
         rows = lots[0].rows if len(lots) == 1 else pa.concat_batches([lot.rows for lot in lots])
-        return Piece(rows, range, lane, _together([lot.bad for lot in lots if lot.bad is not None]))
+        bad = _together([lot.bad for lot in lots if lot.bad is not None])
+        return Piece(rows, range, lane, bad, left_out=sum(lot.left_out for lot in lots))
 
     def position_after(self, range: Range) -> Position:
         with self._lock:

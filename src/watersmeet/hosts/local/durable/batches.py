@@ -33,6 +33,7 @@ class Step:
     lane: str = ""
     lanes: Sequence[str] = ()
     bad: pa.RecordBatch | None = None
+    left_out: int = 0  # that lie there and come elsewhere
 
 
 @dataclass(frozen=True)

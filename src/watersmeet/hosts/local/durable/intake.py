@@ -270,7 +270,16 @@ class Intake:
 
 
 def read_step(stream: str, piece: Piece) -> Step:
-    return Step("read", stream, piece.rows, piece.range, lane=piece.lane, lanes=piece.lanes, bad=piece.bad)
+    return Step(
+        "read",
+        stream,
+        piece.rows,
+        piece.range,
+        lane=piece.lane,
+        lanes=piece.lanes,
+        bad=piece.bad,
+        left_out=piece.left_out,
+    )
 
 
 def rows_in(batch: pa.RecordBatch | None) -> int:

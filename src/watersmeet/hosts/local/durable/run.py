@@ -393,7 +393,7 @@ class DurableRun:
             return step
         self._ranges[step.stream] = step.range
         piece = as_piece(self._readers[step.stream].again(step.range), step.range)
-        return replace(step, rows=piece.rows, bad=piece.bad)
+        return replace(step, rows=piece.rows, bad=piece.bad, left_out=piece.left_out)
 
     # ---- batch after batch ------------------------------------------------------------------------------------------
 
@@ -577,6 +577,7 @@ class DurableRun:
     def _taken_in(self, ready: Ready) -> list[Answer]:
         step, clock = ready.step, self.fed.clock.clocks[ready.step.stream]
         clock.know_lanes(step.lanes)
+        clock.left_out += step.left_out
         clock.skip(ready.skipped)
         if ready.bad is not None:
             self.fed.leave_out(step.stream, ready.bad)
