@@ -19,7 +19,14 @@ from watersmeet.testing import queries_of
 DOCS = ROOT / "docs"
 ARCHITECTURE, NEXMARK = ROOT / "ARCHITECTURE.md", ROOT / "examples" / "nexmark" / "README.md"
 # Their SQL is bound here, over these streams or those that a block declares itself.
-WITH_SQL = [README, DOCS / "optimizer.md", DOCS / "shedding.md", ARCHITECTURE, DOCS / "connectors.md"]
+WITH_SQL = [
+    README,
+    DOCS / "optimizer.md",
+    DOCS / "shedding.md",
+    ARCHITECTURE,
+    DOCS / "connectors.md",
+    DOCS / "kafka.md",
+]
 STREAMS = """
 CREATE STREAM clicks (visitor BIGINT, page STRING, ts TIMESTAMP) WITH (path = 'clicks.csv', time = 'ts');
 CREATE STREAM orders (id BIGINT, visitor BIGINT, region STRING, amount DECIMAL(10, 2), ts TIMESTAMP)
