@@ -66,6 +66,7 @@ test-kafka: $(READY)
 
 # Files in a local S3 server (moto), and tables of lakes under kills, compared with DuckDB.
 test-lakes: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[stores]'
 	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes
 
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.

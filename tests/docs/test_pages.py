@@ -15,7 +15,7 @@ from tests.unit.test_docs import ROOT
 DOCS = ROOT / "docs"
 ON_SPARK = DOCS / "howto" / "spark.md"  # tests/spark/test_docs.py reads it
 HOW_TO = [page for page in sorted((DOCS / "howto").glob("*.md")) if page != ON_SPARK]
-PAGES = [DOCS / "tutorial.md", DOCS / "databases.md", DOCS / "bad_records.md", *HOW_TO]
+PAGES = [DOCS / "tutorial.md", DOCS / "databases.md", DOCS / "lakes.md", DOCS / "bad_records.md", *HOW_TO]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None or shutil.which("curl") is None, reason="examples use bash and curl")

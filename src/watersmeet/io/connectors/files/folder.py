@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow.fs as pa_fs
 
 from watersmeet.errors import OptionError, WatersmeetError
-from watersmeet.io.connectors.lake_options import first_line, in_a_sentence, needed
+from watersmeet.io.connectors.lake_options import first_line, full_path, in_a_sentence, needed
 from watersmeet.io.files import is_data, named_kind
 from watersmeet.io.filesystems import StoreFile, fs_options, is_in_store, located
 from watersmeet.io.formats import ALIASES
@@ -34,7 +35,7 @@ class Folder:
 
     def __init__(self, owner: str, options: Mapping[str, str], kind: type[WatersmeetError]) -> None:
         path = needed(owner, options, "path", "s3://bucket/folder")
-        self.address = path if is_in_store(path) else f"file://{_absolute(path)}"
+        self.address = path if is_in_store(path) else f"file://{full_path(path)}"
         self._owner, self._kind = owner, kind
         self._options = fs_options(options)
 
@@ -74,7 +75,7 @@ class Folder:
     def _in(self, path: str, kind: str | None, *, recursive: bool) -> Iterator[Found]:
         selector = pa_fs.FileSelector(path, allow_not_found=True, recursive=recursive)
         for info in self.file_system.get_file_info(selector):
-            if info.type == pa_fs.FileType.File and is_data(StoreFile(info.base_name), kind):
+            if info.type == pa_fs.FileType.File and _is_data(info.base_name, kind):
                 yield _found(info)
 
     @contextmanager
@@ -126,10 +127,14 @@ def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -
     return said
 
 
-def _absolute(path: str) -> str:
-    from watersmeet.io.connectors.lake_options import full_path
+def _is_data(name: str, kind: str | None) -> bool:
+    # Of a million names most end in the same way, which is looked at once.
+    return name[:1] not in "._" and _ends_as_data(name[name.find(".") :] if "." in name else "", kind)
 
-    return full_path(path)
+
+@lru_cache(maxsize=10_000)
+def _ends_as_data(suffix: str, kind: str | None) -> bool:
+    return is_data(StoreFile(f"x{suffix}"), kind)
 
 
 def _found(info: pa_fs.FileInfo) -> Found:
