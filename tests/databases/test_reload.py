@@ -137,6 +137,47 @@ def test_batches_that_are_repeated_join_what_they_joined_before(tmp_path: Path) 
     third.stop()
 
 
+@pytest.mark.parametrize("pipeline", ["nta", "tpa"])
+def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    put(path, (1, "x"), (2, "x"))
+    query = (
+        "SELECT t.word, COUNT(*) AS n FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], t WHERE a.k = b.k AND a.k = t.k "
+        f"GROUP BY t.word OPTIONS (pipeline = '{pipeline}')"
+    )
+    script = TABLE.replace(", reload = '{every}'", "").format(path=path) + STREAMS + query
+    present: Counter[tuple[str, int]] = Counter()
+    told: list[Warning] = []
+
+    def life() -> DurableRun:
+        plan = read_script(script, opener=open_in_process, pushed=True)[0].plan
+        run = DurableRun(plan, tmp_path / "run", lambda name: NoSink(), {}, Settings(sync=False), tell=told.append)
+        run.on_answers = lambda number, batches: (
+            [
+                present.update({(row["word"], row["n"]): 1 if row["_op"] == "+" else -1})
+                for batch in batches
+                for row in batch.to_pylist()
+            ]
+            and None
+        )
+        run.start()
+        return run
+
+    run = life()
+    later = pa.table({"id": [9], "k": [7], "ts": pa.array([3_601_000_000], pa.timestamp("us"))})
+    for rows in (rows_of(0, [1, 2]), later):
+        run.push("a", rows)
+        run.push("b", rows)
+    run.stop()
+    assert +present == Counter({("x", 2): 1})
+    put(path, (1, "y"))
+    run = life()
+    run.flush()
+    run.stop()
+    assert +present == -present == Counter()
+    assert [type(one) for one in told] == [OldTableWarning]
+
+
 def test_a_run_loads_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     put(path, (1, "before"))

@@ -72,7 +72,7 @@ class Reloads:
     def offer(self, name: str, load: Load) -> None:
         """A load that is complete; it waits unless it is the same as the one before."""
         with self._lock:
-            if not _are_equal(self._last.get(name), load):
+            if not are_equal(self._last.get(name), load):
                 self._last[name] = self._ready[name] = load
 
     def take(self) -> dict[str, Load]:
@@ -104,7 +104,7 @@ def loaded(table: Table) -> Load:
     return list(batches_of(table, READ_ROWS))
 
 
-def _are_equal(one: Load | None, other: Load) -> bool:
+def are_equal(one: Load | None, other: Load) -> bool:
     if one is None or sum(part.num_rows for part in one) != sum(part.num_rows for part in other):
         return False
     return not one or bool(pa.Table.from_batches(one).equals(pa.Table.from_batches(other)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -54,8 +54,10 @@ class FedQuery:
         wall: WallClock | None = None,
         tell: Tell = warn,
         sourced: Collection[str] = (),
+        kept: Mapping[str, Load | None] | None = None,
     ) -> None:
-        """sourced: the streams that have data of their own, whose rows somebody reads and pushes."""
+        """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
+        whose rows are to be had from `table_now`; those that are given are not loaded."""
         self.plan = plan
         self.metrics = Metrics()
         self.wall = wall or SystemClock()
@@ -65,7 +67,9 @@ class FedQuery:
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         self.reloaded = reloaded_tables(plan)
         self._reloads: Reloads | None = None
-        self._now: dict[str, Load] = {}  # the rows of those that are joined now
+        self._holds = {*self.reloaded, *(kept or {})}
+        # The rows of those that are joined now.
+        self._now: dict[str, Load] = {name: rows for name, rows in (kept or {}).items() if rows is not None}
         self._tables: list[tuple[Table, LoadTable]] = []
         built = build_query(plan)
         self.operator = built.operator
@@ -98,7 +102,7 @@ class FedQuery:
     def _load(self, tables: Sequence[tuple[Table, LoadTable]]) -> None:
         self._tables = list(tables)
         for table, load in tables:
-            if table.name in self.reloaded and table.name not in self._now:
+            if table.name in self._holds and table.name not in self._now:
                 self._now[table.name] = loaded(table)
             for batch in self._now[table.name] if table.name in self._now else batches_of(table, BATCH_ROWS):
                 load(batch)
@@ -117,7 +121,7 @@ class FedQuery:
                 self.replace_table(name, rows)
 
     def table_now(self, name: str) -> Load:
-        """The rows of a table that may be loaded again, as they are joined now."""
+        """The rows of a table that may be loaded again, or is kept, as they are joined now."""
         return self._now[name]
 
     def replace_table(self, name: str, rows: Load) -> None:

@@ -40,7 +40,7 @@ from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.side_flows import SideFlows
 from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
-from watersmeet.hosts.local.durable.table_loads import TableLoads
+from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
@@ -115,10 +115,12 @@ class DurableRun:
             # What is known of the inputs changes from start to start, and another way might be chosen by it.
             chosen = replace(plan.options, pipeline=self._folder.identity.pipeline)
             sourced = frozenset(readers)
-            self.fed = FedQuery(replace(plan, options=chosen), wall=self.wall, tell=tell, sourced=sourced)
+            kept = kept_tables(self._folder.path, plan)
+            asked = replace(plan, options=chosen)
+            self.fed = FedQuery(asked, wall=self.wall, tell=tell, sourced=sourced, kept=kept)
             self._journal = Journal(self._folder.path, sync=self.settings.sync)
             self._snapshots = Snapshots(self._folder.path)
-            self._loads = TableLoads(self._folder.path, self.fed, tell)
+            self._loads = TableLoads(self._folder.path, self.fed, tell, kept)
             self._sink = make_sink(self._folder.identity.run)
             self._sides = SideFlows(self.fed.clock.side, self._folder.identity.run, self._folder.path)
         except BaseException:
