@@ -8,7 +8,7 @@ import sqlite3
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,17 +149,15 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
     present: Counter[tuple[str, int]] = Counter()
     told: list[Warning] = []
 
+    def note(number: int, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            for row in batch.to_pylist():
+                present[row["word"], row["n"]] += 1 if row["_op"] == "+" else -1
+
     def life() -> DurableRun:
         plan = read_script(script, opener=open_in_process, pushed=True)[0].plan
         run = DurableRun(plan, tmp_path / "run", lambda name: NoSink(), {}, Settings(sync=False), tell=told.append)
-        run.on_answers = lambda number, batches: (
-            [
-                present.update({(row["word"], row["n"]): 1 if row["_op"] == "+" else -1})
-                for batch in batches
-                for row in batch.to_pylist()
-            ]
-            and None
-        )
+        run.on_answers = note
         run.start()
         return run
 
