@@ -175,3 +175,21 @@ def test_a_variable_of_the_environment_is_put_in_place_of_its_name(
     session = wm.Session()
     session.sql("CREATE STREAM a WITH (source = 'shelf', folder = '${WHERE_SHELVES_ARE}/a', time = 'ts')")
     assert session.sql("SELECT id FROM a").to_arrow().num_rows == 200
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        JOIN,
+        "SELECT a.id, b.id AS other FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + 1 SECONDS",
+        "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 5 SECONDS] GROUP BY k",
+    ],
+    ids=["join", "left", "groups"],
+)
+def test_answers_over_a_connector_are_those_of_duckdb(sql: str, tmp_path: Path) -> None:
+    shelved(tmp_path, "a")
+    shelved(tmp_path, "b")
+    session = wm.Session()
+    session.sql(created(tmp_path, "a", "b"))
+    report = wm.check(session.sql(sql))
+    assert report.equal, str(report)
