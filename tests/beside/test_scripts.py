@@ -88,6 +88,19 @@ def test_lines_of_csv_are_read_as_without_on_bad(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_bytes_that_are_no_text_and_quotes_that_never_close_are_kept_in_any_format(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        b'id,v,ts\n1,2,2026-01-01 00:00:01\n\xff\xfe,x\n"unclosed,2\n3,2,2026-01-01 00:00:03\n'
+    )
+    text = script(tmp_path, "sink bad", kind="csv").replace("sink = 'json', path", "sink = 'csv', path")
+    with pytest.warns(BadRecordsWarning):
+        wm.Session().run(text)
+    assert ids(tmp_path) == [1, 3]
+    kept = (tmp_path / "bad.json").read_text()
+    assert "\\xff\\xfe,x" in kept
+    assert "unclosed" in kept
+
+
 def test_a_sink_that_is_not_declared_is_named_with_its_place(tmp_path: Path) -> None:
     text = f"""CREATE SINK late_rows WITH (sink = 'json', path = '{tmp_path}/l.json');
         CREATE STREAM a {COLUMNS} WITH (time = 'ts', on_late = 'sink late_row');"""
