@@ -54,8 +54,10 @@ def streams_in(query: str) -> tuple[str, ...]:
 
 
 def script(broker: Broker, name: str, query: str, folder: Path) -> Script:
-    inputs = "".join(stream(broker.brokers, one, f"{name}-{one}", lateness=ANY_ORDER) for one in streams_in(query))
-    return Script(inputs + sink(broker.brokers, f"{name}-out", QUERIES[query][0]), folder / "checkpoint")
+    said = {"timeout": "2 minutes"}  # a broker may be on its way
+    inputs = [stream(broker.brokers, one, f"{name}-{one}", lateness=ANY_ORDER, **said) for one in streams_in(query)]
+    answered = sink(broker.brokers, f"{name}-out", QUERIES[query][0], **said)
+    return Script("".join(inputs) + answered, folder / "checkpoint")
 
 
 def fed(broker: Broker, name: str, query: str) -> None:

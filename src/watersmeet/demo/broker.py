@@ -115,12 +115,12 @@ class Broker:
     def start(self) -> None:
         log = (self._folder / "broker.log").open("ab")
         with phase("starting a broker of Kafka"), log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 self._command("kafka.Kafka", "server.properties"), cwd=self._folder, stdout=log, stderr=log
             )
             until_s = time.monotonic() + _START_S
             while not self._answers():
-                if self._process.poll() is not None or time.monotonic() > until_s:
+                if process.poll() is not None or time.monotonic() > until_s:
                     words = (self._folder / "broker.log").read_text(errors="replace").strip()[-500:]
                     self.stop()
                     raise SetupError(f"a broker of Kafka did not start: {words}")

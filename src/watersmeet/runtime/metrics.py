@@ -80,6 +80,12 @@ class Metrics(Counted, Recall):
         if_any=True,
         where="in-process",
     )
+    lag_by_stream: dict[str, int] = metric(
+        "rows by stream that wait at its source to be read, of sources that know, such as topics of Kafka",
+        BY_NAME_NOW,
+        if_any=True,
+        where="in-process",
+    )
     late_by_us: dict[str, int] = metric(
         "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
     )

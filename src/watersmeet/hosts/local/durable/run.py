@@ -45,7 +45,7 @@ from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
 from watersmeet.io.bad_rows import without_bad_times
-from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece
+from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.contract import Rows
@@ -277,17 +277,22 @@ class DurableRun:
 
     def metrics(self) -> dict[str, Any]:
         with self._lock:
-            return self.fed.report().as_dict()
+            return self._report().as_dict()
 
     def latest(self) -> Metrics:
         """The numbers of this run, brought up to date."""
         with self._lock:
-            return self.fed.report()
+            return self._report()
 
     def latest_json(self) -> dict[str, Any]:
         """The same for programs elsewhere."""
         with self._lock:
-            return self.fed.report().as_json()
+            return self._report().as_json()
+
+    def _report(self) -> Metrics:
+        lags = {name: lag_of(reader) for name, reader in self._readers.items()}
+        self.fed.metrics.lag_by_stream = {name: sum(lag.values()) for name, lag in lags.items() if lag}
+        return self.fed.report()
 
     def with_waiting(self) -> Metrics:
         """The same with the rows that wait for time to go on."""

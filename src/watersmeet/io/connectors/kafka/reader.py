@@ -84,13 +84,17 @@ class KafkaReader:
         self._next = dict(enumerate(position))
 
     def lag(self) -> dict[str, int]:
-        """How many records of each partition wait to be read, as far as is known without asking."""
-        if self._client is None or self._next is None:
+        """How many records of each partition wait to be read, as far as is known without asking. For any thread."""
+        client, nexts = self._client, self._next
+        if client is None or nexts is None:
             return {}
         found: dict[str, int] = {}
-        for one in list(self._next):
-            place = TopicPartition(self._reading.topic, one)
-            high = self._client.consumer.get_watermark_offsets(place, cached=True)[1]
+        for one in list(nexts):
+            try:
+                place = TopicPartition(self._reading.topic, one)
+                high = client.consumer.get_watermark_offsets(place, cached=True)[1]
+            except (RuntimeError, KafkaException):  # it was closed meanwhile
+                return {}
             found[str(one)] = max(max(high, self._ends.get(one, 0)) - self._at(one), 0)
         return found
 
