@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import watersmeet as wm
 from tests.lakes import opened
 from watersmeet.errors import OptionError, SinkError, SourceError
 
 deltalake = pytest.importorskip("deltalake", reason="needs deltalake: pip install 'watersmeet[delta]'")
 
+ASKED = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
 
@@ -115,6 +119,35 @@ def test_the_change_feed_tells_every_change(tmp_path: Path) -> None:
     assert told[:3] == [(0, "insert", 1, "v1"), (0, "insert", 2, "v2"), (0, "insert", 3, "v3")]
     assert sorted(told[3:5]) == [(1, "update_postimage", 1, "new"), (1, "update_preimage", 1, "v1")]
     assert told[5:] == [(2, "delete", 2, "v2")]
+
+
+def test_a_change_feed_is_a_table_with_versions(tmp_path: Path) -> None:
+    path, moments = tmp_path / "t", []
+
+    def moment() -> None:
+        sleep(0.02)
+        moments.append(datetime.now(UTC))
+        sleep(0.02)
+
+    write(path, rows(1, 2, 3), configuration={"delta.enableChangeDataFeed": "true"})
+    moment()
+    deltalake.DeltaTable(path).update(updates={"v": "'new'"}, predicate="k <> 2")
+    moment()
+    deltalake.DeltaTable(path).delete("k = 2")
+    moment()
+    session = wm.Session()
+    asked = [(number, k, at) for number, at in enumerate(moments) for k in (1, 2, 3)]
+    columns = [pa.array(one, kind) for one, kind in zip(zip(*asked, strict=True), ASKED.types, strict=True)]
+    session.stream("o", pa.Table.from_arrays(columns, schema=ASKED), time="ts")
+    words = f"source = 'delta', path = '{path}', changes = 'feed', start = '0', key = 'k', op = '_change_type'"
+    with pytest.raises(OptionError, match="reads a change feed with time = 'v'"):
+        session.sql(f"CREATE TABLE t WITH ({words}, time = 'v')")
+    session.sql(f"CREATE TABLE t WITH ({words}, time = '_commit_timestamp')")
+    found = session.sql("SELECT o.id, t.k, t.v FROM o JOIN t FOR SYSTEM_TIME AS OF o.ts ON o.k = t.k").to_arrow()
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == [
+        (0, 1, "v1"), (0, 2, "v2"), (0, 3, "v3"), (1, 1, "new"), (1, 2, "v2"), (1, 3, "new"),
+        (2, 1, "new"), (2, 3, "new"),
+    ]  # fmt: skip
 
 
 def test_a_table_without_a_feed_says_so(tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ class DeltaSource:
         self._place = Place(opening.name, options, SourceError)
         self._start = options.get("start", "earliest").strip()
         self._feed = one_of(opening.name, options, "changes", ("refuse", "feed"), "refuse") == "feed"
+        if self._feed and opening.time not in (None, "_commit_timestamp"):
+            raise OptionError(
+                f"{opening.name!r} reads a change feed with time = {opening.time!r}, but a row that is deleted or "
+                "replaced comes with what it held, not with when that was",
+                hint="say time = '_commit_timestamp'",
+                option="time",
+            )
         self._versions: dict[tuple[int, bool], Version] = {}
         self._is_newest_known = self._is_same_known = False
 
