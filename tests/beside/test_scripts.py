@@ -101,6 +101,17 @@ def test_bytes_that_are_no_text_and_quotes_that_never_close_are_kept_in_any_form
     assert "unclosed" in kept
 
 
+def test_a_session_reads_files_with_bad_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("\n".join(["{", *LINES]))
+    session = wm.Session()
+    schema = {"id": "BIGINT", "v": "DOUBLE", "ts": "TIMESTAMP"}
+    session.stream("a", tmp_path / "a.json", schema=schema, time="ts", on_bad="skip")
+    query = session.sql("SELECT id FROM a")
+    with pytest.warns(BadRecordsWarning, match="3 not json"):
+        assert query.to_arrow()["id"].to_pylist() == [1, 4, 5]
+    assert query.metrics()["bad_rows"] == 5
+
+
 def test_a_sink_that_is_not_declared_is_named_with_its_place(tmp_path: Path) -> None:
     text = f"""CREATE SINK late_rows WITH (sink = 'json', path = '{tmp_path}/l.json');
         CREATE STREAM a {COLUMNS} WITH (time = 'ts', on_late = 'sink late_row');"""

@@ -140,11 +140,12 @@ def source_of(
     declared: pa.Schema | None = None,
     reading: TimeReading | None = None,
     rounding: str = "error",
+    on_bad: str = "error",
 ) -> Source:
     """The source for whatever the user gave as the data of stream `name`: with the columns that were declared, if any,
     and event times that are written in some way."""
     if isinstance(data, str | Path):
-        return open_files(name, str(data), None, {}, declared, rounding, reading)
+        return open_files(name, str(data), None, {"on_bad": on_bad}, declared, rounding, reading)
     source = _of_data(data, name)
     if declared is not None:
         source = _as_declared(source, name, declared, reading)

@@ -42,10 +42,11 @@ class LocalHost:
         rounding: str = "error",
         declared: pa.Schema | None = None,
         reading: TimeReading | None = None,
+        on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
         from watersmeet.io.sources import source_of
 
-        source = source_of(data, name, declared, reading, rounding)
+        source = source_of(data, name, declared, reading, rounding, on_bad)
         return source.schema if declared is None else declared, source, source.known_rows
 
     def layout(self, plan: Plan) -> str:

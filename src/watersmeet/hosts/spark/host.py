@@ -71,6 +71,7 @@ class SparkHost:
         rounding: str = "error",
         declared: pa.Schema | None = None,
         reading: TimeReading | None = None,
+        on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, FileStream):
             return data.columns(name, declared, reading), data, None
