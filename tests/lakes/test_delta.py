@@ -292,6 +292,11 @@ def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, options: dict[
         opened.sink("delta", ROWS, path=str(tmp_path / "t"), **options)
 
 
+def test_a_table_that_cannot_be_made_is_told() -> None:
+    with pytest.raises(SinkError, match="the Delta table /proc/nowhere/out cannot be made"):
+        opened.sink("delta", ROWS, path="/proc/nowhere/out")
+
+
 def test_a_path_is_needed() -> None:
     with pytest.raises(OptionError, match="does not say path"):
         opened.sink("delta", ROWS)

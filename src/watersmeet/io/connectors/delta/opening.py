@@ -85,7 +85,7 @@ class Place:
             with in_a_sentence(self.kind, f"the Delta table {self.path} {what}", (DeltaError,), self._options, hint):
                 yield
         except self.kind as error:
-            if isinstance(error.__context__, TableNotFoundError):
+            if self.kind is SourceError and isinstance(error.__context__, TableNotFoundError):
                 raise no_table(self.path, self.kind) from None
             raise
 
