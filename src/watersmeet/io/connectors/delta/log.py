@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,17 +14,20 @@ from deltalake import DeltaTable
 
 from watersmeet.errors import SourceError
 
+TAKEN, CAME = "taken", "came"
+
 
 @dataclass(frozen=True)
 class DataFile:
     """A file of rows in a table. `rows` is None if the log does not tell. `change`: what became of its rows, None if
-    each tells that itself."""
+    each tells that itself. `only`: of such rows those that were taken away, or those that came."""
 
     path: str
     nbytes: int
     rows: int | None
     partition: Mapping[str, Any]
     change: str | None = "insert"
+    only: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,8 @@ def read_version(files: pa_fs.FileSystem, number: int, *, changes: bool) -> Vers
     info = next(iter(_of_kind(actions, "commitInfo")), {})
     found = [_file(one, "insert") for one in added if one.get("dataChange", True)]
     if changes and told:  # which then say everything
-        found = [_file(one, None) for one in told]
+        # In a file they stand in any order, and in a version a row may be in two files: what is taken away comes first.
+        found = [replace(_file(one, None), only=only) for only in (TAKEN, CAME) for one in told]
     elif changes:
         # What is taken away first, so that of a row that is written anew the new one is the last.
         found = [_file(one, "delete") for one in removed] + found

@@ -14,12 +14,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
-from watersmeet.io.connectors.delta.log import DataFile, Version, read_version, snapshot
+from watersmeet.io.connectors.delta.log import TAKEN, DataFile, Version, read_version, snapshot
 from watersmeet.io.connectors.delta.opening import Place, check_readable, columns_of
 from watersmeet.io.connectors.lake_files import count_rows, read_rows
 from watersmeet.io.connectors.lake_options import one_of
@@ -30,6 +31,9 @@ SLICE_BYTES = 128 << 20  # so many are read by one
 FEED = pa.schema(
     [("_change_type", pa.string()), ("_commit_version", pa.int64()), ("_commit_timestamp", pa.timestamp("us", "UTC"))]
 )
+
+
+_TAKEN = pa.array(["delete", "update_preimage"])
 
 
 class Offset(NamedTuple):
@@ -175,8 +179,21 @@ class DeltaSource:
     def read(self, part: Slice) -> Iterator[Lot]:
         for at, file in self._between(Offset(*part.after), Offset(*part.upto)):
             with self._place.told(f"cannot be read: {file.path}", _GONE):
-                for rows in read_rows(self._files, file.path, self.schema, self._constants(at, file)):
+                for rows in self._rows(at, file):
                     yield Lot(rows)
+
+    def _rows(self, at: Offset, file: DataFile) -> Iterator[pa.RecordBatch]:
+        if file.only is None:
+            yield from read_rows(self._files, file.path, self.schema, self._constants(at, file))
+            return
+        # The columns that were declared may be without what is told by.
+        wanted = self.schema
+        if "_change_type" not in wanted.names:
+            wanted = wanted.append(FEED.field("_change_type"))
+        for rows in read_rows(self._files, file.path, wanted, self._constants(at, file)):
+            taken = pc.is_in(rows.column("_change_type"), value_set=_TAKEN)
+            kept = rows.filter(taken if file.only == TAKEN else pc.invert(taken))
+            yield kept.select(self.schema.names)
 
     def _constants(self, at: Offset, file: DataFile) -> dict[str, Any]:
         found = {name: None if value == "" else value for name, value in file.partition.items()}
