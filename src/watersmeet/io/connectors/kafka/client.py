@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ _UNREACHED = frozenset(
      KafkaError._SSL, KafkaError._TIMED_OUT_QUEUE}
 )  # fmt: skip
 DEFAULT_TIMEOUT_S = 15.0
+# What the library says goes to Python's logging, and nowhere if nobody has set that up; errors come as ours anyway.
+_LOGGER = logging.getLogger("watersmeet.kafka")
+_LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Cluster:
 
     def config(self, heard: Heard | None = None, **ours: Any) -> dict[str, Any]:
         """The settings of a client; a keyword has '_' in place of '.'. Ours are defaults that the user's override."""
-        made: dict[str, Any] = {"bootstrap.servers": self.brokers, "log_level": 2}
+        made: dict[str, Any] = {"bootstrap.servers": self.brokers, "log_level": 3, "logger": _LOGGER}
         made |= {name.replace("_", "."): value for name, value in ours.items()}
         made |= dict(self.settings)
         if heard is not None:

@@ -17,7 +17,7 @@ from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.kafka import markers
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
-from watersmeet.io.connectors.kafka.topics import ensure_topic
+from watersmeet.io.connectors.kafka.topics import ensure_topic, is_missing
 from watersmeet.io.connectors.kafka.writing import KeyAndValue, RecordMaker, record_maker, whole_number
 
 _TRIES = 5
@@ -133,6 +133,12 @@ class KafkaSink:
             return SinkError(
                 f"{target.what}: a row is larger than the topic takes ({error.str()})",
                 hint="raise max.message.bytes of the topic and 'kafka.message.max.bytes' of the sink; " + _RESTART,
+            )
+        missing = [one for one in (target.topic, target.marker_topic) if is_missing(target.cluster, one)]
+        if missing:
+            return SinkError(
+                f"{target.what}: topic {missing[0]!r} is there no more",
+                hint="start again with the same checkpoint, which makes it anew; what was in it is gone with it",
             )
         return told(SinkError, target.cluster, target.what, error, self._heard, _RESTART)  # type: ignore[return-value]
 

@@ -42,6 +42,18 @@ def ensure_topic(
     return partitions
 
 
+def is_missing(cluster: Cluster, name: str) -> bool:
+    """Whether brokers that answer have no such topic."""
+    asker = Consumer(cluster.config(group_id="watersmeet"))
+    try:
+        error = asker.list_topics(name, timeout=cluster.timeout_s).topics[name].error
+    except KafkaException:
+        return False
+    finally:
+        asker.close()
+    return error is not None and error.code() in _MISSING
+
+
 def _make(cluster: Cluster, sink: str, topic: NewTopic) -> None:
     what = f"sink {sink!r} cannot make topic {topic.topic!r}, which is not there"
     heard = Heard()
