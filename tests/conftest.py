@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ PAPERS = (Path(__file__).parent / "lab", Path(__file__).parent / "conformance")
 
 settings.register_profile("watersmeet", derandomize=EFFORT == 1)
 settings.load_profile("watersmeet")
+
+# A shell starts what runs in the background with Ctrl-C ignored, and all that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
