@@ -57,6 +57,15 @@ def test_a_report_built_twice_is_identical(folder: Path) -> None:
     assert made == files(folder / "second")
 
 
+def test_what_is_said_of_the_machine_stands_above_the_verdicts(folder: Path) -> None:
+    (folder / "results" / "conditions.txt").write_text("Other work\nwent on meanwhile.\n")
+    write_report(folder / "results", folder / "docs", registry.experiments())
+    text = (folder / "docs" / "reproduction.md").read_text()
+    assert (
+        text.index('## <a id="summary"></a>') < text.index("Other work went on meanwhile.") < text.index("| figure R-1")
+    )
+
+
 def test_a_changed_number_changes_the_verdict(folder: Path) -> None:
     assert call("lab", "report") == 0
     before = Path("docs/reproduction.md").read_text()

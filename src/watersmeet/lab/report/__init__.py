@@ -19,7 +19,7 @@ def write_report(results: Path, docs: Path, known: Mapping[str, Experiment]) -> 
     """Write `reproduction.md`, `reproduction.html` and the plots; the same results always give the same files."""
     entries = gather(results, known)
     plots = draw_plots(entries)
-    blocks = page(entries, plots, folder=NAME)
+    blocks = page(entries, plots, folder=NAME, conditions=_conditions(results))
     docs.mkdir(parents=True, exist_ok=True)
     images = docs / NAME
     images.mkdir(exist_ok=True)
@@ -33,3 +33,9 @@ def write_report(results: Path, docs: Path, known: Mapping[str, Experiment]) -> 
     for path, text in written.items():
         path.write_text(text, encoding="utf-8")
     return list(written)
+
+
+def _conditions(results: Path) -> str:
+    """What whoever measured says of the machine, in `conditions.txt`, as one paragraph; nothing if it is not there."""
+    path = results / "conditions.txt"
+    return " ".join(path.read_text(encoding="utf-8").split()) if path.exists() else ""

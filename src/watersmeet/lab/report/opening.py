@@ -14,7 +14,7 @@ from watersmeet.lab.report.blocks import Block, Bullets, Heading, TableBlock, Te
 from watersmeet.lab.report.gather import Entry
 
 
-def opening(entries: Sequence[Entry]) -> Iterator[Block]:
+def opening(entries: Sequence[Entry], conditions: str = "") -> Iterator[Block]:
     yield Heading(1, "Reproduction", "reproduction")
     yield TextBlock(
         "What the experiments of five papers give on this engine. `watersmeet lab report` writes this page from the "
@@ -34,7 +34,7 @@ def opening(entries: Sequence[Entry]) -> Iterator[Block]:
         )
     )
     yield from _data(entries)
-    yield from _summary(entries)
+    yield from _summary(entries, conditions)
     yield from _readings(entries)
 
 
@@ -54,7 +54,7 @@ def _data(entries: Sequence[Entry]) -> Iterator[Block]:
     yield TableBlock(("data", "experiments"), rows)
 
 
-def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
+def _summary(entries: Sequence[Entry], conditions: str) -> Iterator[Block]:
     counts = Counter(entry.verdict for entry in entries)
     runs = [run for entry in entries for run in entry.runs]
     stale = sum(run.stale for run in runs)
@@ -65,6 +65,8 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         + ", by the paper's scale where that was run. "
         + (f"{stale} of {len(runs)} runs are stale." if stale else f"All {len(runs)} runs are of the present code.")
     )
+    if conditions:
+        yield TextBlock(conditions)
     scales = [scale for scale in SCALES if any(run.record.scale == scale for run in runs)]
     rows = tuple(
         (

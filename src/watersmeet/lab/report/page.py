@@ -16,9 +16,9 @@ from watersmeet.lab.report.plots import panel_title, plot_name
 MOST_ROWS = 16
 
 
-def page(entries: Sequence[Entry], plots: Mapping[str, str], folder: str) -> list[Block]:
-    """All blocks of the report, in order."""
-    blocks = [*opening(entries)]
+def page(entries: Sequence[Entry], plots: Mapping[str, str], folder: str, conditions: str = "") -> list[Block]:
+    """All blocks of the report, in order. conditions: what else the machine did while these runs were measured."""
+    blocks = [*opening(entries, conditions)]
     for paper in dict.fromkeys(entry.experiment.paper for entry in entries):
         ours = [entry for entry in entries if entry.experiment.paper == paper]
         blocks.extend(_card(paper, CARDS.get(paper), ours))
