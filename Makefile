@@ -9,7 +9,7 @@ LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
 # what stands in targets of its own
-FAST := not spark and not soak and not lab and not browser and not flood
+FAST := not spark and not soak and not lab and not browser and not flood and not postgres and not kafka and not lakes
 AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
@@ -23,7 +23,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-fast test-spark test-browser test-flood test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -42,7 +42,7 @@ test-lab: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'lab and not soak'
 
 test-spark: $(READY)
-	$(BIN)/python -m pytest -m 'spark and not soak' tests/spark
+	$(BIN)/python -m pytest -m 'spark and not soak and not postgres' tests/spark
 
 # The page, the site and pictures in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
 # axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.
@@ -55,6 +55,20 @@ test-browser: docs
 test-flood: $(READY)
 	$(BIN)/python -m pytest -m flood tests/serve
 
+# Answers in a real PostgreSQL server, Debian's for instance, started for the tests in a folder of its own; kills included.
+test-postgres: $(READY)
+	$(BIN)/python -m pytest -m postgres tests/databases tests/spark/test_postgres.py
+
+# Topics of a real broker, which is started: Kafka from Maven Central, fetched into build/kafka the first time; it needs
+# Java 17 and Maven. What needs neither runs in `make test`, on a cluster that the client library plays.
+test-kafka: $(READY)
+	$(BIN)/python -m pytest -m kafka tests/kafka
+
+# Files in a local S3 server (moto), and tables of lakes under kills, compared with DuckDB.
+test-lakes: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[stores]'
+	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes
+
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)
 	$(BIN)/python -m pytest -m 'soak or not soak' tests/nexmark tests/spark/test_nexmark.py
@@ -62,7 +76,7 @@ test-nexmark: $(READY)
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.
 coverage: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not browser and not flood' --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not browser and not flood and not postgres and not kafka' --cov --cov-report=term-missing:skip-covered
 
 # The fast tests and a little of Spark, with the lowest versions that pyproject.toml allows and with the newest. Kernels
 # are compiled for a version of Numba, so each has a cache of its own.

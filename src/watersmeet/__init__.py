@@ -10,12 +10,16 @@ session.sql("SELECT … FROM a [RANGE 30 SECONDS], b [RANGE 1 MINUTE] WHERE a.k 
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import (
+    BadRecordsWarning,
     BindError,
     CatalogError,
     DataError,
+    EmptyTableWarning,
     FutureRowsWarning,
+    HandoverWarning,
     LateRowsWarning,
     MidnightWarning,
+    OldTableWarning,
     OptionError,
     ParseError,
     RunError,
@@ -29,6 +33,7 @@ from watersmeet.errors import (
     TemporaryFolderWarning,
     TimeUnitWarning,
     UnsupportedError,
+    UnusedSinkWarning,
     WaitingRowsWarning,
     WatersmeetError,
     WindowError,
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.packed import ParquetStream
+    from watersmeet.io.connectors.registering import register_connector
     from watersmeet.runtime.notices import notices
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.session import Query, Session
@@ -50,13 +56,17 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "AsyncRun",
+    "BadRecordsWarning",
     "BindError",
     "CatalogError",
     "DataError",
+    "EmptyTableWarning",
     "FutureRowsWarning",
+    "HandoverWarning",
     "LastingRun",
     "LateRowsWarning",
     "MidnightWarning",
+    "OldTableWarning",
     "OptionError",
     "Outcome",
     "ParquetStream",
@@ -76,12 +86,14 @@ __all__ = [
     "TemporaryFolderWarning",
     "TimeUnitWarning",
     "UnsupportedError",
+    "UnusedSinkWarning",
     "WaitingRowsWarning",
     "WatersmeetError",
     "WindowError",
     "check",
     "complete",
     "notices",
+    "register_connector",
 ]
 
 
@@ -124,6 +136,11 @@ def __getattr__(name: str) -> Any:
         from watersmeet.hosts.spark.packed import ParquetStream
 
         return ParquetStream
+    if name == "register_connector":
+        with undisturbed():
+            from watersmeet.io.connectors.registering import register_connector
+
+        return register_connector
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

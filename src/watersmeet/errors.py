@@ -145,6 +145,10 @@ class WaitingRowsWarning(UserWarning):
     """A query on Spark has ended while rows wait for the watermark: their answers are still to come."""
 
 
+class OldTableWarning(UserWarning):
+    """A static table could not be loaded again; the rows of the load before are joined meanwhile."""
+
+
 class FutureRowsWarning(UserWarning):
     """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 
@@ -167,6 +171,22 @@ class TemporaryFolderWarning(UserWarning):
 
 class SkippedRowsWarning(UserWarning):
     """Rows without an event time were left out of the answer, as `on_null = 'skip'` says."""
+
+
+class HandoverWarning(UserWarning):
+    """A stream has come to the end of its history, or rows that came live are left to that."""
+
+
+class EmptyTableWarning(UserWarning):
+    """A table that was loaded for a join has no rows."""
+
+
+class BadRecordsWarning(UserWarning):
+    """Records that could not be read were left out of the answer, as `on_bad` says."""
+
+
+class UnusedSinkWarning(UserWarning):
+    """A sink has no query, and no stream sends its bad records or late rows there."""
 
 
 def underline(sql: str, span: tuple[int, int]) -> str:

@@ -349,7 +349,9 @@ class Query:
         self._metrics = fed.metrics
         from watersmeet.hosts.local.live_run import Run
 
-        run = Run(fed, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout)
+        run = Run(
+            fed, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout, writes_beside=True
+        )
         self._live = weakref.ref(run)
         return run
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import CatalogError, SourceError
+from watersmeet.errors import CatalogError, SourceError, UnsupportedError
 from watersmeet.importing import undisturbed
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
+from watersmeet.model.names import nearest
+from watersmeet.model.side_sink import sink_named
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.versions import Versions, versions_of
 from watersmeet.model.zones import check_zone
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.runtime.script import Job
     from watersmeet.sql.parameters import Parameters
-    from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView
+    from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView
 
 __all__ = ["Declared", "Explanation", "Query", "Session"]
 
@@ -78,8 +80,10 @@ class Session:
         lateness: str | timedelta | None = None,
         read: str | None = None,
         on_late: str | None = None,
+        on_bad: str | None = None,
         idle: str | timedelta | None = None,
         max_future: str | timedelta | None = None,
+        max_drift: str | timedelta | None = None,
         rounding: str | None = None,
         rate: float | str | None = None,
         distinct: Mapping[str, float] | None = None,
@@ -88,6 +92,8 @@ class Session:
         op: str | None = None,
         arrival_column: str | None = None,
         replace: bool = False,
+        source: str | None = None,
+        **options: Any,
     ) -> None:
         """Declare a stream.
 
@@ -105,9 +111,14 @@ class Session:
         than that are dropped and counted, and a warning tells.
         read: tables, frames and files are read in the order of their event times, so that none is late;
         read='arrival' keeps the order they have.
-        on_late: 'count', or 'error' to end the run at the first late row.
+        on_late: 'count', or 'error' to end the run at the first late row, or 'sink NAME' to keep late rows beside the
+        answer: `sql("CREATE SINK NAME WITH (…)")` declares it before.
+        on_bad: what becomes of records that cannot be read: 'error', or 'skip' to leave them out and count them, or
+        'sink NAME' to keep them beside the answer. Rows without an event time are among them.
         idle: after so much silence this stream no longer holds the others back.
         max_future: a row further ahead of the wall clock than this is kept, but does not move the watermark.
+        max_drift: while streams catch up in a run that goes on, this one is not read further ahead of the one that is
+        furthest behind, nor one of its lanes (such as the partitions of a topic) of another.
         rounding: 'down' cuts times finer than a microsecond; without it they are an error.
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
@@ -120,12 +131,24 @@ class Session:
         every row is a new version of its key.
         arrival_column: another name for the moment of arrival.
         replace: take the place of a stream or table of that name; queries made before keep what they have.
+        source: where rows come from instead of `data`, by the name of a connector ('kafka', or one that was registered
+        with `watersmeet.register_connector`) or of a file format; `options` are those of CREATE STREAM … WITH (…).
         """
+        if source is not None:
+            self._in_words(name, data, schema, replace, False, options | {
+                "source": source, "time": time, "time_unit": time_unit, "time_format": time_format,
+                "time_zone": time_zone, "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late,
+                "idle": idle, "max_future": max_future, "max_drift": max_drift, "rounding": rounding, "rate": rate,
+                "distinct": distinct, "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
+                "on_bad": on_bad,
+            })  # fmt: skip
+            return
+        _refuse_words("stream", name, options)
         self._stream(
             name, data, time, schema, rate, distinct, unique, key, op, replace, False,
-            lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, rounding=rounding,
-            on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
-            arrival_column=arrival_column,
+            lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, max_drift=max_drift,
+            rounding=rounding, on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
+            arrival_column=arrival_column, on_bad=on_bad,
         )  # fmt: skip
 
     def _stream(
@@ -150,7 +173,11 @@ class Session:
         time = said.get("arrival_column", ARRIVAL) if by_arrival else named_time(time)
         declared = None if schema is None else declared_schema(name, schema)
         reading = None if by_arrival else _reading(name, time, said, declared)
-        columns, source, rows = self._opened(name, data, said.get("rounding", "error"), declared, reading)
+        drifts = "max_drift" in said
+        _refuse_elsewhere(name, said, self.host.name)
+        columns, source, rows = self._opened(
+            name, data, said.get("rounding", "error"), declared, reading, drifts=drifts, on_bad=said.get("on_bad")
+        )
         if by_arrival:
             columns = with_moments(name, columns, time)
         elif reading is None:
@@ -168,6 +195,8 @@ class Session:
             reading=reading,
             versions=_versions(name, key, op, is_table),
             arrivals=Arrivals() if by_arrival else None,
+            bad_to=self.catalog.sink_of(said.get("on_bad", "error")),
+            late_to=self.catalog.sink_of(said.get("on_late", "count")),
         )
         known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
         known = with_fields(known, distinct=_distinct(name, distinct or {}), unique=_unique(unique))
@@ -176,7 +205,7 @@ class Session:
     def table(
         self,
         name: str,
-        data: Any,
+        data: Any = None,
         *,
         schema: pa.Schema | Mapping[str, Any] | None = None,
         rounding: str | None = None,
@@ -187,6 +216,8 @@ class Session:
         lateness: str | timedelta | None = None,
         idle: str | timedelta | None = None,
         replace: bool = False,
+        source: str | None = None,
+        **options: Any,
     ) -> None:
         """Declare a static table, read once when a query starts. What is given is given as for `stream`.
 
@@ -205,6 +236,13 @@ class Session:
         ... ''').to_arrow()["x"].to_pylist()
         [20, 30]
         """
+        if source is not None:
+            self._in_words(name, data, schema, replace, True, options | {
+                "source": source, "rounding": rounding, "time": time, "unique": unique, "key": key, "op": op,
+                "lateness": lateness, "idle": idle,
+            })  # fmt: skip
+            return
+        _refuse_words("table", name, options)
         if key is not None:
             self._stream(
                 name, data, _column_named(name, time), schema, None, None, unique, key, op, replace, True,
@@ -222,6 +260,25 @@ class Session:
         known = Statistics(rows=rows, unique=_unique(unique))
         table = Table(name, columns, source, statistics=known, rounding=said.get("rounding", "error"))
         self.catalog.add(table, replace=replace)
+
+    def _in_words(
+        self,
+        name: str,
+        data: Any,
+        schema: pa.Schema | Mapping[str, Any] | None,
+        replace: bool,
+        is_table: bool,
+        words: Mapping[str, Any],
+    ) -> None:
+        """Declare what CREATE … WITH (…) would, with the same words."""
+        from watersmeet.runtime.words import declare_in_words
+
+        if data is not None:
+            raise CatalogError(f"{name!r} is given data and a source", hint="leave one of them out")
+        declared = None if schema is None else declared_schema(name, schema)
+        catalog = self.catalog.copy()
+        declare_in_words(name, declared, words, catalog, self.host.opener, is_table=is_table, replace=replace)
+        self.catalog.become(catalog)
 
     def drop(self, name: str) -> None:
         """Forget a stream, a table or a function that was brought; queries made before keep it."""
@@ -296,10 +353,23 @@ class Session:
         self.catalog.functions[name.lower()] = brought
 
     def _opened(
-        self, name: str, data: Any, rounding: str, declared: pa.Schema | None, reading: TimeReading | None
+        self,
+        name: str,
+        data: Any,
+        rounding: str,
+        declared: pa.Schema | None,
+        reading: TimeReading | None,
+        *,
+        drifts: bool = False,
+        on_bad: str | None = None,
     ) -> tuple[pa.Schema, Any, int | None]:
         if data is not None:
-            return self.host.opened(data, name, rounding, declared, reading)
+            return self.host.opened(data, name, rounding, declared, reading, on_bad or "error")
+        if drifts:
+            raise CatalogError(
+                f"stream {name!r} says max_drift, which is for streams that are read, and this one is pushed",
+                hint="leave max_drift out: whoever pushes decides what comes when",
+            )
         if declared is None:
             raise CatalogError(
                 f"stream {name!r} has neither data nor a schema",
@@ -325,16 +395,19 @@ class Session:
         """
         # sqlglot is loaded here, not with the session.
         with undisturbed():
+            from watersmeet.io.hidden_text import hidden
             from watersmeet.sql import bind_query, parse_script
             from watersmeet.sql.parse import single_question
-            from watersmeet.sql.syntax import CreateStream, CreateTable, CreateView, Explain
+            from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain
 
         statements = parse_script(text, parameters)
-        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView)]
+        text = hidden(text, statements)
         asked = single_question(statements, text)
+        creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView | CreateSink)]
         catalog = self._with_declared(creating, text)
         if asked is None:
-            found: Query = Declared([catalog[one.name] for one in creating], self.host)
+            relations = [catalog[one.name] for one in creating if not isinstance(one, CreateSink)]
+            found: Query = Declared(relations, self.host)
         elif isinstance(asked, Explain):
             plan = bind_query(asked.query, catalog, text, self.timezone)
             found = Explanation(plan, self.host, asked.format, asked.analyze)
@@ -384,15 +457,20 @@ class Session:
         """The plan of a query as text."""
         return self.sql(text, parameters).explain()
 
-    def _with_declared(self, statements: Sequence[CreateStream | CreateTable | CreateView], text: str) -> Catalog:
+    def _with_declared(
+        self, statements: Sequence[CreateStream | CreateTable | CreateView | CreateSink], text: str
+    ) -> Catalog:
         """The catalog with what some statements create, apart from the session's own until all is well."""
-        from watersmeet.runtime.script import declare, declare_view
-        from watersmeet.sql.syntax import CreateView
+        from watersmeet.runtime.script import declare, declare_sink, declare_view
+        from watersmeet.sql.syntax import CreateSink, CreateView
 
         catalog = self.catalog.copy()
         for statement in statements:
             if isinstance(statement, CreateView):
                 declare_view(statement, catalog, text, self.timezone)
+                continue
+            if isinstance(statement, CreateSink):
+                declare_sink(statement, catalog, text)
                 continue
             declare(statement, catalog, text, opener=self.host.opener, pushed=self.host.takes_pushes)
         return catalog
@@ -433,6 +511,28 @@ def _by_arrival(name: str, time: str, said: Mapping[str, Any]) -> bool:
             hint="leave it out, or say time = 'arrival'",
         )
     return is_arrival(time)
+
+
+def _refuse_words(kind: str, name: str, options: Mapping[str, Any]) -> None:
+    """Only a source reads words of its own."""
+    if options:
+        word = next(iter(options))
+        near = nearest(word, ["source", "data", "schema", "time", "key", "replace", *PARSERS])
+        meant = f"did you mean {near}? " if near is not None else ""
+        raise CatalogError(
+            f"{kind} {name!r} has no option {word!r}",
+            hint=f"{meant}options of a connector go with source = '…', which says what they are for",
+        )
+
+
+def _refuse_elsewhere(name: str, said: Mapping[str, Any], host: str) -> None:
+    """What only a run in-process does with data that is handed over is not passed over in silence."""
+    for option in ("on_bad", "on_late"):
+        if host != "local" and (said.get(option) == "skip" or sink_named(said.get(option, "")) is not None):
+            raise UnsupportedError(
+                f"stream {name!r} says {option} = {said[option]!r}, which is for sessions in-process",
+                hint="leave it out, or filter such rows out of the data before",
+            )
 
 
 def _parsed(name: str, **given: Any) -> dict[str, Any]:

@@ -19,7 +19,14 @@ from watersmeet.testing import queries_of
 DOCS = ROOT / "docs"
 ARCHITECTURE, NEXMARK = ROOT / "ARCHITECTURE.md", ROOT / "examples" / "nexmark" / "README.md"
 # Their SQL is bound here, over these streams or those that a block declares itself.
-WITH_SQL = [README, DOCS / "optimizer.md", DOCS / "shedding.md", ARCHITECTURE]
+WITH_SQL = [
+    README,
+    DOCS / "optimizer.md",
+    DOCS / "shedding.md",
+    ARCHITECTURE,
+    DOCS / "connectors.md",
+    DOCS / "kafka.md",
+]
 STREAMS = """
 CREATE STREAM clicks (visitor BIGINT, page STRING, ts TIMESTAMP) WITH (path = 'clicks.csv', time = 'ts');
 CREATE STREAM orders (id BIGINT, visitor BIGINT, region STRING, amount DECIMAL(10, 2), ts TIMESTAMP)
@@ -37,6 +44,7 @@ RUN = {
     **{(page, "sql"): "tests/docs/test_every_example.py" for page in WITH_SQL},
     (DOCS / "command_line.md", "sh"): "tests/docs/test_every_example.py",
     (README, "py"): "tests/first_hour.py",
+    (ROOT / "CONTRIBUTING.md", "python"): "tests/connectors/test_contributing.py",
     (DOCS / "spark.md", "python"): "tests/spark/test_docs.py",
     (DOCS / "serve.md", "sql"): "tests/serve/test_page_of_docs.py",
     (DOCS / "serve.md", "sh"): "tests/serve/test_page_of_docs.py",

@@ -14,7 +14,8 @@ from tests.unit.test_docs import ROOT
 
 DOCS = ROOT / "docs"
 ON_SPARK = DOCS / "howto" / "spark.md"  # tests/spark/test_docs.py reads it
-PAGES = [DOCS / "tutorial.md", *(page for page in sorted((DOCS / "howto").glob("*.md")) if page != ON_SPARK)]
+HOW_TO = [page for page in sorted((DOCS / "howto").glob("*.md")) if page != ON_SPARK]
+PAGES = [DOCS / "tutorial.md", DOCS / "databases.md", DOCS / "lakes.md", DOCS / "bad_records.md", *HOW_TO]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None or shutil.which("curl") is None, reason="examples use bash and curl")

@@ -12,6 +12,7 @@ import pytest
 from tests.plans import FOLDER, golden_catalog
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
+from watersmeet.model.side_sink import SideSink
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.windows import Bound, Window
 from watersmeet.plan.expressions import Expression
@@ -126,6 +127,8 @@ HINTS = {
     "arrival": {"arrival": Arrival(idle_us=5_000_000)},
     "rounding": {"rounding": "down"},
     "reading": {"reading": TimeReading("ts", unit="ms")},
+    "bad_to": {"bad_to": SideSink("bad")},
+    "late_to": {"late_to": SideSink("late")},
 }
 
 

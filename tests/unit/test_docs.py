@@ -26,7 +26,10 @@ README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
 LAB = ROOT / "docs" / "lab.md"
 COMING_FROM, TESTING = ROOT / "docs" / "coming_from.md", ROOT / "docs" / "testing.md"
 LASTING = ROOT / "docs" / "lasting.md"
-WITH_PYTHON = [README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", TESTING, LAB, LASTING]
+WITH_PYTHON = [
+    README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", TESTING, LAB, LASTING,
+    ROOT / "docs" / "connectors.md",
+]  # fmt: skip
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -163,7 +163,7 @@ def test_json_has_no_nan_and_writes_times_as_text(tmp_path: Path) -> None:
 
 
 def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
-    assert "'parquet', 'csv', 'json' or 'console'" in failure(tmp_path / "o", sink="kafka")
+    assert "'parquet', 'csv', 'json' or 'console'" in failure(tmp_path / "o", sink="papyrus")
     assert "does not say its kind" in failure(tmp_path / "o")
     assert "'error', 'overwrite' or 'append'" in failure(tmp_path / "o.csv", mode="replace")
     assert "cannot be written" in failure(tmp_path / "o.parquet", compression="none-such")

@@ -65,7 +65,7 @@ def test_any_other_name_goes_to_spark_if_it_says_so() -> None:
 
 
 def test_a_format_that_others_brought_knows_its_own_options() -> None:
-    declared("source='delta', path='x', time='ts', startingVersion='3'", on_spark=True)
+    declared("source='hudi', path='x', time='ts', startingVersion='3'", on_spark=True)
     with pytest.raises(OptionError, match="did you mean lateness"):
         declared("source='delta', path='x', time='ts', latenes='3 s'", on_spark=True)
 

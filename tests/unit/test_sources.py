@@ -284,7 +284,9 @@ def test_a_forbidden_file_is_named(tmp_path: Path) -> None:
 
 
 def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
-    assert "'parquet', 'csv' or 'json'" in failure(source_from_options, "a", {"source": "kafka", "path": "x"}, None)
+    assert "'parquet', 'csv' or 'json'" in failure(
+        source_from_options, "a", {"source": "carrier pigeons", "path": "x"}, None
+    )
     assert "has no path" in failure(source_from_options, "a", {"source": "csv"}, None)
     (tmp_path / "a.csv").write_text("a\n1\n")
     for option in ({"header": "maybe"}, {"delimiter": "--"}):

@@ -35,6 +35,11 @@ STAGE = (
             '  File "a.py", line 1, in f\n    g()\nValueError: too many apples\n\n\tat org.apache\n',
             "ValueError: too many apples",
         ),
+        (
+            "[STREAM_FAILED] Query [id = 1f, runId = 2e] terminated with exception:  SQLSTATE: XXKST (no cause "
+            "message)\n=== Streaming Query ===\n",
+            "a Python process that Spark had started was gone before it answered",
+        ),
         ("", "str"),
     ],
 )  # fmt: skip

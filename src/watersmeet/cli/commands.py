@@ -667,8 +667,13 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed makes other traffic.")] = 1,
     keep: Annotated[Path | None, typer.Option(help="A folder to keep the data, the script and the answer in.")] = None,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="From topics of Kafka into one, in-process, with a broker that is started.")
+    ] = False,
 ) -> None:
     """Three camera streams, joined before your eyes, and checked."""
+    if kafka:
+        _kafka_demo(rows, seed, keep)
     if engine is Engine.spark:
         _need_spark()
     with phase("loading"):
@@ -676,6 +681,23 @@ def demo(
 
     try:
         raise typer.Exit(run_demo(rows, seed, keep, engine.value))
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
+
+
+def _kafka_demo(rows: int | None, seed: int, keep: Path | None) -> None:
+    if keep is not None:
+        _fail(
+            "--keep does not go with --kafka: the broker and its topics go at the end\nhint: leave one out", BAD_INPUT
+        )
+    with phase("loading"):
+        try:
+            from watersmeet.demo.kafka import run_kafka_demo
+        except ImportError as error:
+            _fail(f"the demo with Kafka needs {error.name}\nhint: pip install 'watersmeet[kafka]'", BAD_INPUT)
+        from watersmeet.demo import QUERY, QUESTION
+    try:
+        raise typer.Exit(run_kafka_demo(rows, seed, QUERY, QUESTION))
     except KeyboardInterrupt:
         _fail("aborted", INTERRUPTED)
 

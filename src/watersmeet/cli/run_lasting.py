@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
@@ -34,7 +34,7 @@ def run_lasting(text: str, checkpoint: str, settings: Settings, view: str | None
     if not jobs:
         return False
     interrupts = Interrupts(voice().tell)
-    lasting = LastingJobs(jobs, Path(checkpoint), settings, tell=lambda what: voice().warn(str(what)))
+    lasting = LastingJobs(jobs, local_folder(checkpoint), settings, tell=lambda what: voice().warn(str(what)))
     page = None if view is None else _page(view, jobs, lasting)
     try:
         with interrupts.stopping(lasting.request_stop), preferring_latency():

@@ -14,7 +14,7 @@ from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.progress import Batch, sharing_text
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
-from watersmeet.hosts.spark.telling import late_text, skipped_text
+from watersmeet.hosts.spark.telling import bad_text, late_text, skipped_text
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.board import Board
@@ -65,6 +65,9 @@ def _run(run: SparkRun, choices: Choices, interrupts: Interrupts, boards: Mappin
             if batch.metrics.skipped_rows and (skipping := f"{running.job.name}, skipping") not in told:
                 told.add(skipping)
                 log.warning("%s: %s", running.job.name, skipped_text(batch.metrics))
+            if batch.metrics.bad_rows and (leaving := f"{running.job.name}, bad") not in told:
+                told.add(leaving)
+                log.warning("%s: %s", running.job.name, bad_text(batch.metrics))
             latest[running.job.name] = batch
             several = len(run.jobs) > 1
             lines = {name: one.line(clock) for name, one in latest.items()}

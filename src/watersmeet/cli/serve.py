@@ -18,6 +18,7 @@ from watersmeet.cli.voice import voice
 from watersmeet.errors import RunError, SetupError, WatersmeetError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.run import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
@@ -115,7 +116,7 @@ def _skipped(written: Sequence[str], jobs: Sequence[Job]) -> dict[str, frozenset
 @contextmanager
 def _kept_in(checkpoint: str | None) -> Iterator[Path]:
     if checkpoint is not None:
-        yield Path(checkpoint)
+        yield local_folder(checkpoint)
         return
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-serve-", dir=temporary_root()))
     voice().remark("nothing is kept when this ends; with --checkpoint DIR the next start goes on from here")

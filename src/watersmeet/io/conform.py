@@ -100,6 +100,21 @@ def check_columns(found: pa.Schema, wanted: pa.Schema, name: str, where: str, *,
             )
 
 
+def held_columns(found: pa.Schema, declared: pa.Schema, time: str | None) -> pa.Schema:
+    """The declared columns as they are before they enter: times as fine as they come, and the event time, if its column
+    is named, as it is written."""
+
+    def held(column: pa.Field) -> pa.Field:
+        if column.name not in found.names:
+            return column
+        kind = found.field(column.name).type
+        written = column.name == time and pa.types.is_timestamp(column.type)
+        both_times = pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type)
+        return column.with_type(kind) if written or both_times else column
+
+    return pa.schema([held(column) for column in declared])
+
+
 def _in_its_case(name: str, columns: list[str]) -> str:
     alike = column_named(name, columns)
     return (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
+from watersmeet.io.filesystems import AnyFile
 from watersmeet.model.types import sql_type
 
 NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\n"})
@@ -24,7 +24,7 @@ Values = Callable[[str], Iterator[pa.Array]]
 
 
 def told(
-    error: pa.ArrowInvalid, path: Path, wanted: pa.Schema, names: list[str], values: Values, *, header: bool
+    error: pa.ArrowInvalid, path: AnyFile, wanted: pa.Schema, names: list[str], values: Values, *, header: bool
 ) -> SourceError | None:
     """The same error with names, or None for one that is not about a value. `names` are the columns of the file."""
     found = _CONVERSION.search(str(error))
@@ -48,7 +48,7 @@ def told(
     )
 
 
-def not_text(path: Path, column: str) -> SourceError:
+def not_text(path: AnyFile, column: str) -> SourceError:
     return SourceError(
         f"{path} cannot be read: column {column!r} holds invalid UTF8 data",
         hint="write the file anew in UTF-8, as by iconv -f latin1 -t utf-8; or declare the column BINARY",
@@ -87,7 +87,7 @@ def _is_number(value: str) -> bool:
     return True
 
 
-def shape_told(error: pa.ArrowInvalid, path: Path, delimiter: str) -> SourceError | None:
+def shape_told(error: pa.ArrowInvalid, path: AnyFile, delimiter: str) -> SourceError | None:
     """The same error for a file whose header holds no delimiter, but whose rows do; None for any other."""
     if _ONE_COLUMN.search(str(error)) is None:
         return None

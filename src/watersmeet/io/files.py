@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.errors import DataError, SourceError
+from watersmeet.errors import DataError, OptionError, SourceError
+from watersmeet.io.bad_rows import OnBad, without_bad_times
 from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.connectors.contract import Lot
+from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import ALIASES, SUFFIXES, Format, format_named
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
+from watersmeet.io.tolerant_text import TolerantText
+from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import sql_type
 
@@ -24,10 +29,11 @@ FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 class FileSource:
     """Files of one format with the same columns, read in the order of their names. `reading`: how they hold the event
     times that the schema has as timestamps. `columns`: the names of those that are read, if not all. `where`: the file,
-    folder or pattern that was given."""
+    folder or pattern that was given. `stream` and `on_bad`: whose rows these are, and who takes the records that cannot
+    be read, where the stream says what becomes of them."""
 
     name: str
-    paths: tuple[Path, ...]
+    paths: tuple[AnyFile, ...]
     format: Format
     schema: pa.Schema
     description: str
@@ -39,6 +45,46 @@ class FileSource:
     reading: TimeReading | None = None
     columns: frozenset[str] | None = None
     where: str = ""
+    stream: Stream | None = None
+    on_bad: OnBad | None = None
+
+    def tolerant(self, stream: Stream, on_bad: OnBad | None = None) -> FileSource:
+        """The same files without the records that cannot be read, which are handed over when they are come by."""
+        return replace(self, stream=stream, on_bad=on_bad) if stream.arrival.keeps_going else self
+
+    def lots(self, path: AnyFile, max_rows: int) -> Iterator[Lot]:
+        """The rows of one file, and the records among them that cannot be read."""
+        if self.stream is None:
+            yield from (Lot(batch) for batch in self._read(path, max_rows, None))
+        elif self.format.has_footer:
+            before = 0
+            for batch in self._read(path, max_rows, None):
+                yield Lot(*without_bad_times(self.stream, batch, before, str(path)))
+                before += batch.num_rows
+        else:
+            yield from self._text_lots(path, self.stream)
+
+    def empty(self) -> pa.RecordBatch:
+        """No rows of it."""
+        return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in self.schema], schema=self.schema)
+
+    def readable_rows(self, rows: pa.RecordBatch, before: int, path: AnyFile, *, tell: bool) -> pa.RecordBatch:
+        """Rows of a file, or only their times, without those whose times cannot be read; `tell`: hand those over."""
+        if self.stream is None:
+            return rows
+        rows, bad = without_bad_times(self.stream, rows, before, str(path))
+        if bad is not None and tell and self.on_bad is not None:
+            self.on_bad(bad)
+        return rows
+
+    def _text_lots(self, path: AnyFile, stream: Stream) -> Iterator[Lot]:
+        stored = self._stored(self.schema)
+        wanted = stored if self.rounding == "error" else with_nanoseconds(stored)
+        text = TolerantText(self.name, path, self.format, wanted, lambda rows: self.conformed(rows, None, Place(None)))
+        for found in text.read():
+            rows, timeless = without_bad_times(stream, found.rows, 0, str(path), found.lines.raw, found.lines.numbers)
+            bad = [one for one in (found.bad, timeless) if one is not None]
+            yield Lot(rows, pa.concat_batches(bad) if bad else None)
 
     def only(self, columns: Collection[str]) -> FileSource:
         """The same files with some of their columns, where others need not be read: text is read as a whole."""
@@ -60,8 +106,19 @@ class FileSource:
                 for batch in self.read(path, max_rows):
                     yield from pieces(batch, max_rows)
 
-    def read(self, path: Path, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, path: AnyFile, max_rows: int, only: str | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one file, or only one of their columns."""
+        if self.stream is None:
+            yield from self._read(path, max_rows, only)
+            return
+        for lot in self.lots(path, max_rows):
+            # Whoever reads only the times reads the rows as well, now or later.
+            if lot.bad is not None and only is None and self.on_bad is not None:
+                self.on_bad(lot.bad)
+            if lot.rows.num_rows:
+                yield lot.rows if only is None else lot.rows.select([only])
+
+    def _read(self, path: AnyFile, max_rows: int, only: str | None) -> Iterator[pa.RecordBatch]:
         found = self.format.schema(path, self.schema)
         # A file with a header and no rows tells no types of columns that nobody declared; it has nothing to read.
         if found is None or not (self.declared or self.format.tells_types(path)):
@@ -91,7 +148,7 @@ class FileSource:
         except DataError as error:
             raise DataError(f"{self.name!r}: {error.message}", hint=error.hint) from None
 
-    def check(self, found: pa.Schema, path: Path) -> None:
+    def check(self, found: pa.Schema, path: AnyFile) -> None:
         """Refuse a file whose columns do not fit those of the source."""
         schema = self.schema
         if self.reading is not None and self.reading.column in found.names:
@@ -162,16 +219,25 @@ def open_files(
         return none_yet if reading is None else _with_times(none_yet, reading)
     paths = find_files(path, asked)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
+    tolerates = options.get("on_bad", "error").lower() != "error" and not format_.has_footer
+    if tolerates and declared is None:
+        raise OptionError(
+            f"{name!r} says on_bad, and not its columns: what is wrong with a line can only be told by them",
+            hint=f"declare them: CREATE STREAM {name} (id BIGINT, …) WITH (…)",
+            option="on_bad",
+        )
     schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
     source = FileSource(
         name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding, where=path
     )
+    if tolerates:  # the first lines may be bad ones, so that nothing can be told from them
+        return source if reading is None else _with_times(source, reading, look=False)
     return _looked_over(source if reading is None else _with_times(source, reading))
 
 
-def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
-    """The same files whose event times are to be read so."""
+def _with_times(source: FileSource, reading: TimeReading, *, look: bool = True) -> FileSource:
+    """The same files whose event times are to be read so; looks at the first of them."""
     # Of declared columns what the files hold decides, file by file; a zone alone is for text files.
     unlooked = not source.format.has_footer or (source.declared and reading.says_how)
     found = reading.of(source.name, source.schema, is_text_file=unlooked)
@@ -179,7 +245,7 @@ def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
         return source
     found = found.declared_in(source.schema if source.declared else None)
     made = replace(source, schema=found.shown(source.schema), reading=found)
-    if not made.paths:
+    if not made.paths or not look:
         return made
     with readable(made.paths[0], made.hint):
         first = next(iter(made.read(made.paths[0], FIRST_ROWS, only=found.column)), None)
@@ -188,7 +254,7 @@ def _with_times(source: FileSource, reading: TimeReading) -> FileSource:
     return made
 
 
-def first_schema(name: str, paths: Sequence[Path], format_: Format) -> pa.Schema:
+def first_schema(name: str, paths: Sequence[AnyFile], format_: Format) -> pa.Schema:
     """The columns of the first file that tells their types."""
     for path in paths:
         with readable(path):
@@ -238,7 +304,7 @@ def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def _check_drift(found: pa.Schema, schema: pa.Schema, path: Path, first: Path) -> None:
+def _check_drift(found: pa.Schema, schema: pa.Schema, path: AnyFile, first: AnyFile) -> None:
     """Refuse a file whose columns are not those of the first."""
     plain = plain_schema(found, str(path))
     for name in sorted({*plain.names, *schema.names}):
@@ -294,7 +360,7 @@ def is_empty(path: str, kind: str) -> bool:
     return glob.has_magic(path) and not glob.glob(str(target), recursive=True)
 
 
-def is_data(path: Path, kind: str | None) -> bool:
+def is_data(path: AnyFile, kind: str | None) -> bool:
     """Whether a file is data of a format, or of any."""
     found = None if path.name.startswith((".", "_")) else _suffix_kind(path)
     return found is not None and kind in (None, found)
@@ -318,7 +384,7 @@ def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
     return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
 
 
-def named_kind(path: Path) -> str | None:
+def named_kind(path: AnyFile) -> str | None:
     """The format that a file is named after, if any."""
     # A tsv is a csv with another delimiter, so only here is it told apart.
     return "tsv" if ".tsv" in map(str.lower, path.suffixes) else _suffix_kind(path)
@@ -334,7 +400,7 @@ def _kind_of(first: Path, path: str) -> str:
     return kind
 
 
-def _suffix_kind(path: Path) -> str | None:
+def _suffix_kind(path: AnyFile) -> str | None:
     suffixes = [s.lower() for s in path.suffixes]
     # Arrow unpacks these by itself.
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".zst"):
@@ -352,7 +418,7 @@ def pieces(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def readable(path: Path, hint: str | None = None) -> Iterator[None]:
+def readable(path: AnyFile, hint: str | None = None) -> Iterator[None]:
     """Whatever goes wrong while a file is read becomes one sentence that names it."""
     try:
         yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +13,8 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SourceError
 from watersmeet.io import csv_errors
+from watersmeet.io.connectors.registry import known_sources
+from watersmeet.io.filesystems import AnyFile, to_seek, to_stream
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
@@ -33,17 +34,17 @@ class Format(Protocol):
     @property
     def has_footer(self) -> bool: ...
 
-    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+    def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         """The columns found in a file; None if it is empty."""
 
-    def count(self, path: Path) -> int | None: ...
+    def count(self, path: AnyFile) -> int | None: ...
 
-    def tells_types(self, path: Path) -> bool:
+    def tells_types(self, path: AnyFile) -> bool:
         """Whether a file says of what types its columns are: one with names and no rows may not."""
         ...
 
     def read(
-        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+        self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows, or only one of their columns."""
 
@@ -53,23 +54,23 @@ class Parquet:
     kind: str = "parquet"
     has_footer: bool = True
 
-    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
-        return pa_parquet.read_schema(path)
+    def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
+        return pa_parquet.read_schema(to_seek(path))
 
-    def count(self, path: Path) -> int | None:
-        return int(pa_parquet.read_metadata(path).num_rows)
+    def count(self, path: AnyFile) -> int | None:
+        return int(pa_parquet.read_metadata(to_seek(path)).num_rows)
 
     def read(
-        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+        self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         with self.opened(path) as file:
             yield from file.iter_batches(batch_size=max_rows, columns=[only] if only else wanted.names)
 
-    def opened(self, path: Path) -> pa_parquet.ParquetFile:
+    def opened(self, path: AnyFile) -> pa_parquet.ParquetFile:
         """Pages are read as they are needed: memory does not grow with the size of the file or its row groups."""
-        return pa_parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False)
+        return pa_parquet.ParquetFile(to_seek(path), buffer_size=_BLOCK_BYTES, pre_buffer=False)
 
-    def tells_types(self, path: Path) -> bool:
+    def tells_types(self, path: AnyFile) -> bool:
         return True
 
 
@@ -83,7 +84,7 @@ class Csv:
     has_footer: bool = False
     null_values: tuple[str, ...] = ()
 
-    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+    def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
             return None
         with self._open(path, declared, None) as reader:
@@ -94,10 +95,10 @@ class Csv:
             raise csv_errors.not_text(path, bytes_)
         return found
 
-    def count(self, path: Path) -> int | None:
+    def count(self, path: AnyFile) -> int | None:
         return None
 
-    def tells_types(self, path: Path) -> bool:
+    def tells_types(self, path: AnyFile) -> bool:
         if path.stat().st_size == 0:
             return False
         with self._open(path, None, None) as reader:
@@ -105,7 +106,7 @@ class Csv:
             return any(batch.num_rows for batch in reader)
 
     def read(
-        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+        self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         columns = [wanted.field(only)] if only else wanted
         # Only the wanted columns are converted: what is wrong in the others does not matter.
@@ -122,34 +123,39 @@ class Csv:
                 or error
             ) from None
 
-    def _text(self, path: Path, wanted: pa.Schema, column: str) -> Iterator[pa.Array]:
+    def _text(self, path: AnyFile, wanted: pa.Schema, column: str) -> Iterator[pa.Array]:
         """The values of a column as they are written."""
         with self._open(path, wanted, {column: pa.string()}) as reader:
             yield from (batch.column(0) for batch in reader)
 
     def _open(
-        self, path: Path, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
+        self, path: AnyFile, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
     ) -> pa_csv.CSVStreamingReader:
         # Without a header the columns are called by the declared names, or f0, f1, … if there are none.
         names = list(columns.names) if columns is not None and not self.header else []
         try:
             return pa_csv.open_csv(
-                path,
+                to_stream(path),
                 read_options=pa_csv.ReadOptions(
                     column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
                 ),
                 # Quoted texts may go on over several lines.
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=pa_csv.ConvertOptions(
-                    column_types=dict(types) if types else None,
-                    include_columns=list(types) if types else None,
-                    null_values=["", *self.null_values],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
+                convert_options=csv_conversion(types, self.null_values),
             )
         except pa.ArrowInvalid as error:
             raise (csv_errors.shape_told(error, path, self.delimiter) or error) from None
+
+
+def csv_conversion(types: Mapping[str, pa.DataType] | None, null_values: tuple[str, ...]) -> pa_csv.ConvertOptions:
+    """How values of CSV become those of columns: of these alone, if any are said."""
+    return pa_csv.ConvertOptions(
+        column_types=dict(types) if types else None,
+        include_columns=list(types) if types else None,
+        null_values=["", *null_values],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
 
 
 def _parsed_as(declared: pa.DataType, guessed: pa.DataType) -> pa.DataType:
@@ -168,25 +174,25 @@ class Json:
     kind: str = "json"
     has_footer: bool = False
 
-    def schema(self, path: Path, declared: pa.Schema | None) -> pa.Schema | None:
+    def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
             return None
-        with pa_json.open_json(path, read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
+        with pa_json.open_json(to_stream(path), read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
             return reader.schema
 
-    def count(self, path: Path) -> int | None:
+    def count(self, path: AnyFile) -> int | None:
         return None
 
-    def tells_types(self, path: Path) -> bool:
+    def tells_types(self, path: AnyFile) -> bool:
         return path.stat().st_size > 0
 
     def read(
-        self, path: Path, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
+        self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         columns = pa.schema([wanted.field(only)]) if only else wanted
         options = pa_json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
         reading = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
-        with pa_json.open_json(path, read_options=reading, parse_options=options) as reader:
+        with pa_json.open_json(to_stream(path), read_options=reading, parse_options=options) as reader:
             yield from reader
 
 
@@ -201,9 +207,7 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
             return Csv(_delimiter(given, default), _flag(given, "header", True), null_values=null_values(given))
         case "json":
             return Json()
-    raise SourceError(
-        f"there is no source {kind!r}", hint="source may be 'parquet', 'csv' or 'json', or 'lab:…' for generated rows"
-    )
+    raise SourceError(f"there is no source {kind!r}", hint=known_sources(kind))
 
 
 def _delimiter(options: Mapping[str, str], default: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from watersmeet.errors import OptionError
+from watersmeet.io.connectors.contract import Connector
+from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.formats import ALIASES, SUFFIXES
-from watersmeet.io.source_options import TO_SPARK
+from watersmeet.io.source_options import TO_SPARK, wrong_option
 from watersmeet.model.names import nearest
 from watersmeet.sql.syntax import CreateSink, Setting
 
@@ -43,10 +45,11 @@ CHECKPOINT = "checkpointlocation"
 def check_sink_options(statement: CreateSink, text: str, *, on_spark: bool) -> None:
     """Refuse options of a CREATE SINK that nothing reads."""
     kind = format_written(statement)
-    if kind is None or (kind not in OURS and not on_spark):  # whoever opens it says what is wrong with that
-        return
+    connector = connector_named(kind) if on_spark else connector_of("sink", _said(statement.settings))
+    if connector is None and (kind is None or (kind not in OURS and not on_spark)):
+        return  # whoever opens it says what is wrong with that
     for setting in statement.settings:
-        wrong = _wrong(setting, statement.name, kind, on_spark=on_spark)
+        wrong = _wrong_for(connector, setting, statement.name, kind or "", on_spark=on_spark)
         if wrong is not None:
             problem, hint = wrong
             raise OptionError(problem, hint=hint, sql=text, span=setting.span, option=setting.name)
@@ -56,13 +59,18 @@ def check_sink_words(name: str, words: Mapping[str, str]) -> None:
     """The same for a sink that is said in Python."""
     settings = tuple(Setting(word, value, (0, 0)) for word, value in words.items())
     kind = _format_of(settings)
-    if kind is None or kind not in OURS:  # whoever opens it says what is wrong with that
+    connector = connector_of("sink", _said(settings))
+    if connector is None and (kind is None or kind not in OURS):  # whoever opens it says what is wrong with that
         return
     for setting in settings:
-        wrong = _wrong(setting, name, kind, on_spark=False)
+        wrong = _wrong_for(connector, setting, name, kind or "", on_spark=False)
         if wrong is not None:
             problem, hint = wrong
             raise OptionError(problem, hint=hint, option=setting.name)
+
+
+def _said(settings: Sequence[Setting]) -> dict[str, str]:
+    return {setting.name.lower(): setting.value for setting in settings}
 
 
 def format_written(statement: CreateSink) -> str | None:
@@ -75,6 +83,14 @@ def _format_of(settings: Sequence[Setting]) -> str | None:
     path = said.get("path", "")
     kind = said.get("sink") or next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
     return ALIASES.get(kind, kind) or None
+
+
+def _wrong_for(
+    connector: Connector | None, setting: Setting, owner: str, kind: str, *, on_spark: bool
+) -> tuple[str, str] | None:
+    if connector is None:
+        return _wrong(setting, owner, kind, on_spark=on_spark)
+    return wrong_option(setting.name, owner, connector.sink_options, ("sink",))
 
 
 def _wrong(setting: Setting, owner: str, kind: str, *, on_spark: bool) -> tuple[str, str] | None:

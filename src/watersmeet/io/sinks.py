@@ -11,6 +11,9 @@ from uuid import uuid4
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
+from watersmeet.io.connectors.committing_sink import CommittingSink
+from watersmeet.io.connectors.opening import open_sink
+from watersmeet.io.connectors.registry import connector_of, known_sinks
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.partitioned import PartitionedSink, partition_columns
 from watersmeet.io.writers import WRITERS, Writer, writable
@@ -54,10 +57,21 @@ class FileSink:
             self._temporary.unlink(missing_ok=True)
 
 
-def sink_from_options(name: str, options: Mapping[str, str], schema: pa.Schema) -> Sink:
+def sink_from_options(
+    name: str,
+    options: Mapping[str, str],
+    schema: pa.Schema,
+    *,
+    keys: tuple[str, ...] = (),
+    changes: str | None = None,
+) -> Sink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for. Options that nothing reads are refused before, where
-    the script is read."""
+    the script is read. keys, changes: as for `numbered_sink`."""
     given = {key.lower(): value for key, value in options.items()}
+    connector = connector_of("sink", given)
+    if connector is not None:
+        # Nothing goes on with this run, so its name is nobody else's.
+        return CommittingSink(open_sink(connector, name, given, schema, uuid4().hex[:12], keys, changes))
     kind, path = kind_and_path(name, given)
     if path is None:
         return ConsoleSink(schema, sys.stdout, limit=limit_of(name, given))
@@ -76,7 +90,7 @@ def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | No
     if kind == "console":
         return kind, None
     if kind not in WRITERS:
-        raise SinkError(f"there is no sink {kind!r}", hint="sink may be 'parquet', 'csv', 'json' or 'console'")
+        raise SinkError(f"there is no sink {kind!r}", hint=known_sinks(kind))
     if not path:
         raise SinkError(f"sink {name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
     if "\0" in path:

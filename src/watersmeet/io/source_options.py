@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from watersmeet.errors import OptionError
+from watersmeet.io.connectors.contract import Connector, Options
+from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.providers import is_provided
 from watersmeet.model.arrival import PARSERS
 from watersmeet.model.names import nearest
 from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
 
-OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed"})
+OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed", "reload"})
 # A table with a key has versions: its rows are a stream of changes.
-OF_STREAMS = OF_TABLES | {"time", "key", "op", *PARSERS}
+OF_STREAMS = (OF_TABLES - {"reload"}) | {"time", "key", "op", *PARSERS}
+# Where a connector brings the rows, which has options of its own.
+OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key", "reload"})
+# How many rows Spark takes into a batch changes no answer, so other hosts pass over it.
+OF_CONNECTED_STREAMS = (
+    (OF_STREAMS - {"path", "packed"})
+    | (OF_CONNECTED_TABLES - {"reload"})
+    | {"max_rows_per_batch", "history", "handover"}
+)
+HISTORY = "history_"
+OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
 # What both hosts read of a format.
 OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
 # Spark's own, by format as Spark documents them. They go on to its reader.
@@ -55,6 +67,8 @@ def format_written(statement: CreateStream | CreateTable) -> str | None:
     """The format that a statement names, or that the end of its path tells; None if that takes a look."""
     said = {setting.name.lower(): setting.value for setting in statement.settings}
     kind = said.get("source", "").lower()
+    if kind.startswith(TO_SPARK):  # Spark's own format of that name, also where a connector has it
+        return kind
     if not kind:
         path = said.get("path", "").lower()
         kind = next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
@@ -66,6 +80,12 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
     kind = format_written(statement)
     if is_provided(kind):  # who makes the rows knows what it can be told
         return
+    said = {setting.name.lower(): setting.value for setting in statement.settings}
+    # Spark's own reader has files of stores, too.
+    connector = connector_named(kind) if on_spark else connector_of("source", said)
+    if connector is not None:
+        _check_connected(statement, connector, text)
+        return
     if not on_spark and kind not in (
         None,
         *SUFFIXES.values(),
@@ -76,6 +96,48 @@ def check_source_options(statement: CreateStream | CreateTable, text: str, *, on
     sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
     for setting in statement.settings:
         _check_one(setting, statement.name, shared, sparks, text, kind, on_spark=on_spark)
+
+
+def _check_connected(statement: CreateStream | CreateTable, connector: Connector, text: str) -> None:
+    """A connector says which options are its own; what all streams or tables have is there besides."""
+    is_table = isinstance(statement, CreateTable)
+    if connector.source is None and not (is_table and connector.table is not None):
+        return  # whoever opens it says that it cannot be read so
+    own = connector.table_options if is_table and connector.table is not None else connector.source_options
+    common = OF_CONNECTED_TABLES if is_table else OF_CONNECTED_STREAMS
+    said = {setting.name.lower(): setting.value for setting in statement.settings}
+    if "handover" in said and "history" not in said:
+        raise OptionError(f"{statement.name!r} says handover and no history", hint="add history = '…'", sql=text)
+    for setting in statement.settings:
+        if setting.name.lower().startswith(HISTORY) and not is_table:
+            wrong = _wrong_in_history(setting.name, statement.name, said)
+        else:
+            wrong = wrong_option(setting.name, statement.name, own, common)
+        if wrong is not None:
+            raise OptionError(wrong[0], hint=wrong[1], sql=text, span=setting.span, option=setting.name)
+
+
+def _wrong_in_history(given: str, owner: str, said: Mapping[str, str]) -> tuple[str, str] | None:
+    """The same of an option of the history that a stream begins with."""
+    kind = said.get("history")
+    if kind is None:
+        return f"{owner!r} says {given} and no history", "add history = '…', the kind of source that it is"
+    connector = connector_of("source", {"source": kind, "path": said.get(f"{HISTORY}path", "")})
+    formats = ("path", *OF_FORMATS.get(ALIASES.get(kind.lower(), kind.lower()), ()))
+    own = Options(formats) if connector is None else connector.source_options
+    return wrong_option(given[len(HISTORY) :], f"the history of {owner}", own, OF_READING)
+
+
+def wrong_option(given: str, owner: str, own: Options, common: Iterable[str]) -> tuple[str, str] | None:
+    """What is wrong with an option that neither a connector nor anyone else reads, and what would do."""
+    name = given.lower()
+    known = [*own.names, *common]
+    if name in {one.lower() for one in known} or any(name.startswith(prefix) for prefix in own.prefixes):
+        return None
+    near = nearest(name, known)
+    told = f"its options are {', '.join(sorted(dict.fromkeys(known)))}"
+    told += "".join(f", and any that begin with {prefix}" for prefix in own.prefixes)
+    return f"{owner!r} has no option {given!r}", told if near is None else f"did you mean {near}? {told}"
 
 
 def _of(names: Mapping[str, tuple[str, ...]], kind: str | None) -> Iterable[str]:

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from watersmeet.errors import DataError, SourceError
-from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
+from watersmeet.io.connectors.connected_source import ConnectedSource
+from watersmeet.io.connectors.opening import open_source, open_table
+from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.files import open_files
 from watersmeet.io.formats import format_named
 from watersmeet.io.providers import is_provided, provided
@@ -137,11 +140,12 @@ def source_of(
     declared: pa.Schema | None = None,
     reading: TimeReading | None = None,
     rounding: str = "error",
+    on_bad: str = "error",
 ) -> Source:
     """The source for whatever the user gave as the data of stream `name`: with the columns that were declared, if any,
     and event times that are written in some way."""
     if isinstance(data, str | Path):
-        return open_files(name, str(data), None, {}, declared, rounding, reading)
+        return open_files(name, str(data), None, {"on_bad": on_bad}, declared, rounding, reading)
     source = _of_data(data, name)
     if declared is not None:
         source = _as_declared(source, name, declared, reading)
@@ -167,16 +171,7 @@ def _as_declared(source: Source, name: str, declared: pa.Schema, reading: TimeRe
     """The same rows with the columns that were declared. Times stay as fine as they are until they enter."""
     found = source.schema
     time = None if reading is None else column_named(reading.column, declared.names)
-
-    def held(column: pa.Field) -> pa.Field:
-        if column.name not in found.names:
-            return column
-        kind = found.field(column.name).type
-        written = column.name == time and pa.types.is_timestamp(column.type)
-        both_times = pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type)
-        return column.with_type(kind) if written or both_times else column
-
-    schema = pa.schema([held(column) for column in declared])
+    schema = held_columns(found, declared, time)
     check_columns(found, schema, name, source.description)
     if isinstance(source, TableSource):
         return TableSource(source.table.select(schema.names), schema)
@@ -328,10 +323,15 @@ def _of_provided(table: pa.Table, name: str, kind: str, declared: pa.Schema | No
 
 
 def source_from_options(
-    name: str, options: Mapping[str, str], declared: pa.Schema | None, *, may_be_empty: bool = False
+    name: str,
+    options: Mapping[str, str],
+    declared: pa.Schema | None,
+    *,
+    may_be_empty: bool = False,
+    is_table: bool = False,
 ) -> Source:
     """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone. may_be_empty: its
-    files may still come."""
+    files may still come. is_table: it is read once, for a static table."""
     given = {key.lower(): value for key, value in options.items()}
     kind = given.get("source", "").lower() or None
     path = given.get("path")
@@ -339,12 +339,24 @@ def source_from_options(
         made = _of_provided(provided(kind, given), name, kind, declared)
         reading = reading_from(given)
         return made if reading is None else with_times(made, reading, name)
+    connector = connector_of("source", given)
+    if connector is not None:
+        if is_table and connector.table is not None:
+            return open_table(connector, name, given, declared)
+        live = open_source(connector, name, given, declared, reading_from(given))
+        return _with_history(live, given) if "history" in given else live
     if kind is not None:
         format_named(kind, given)  # an unknown source is told before a missing path
     if not path:
         raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
     rounding, reading = given.get("rounding", "error").lower(), reading_from(given)
     return open_files(name, path, kind, given, declared, rounding, reading, may_be_empty=may_be_empty)
+
+
+def _with_history(live: ConnectedSource, options: Mapping[str, str]) -> Source:
+    from watersmeet.io.history import with_history  # which opens the history with what is above
+
+    return with_history(live, options)
 
 
 def reading_from(options: Mapping[str, str]) -> TimeReading | None:

@@ -5,8 +5,8 @@ Rows of equal time keep the order in which they stand. What flows keeps its orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
 
@@ -15,24 +15,99 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
+from watersmeet.io.bad_rows import OnBad, without_bad_times
 from watersmeet.io.conform import conform, entered
+from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
-from watersmeet.io.files import FileSource
+from watersmeet.io.files import FileSource, pieces
 from watersmeet.io.sources import Source, TableSource
+from watersmeet.io.spill import END, Piece, TimeSorter, sort_memory
 from watersmeet.io.time_ordered_files import batches_in_order
 from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.time import Times, times_of
 
+READ_ROWS = 1 << 16
 
-def batches_of(relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None) -> Iterator[pa.RecordBatch]:
+
+def batches_of(
+    relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None, on_bad: OnBad | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be. `on_skipped`
-    hears of rows without an event time, where a stream skips them."""
+    hears of rows without an event time, where a stream skips them; `on_bad` takes records that cannot be read."""
     if relation.source is None:
         raise SourceError(
             f"{relation.name!r} has columns but no data",
             hint="push rows into it, query.start(), or declare it with data",
         )
-    return entered(_read(relation, cast(Source, relation.source), max_rows, on_skipped), relation)
+    source = cast(Source, relation.source)
+    if isinstance(relation, Stream):
+        source = _readable(relation, source, on_bad)
+    return entered(_read(relation, source, max_rows, on_skipped), relation)
+
+
+def _readable(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
+    """The same rows without the records that cannot be read, where the stream says what becomes of those."""
+    if isinstance(source, ConnectedSource):
+        return source.telling(stream, on_bad)
+    if not stream.arrival.keeps_going or stream.by_arrival:
+        return source
+    if isinstance(source, FileSource):
+        return source.tolerant(stream, on_bad)
+    if isinstance(source, TableSource):
+        batches = [
+            _left(stream, batch, on_bad, before)
+            for batch, before in _counted(conform(one, source.schema) for one in source.table.to_batches())
+        ]
+        return replace(source, table=pa.Table.from_batches(batches, schema=source.schema))
+    return _Flowing(source, stream, on_bad)
+
+
+def _left(stream: Stream, batch: pa.RecordBatch, on_bad: OnBad | None, before: int) -> pa.RecordBatch:
+    rows, bad = without_bad_times(stream, batch, before, f"stream {stream.name}")
+    if bad is not None and on_bad is not None:
+        on_bad(bad)
+    return rows
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    before = 0
+    for batch in batches:
+        yield batch, before
+        before += batch.num_rows
+
+
+@dataclass(frozen=True)
+class _Flowing:
+    """Rows that flow past, without those that cannot be read."""
+
+    source: Source
+    stream: Stream
+    on_bad: OnBad | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.source.schema
+
+    @property
+    def description(self) -> str:
+        return self.source.description
+
+    @property
+    def bounded(self) -> bool:
+        return self.source.bounded
+
+    @property
+    def at_hand(self) -> bool:
+        return self.source.at_hand
+
+    @property
+    def known_rows(self) -> int | None:
+        return self.source.known_rows
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        flowing = _counted(self.source.batches(max_rows))
+        left = (_left(self.stream, batch, self.on_bad, before) for batch, before in flowing)
+        return (batch for batch in left if batch.num_rows)
 
 
 def reads_in_time_order(stream: Stream) -> bool:
@@ -44,7 +119,7 @@ def sorts_by_time(stream: Stream) -> bool:
     """Whether the rows are all at hand, and may be read in another order than they have."""
     if stream.by_arrival or not stream.arrival.in_time_order:
         return False
-    return isinstance(stream.source, TableSource | FileSource)
+    return isinstance(stream.source, TableSource | FileSource | ConnectedSource)
 
 
 def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipped | None) -> Iterator[pa.RecordBatch]:
@@ -55,10 +130,28 @@ def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipp
             return in_order(relation, source, on_skipped).batches(max_rows)
         if isinstance(source, FileSource):
             return batches_in_order(relation, source, max_rows, on_skipped)
+        if isinstance(source, ConnectedSource):
+            return _sorted(relation, source, max_rows, on_skipped)
     if not relation.arrival.skips_nulls:
         return source.batches(max_rows)
     timed = (without_nulls(relation, batch, on_skipped) for batch in source.batches(max_rows))
     return (batch for batch in timed if batch.num_rows)
+
+
+def _sorted(
+    stream: Stream, source: ConnectedSource, max_rows: int, on_skipped: OnSkipped | None
+) -> Iterator[pa.RecordBatch]:
+    """What a connector has now: its lanes are in no order among each other, so all of it is sorted."""
+    before = 0
+    with TimeSorter(sort_memory()) as sorter:
+        for batch in source.batches(READ_ROWS):
+            batch = without_nulls(stream, batch, on_skipped)
+            if batch.num_rows:
+                times = times_of(in_microseconds(stream, batch.column(stream.time), before))
+                sorter.add(Piece(batch, times, np.arange(before, before + len(times), dtype=np.int64)))
+                before += len(times)
+        for batch in sorter.release(END):
+            yield from pieces(batch, max_rows)
 
 
 def in_order(stream: Stream, source: TableSource, on_skipped: OnSkipped | None = None) -> TableSource:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource, pieces, readable
+from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Parquet
 from watersmeet.io.read_times import Place
 from watersmeet.io.spill import END, Key, Piece, TimeSorter, sort_memory
@@ -52,7 +52,7 @@ class Look:
 class Section:
     """Part of a file: a row group of Parquet, or all of it. `number` is its place among all."""
 
-    path: Path
+    path: AnyFile
     group: int | None
     number: int
     first_us: int
@@ -93,7 +93,7 @@ class _Reader:
         self.stream, self.source, self.max_rows, self.on_skipped = stream, source, max_rows, on_skipped
         self._held_bytes = int(sort_memory() * HELD_OF_MEMORY)
         self._open = ExitStack()
-        self._path: Path | None = None
+        self._path: AnyFile | None = None
         self._file: pa_parquet.ParquetFile | None = None
 
     def __enter__(self) -> _Reader:
@@ -116,7 +116,7 @@ class _Reader:
                     found += self._looked_at(Section(path, None, len(found), BEGINNING_US))
         return found
 
-    def _groups(self, path: Path, number: int) -> list[Section]:
+    def _groups(self, path: AnyFile, number: int) -> list[Section]:
         file = self._parquet(path)
         found: list[Section] = []
         for group in range(file.num_row_groups):
@@ -130,6 +130,9 @@ class _Reader:
         look = self.look(section)
         if not look.rows:  # nobody will read it
             self._skipped(look.nulls)
+            if self.source.stream is not None:  # what is bad in it is told all the same
+                for _ in self._read(section, LOOK_ROWS):
+                    pass
             return []
         return [Section(section.path, section.group, section.number, look.first_us, look)]
 
@@ -194,10 +197,11 @@ class _Reader:
             file = self._parquet(section.path)
             before = sum(file.metadata.row_group(group).num_rows for group in range(section.group))
             for batch in file.iter_batches(batch_size=max_rows, row_groups=[section.group], columns=names):
-                yield self.source.conformed(batch, only, Place(before, str(section.path)))
+                rows = self.source.conformed(batch, only, Place(before, str(section.path)))
+                yield self.source.readable_rows(rows, before, section.path, tell=only is None)
                 before += batch.num_rows
 
-    def _parquet(self, path: Path) -> pa_parquet.ParquetFile:
+    def _parquet(self, path: AnyFile) -> pa_parquet.ParquetFile:
         if self._file is None or self._path != path:
             assert isinstance(self.source.format, Parquet)
             self._open.close()

@@ -77,8 +77,21 @@ class ParquetWriter:
         self._writer.close()
 
 
+def _readable(column: pa.Array) -> pa.Array:
+    """Bytes that can be written as text."""
+    try:
+        pc.cast(column, pa.string())
+    except pa.ArrowInvalid:
+        shown = [
+            None if one is None else one.decode("utf-8", "backslashreplace").encode() for one in column.to_pylist()
+        ]
+        return pa.array(shown, column.type)
+    return column
+
+
 class CsvWriter:
-    """NULL is an empty field, text is in quotes; `start` is a file whose content comes first."""
+    """NULL is an empty field, text is in quotes; `start` is a file whose content comes first. Bytes are written as the
+    text that they are; those that are none as `\\xff`."""
 
     def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
         header = options.get("header", "true").lower() == "true"
@@ -101,6 +114,9 @@ class CsvWriter:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
+        for index, column in enumerate(batch.columns):
+            if pa.types.is_binary(column.type):
+                batch = batch.set_column(index, batch.schema.field(index), _readable(column))
         self._writer.write_batch(batch)
 
     def close(self) -> None:

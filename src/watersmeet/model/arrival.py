@@ -8,12 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 from watersmeet.errors import OptionError
+from watersmeet.model.side_sink import parse_policy
 from watersmeet.model.time import UNIT_ORDER, parse_interval
 from watersmeet.model.time_format import time_format
 from watersmeet.model.zones import check_zone
 
 READ = ("time", "arrival")
 ON_LATE = ("count", "error")
+ON_BAD = ("error", "skip")
 ON_NULL = ("error", "skip")
 ROUNDING = ("error", "down")
 
@@ -23,22 +25,31 @@ class Arrival:
     """What is declared of a stream beside its lateness.
 
     read: input that is at hand as a whole is read in the order of its event times, or as it arrives. on_late: whether
-    rows that come too late are counted or end the run. on_null: whether rows without an event time end the run, or are
-    skipped and counted. idle_us: after that much silence a stream no longer holds the
-    watermark back. max_future_us: a row further ahead of the wall clock moves no watermark. says_lateness: whether
-    the lateness was declared, be it 0.
+    rows that come too late are counted, end the run, or also go to a sink ('sink NAME'). on_null: whether rows without
+    an event time end the run, or are skipped and counted. on_bad: the same for all records that cannot be read, which
+    may also go to a sink; rows without an event time are among them unless `on_null` skips them. idle_us: after that
+    much silence a stream no longer holds the watermark back. max_future_us: a row further ahead of the wall clock moves
+    no watermark. max_drift_us: it is not read further ahead of the stream that is furthest behind, nor one of its lanes
+    of another. says_lateness: whether the lateness was declared, be it 0.
     """
 
     read: str = "time"
     on_late: str = "count"
     on_null: str = "error"
+    on_bad: str = "error"
     idle_us: int | None = None
     max_future_us: int | None = None
+    max_drift_us: int | None = None
     says_lateness: bool = False
 
     @property
     def skips_nulls(self) -> bool:
         return self.on_null == "skip"
+
+    @property
+    def keeps_going(self) -> bool:
+        """Whether a run goes on when a record cannot be read."""
+        return self.on_bad != "error"
 
     @property
     def in_time_order(self) -> bool:
@@ -65,6 +76,14 @@ def _positive_us(given: str | timedelta) -> int:
     return us
 
 
+def parse_reload(given: str | timedelta) -> int:
+    """How long after a load of a table the next begins, in microseconds."""
+    us = _positive_us(given)
+    if us < 1_000_000:
+        raise ValueError(f"{given!r} is too often; write '1 second' or more")
+    return us
+
+
 def _not_negative_us(given: str | timedelta) -> int:
     us = interval_us(given)
     if us < 0:
@@ -80,6 +99,10 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
         return word
 
     return parse
+
+
+def _policy(words: tuple[str, ...]) -> Callable[[str], str]:
+    return lambda given: parse_policy(words, given)
 
 
 def _unit(given: str) -> str:
@@ -118,9 +141,11 @@ def _zone(given: str) -> str:
 PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "lateness": _not_negative_us,
     "read": _one_of(READ),
-    "on_late": _one_of(ON_LATE),
+    "on_late": _policy(ON_LATE),
+    "on_bad": _policy(ON_BAD),
     "idle": _positive_us,
     "max_future": _not_negative_us,
+    "max_drift": _positive_us,
     "rounding": _one_of(ROUNDING),
     "on_null": _one_of(ON_NULL),
     "time_unit": _unit,
@@ -136,7 +161,9 @@ def arrival_of(parsed: Mapping[str, Any]) -> Arrival:
         read=parsed.get("read") or "time",
         on_late=parsed.get("on_late") or "count",
         on_null=parsed.get("on_null") or "error",
+        on_bad=parsed.get("on_bad") or "error",
         idle_us=parsed.get("idle"),
         max_future_us=parsed.get("max_future"),
+        max_drift_us=parsed.get("max_drift"),
         says_lateness=parsed.get("lateness") is not None,
     )

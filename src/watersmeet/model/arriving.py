@@ -24,6 +24,7 @@ _MEANINGLESS = {
     "lateness": _NEVER_LATE,
     "on_late": _NEVER_LATE,
     "max_future": "no row arrives in the future",
+    "max_drift": "rows that arrive now are not ahead of others",
     "idle": "time goes on with the clock on the wall, rows or not",
     "on_null": "every row has arrived at some moment",
     "time_unit": _NOT_BROUGHT,

@@ -13,6 +13,7 @@ from watersmeet.errors import CatalogError
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.arriving import Arrivals
 from watersmeet.model.names import column_named, columns_hint
+from watersmeet.model.side_sink import SideSink, sink_named
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import is_text
 from watersmeet.model.versions import Versions
@@ -51,6 +52,7 @@ class Stream:
     `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
     timestamps there. With `versions` its rows are changes of a table. With `arrivals` the event time is the moment at
     which rows arrive, and they have no such column. `first`: a query that names the stream leaves out its duplicates.
+    `bad_to` and `late_to`: the sinks that records go to which cannot be read, and rows that come too late.
     """
 
     name: str
@@ -58,7 +60,7 @@ class Stream:
     time: str
     lateness_us: int = 0
     source: Any = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # a password may be among them
     statistics: Statistics = Statistics()
     arrival: Arrival = field(default_factory=Arrival)
     rounding: str = "error"
@@ -66,6 +68,8 @@ class Stream:
     versions: Versions | None = None
     arrivals: Arrivals | None = field(default=None, compare=False)
     first: Deduplication | None = None
+    bad_to: SideSink | None = None
+    late_to: SideSink | None = None
 
     @property
     def by_arrival(self) -> bool:
@@ -102,14 +106,15 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A static table, read once when a query starts."""
+    """A static table, read once when a query starts, or again and again, so long after the load before."""
 
     name: str
     schema: pa.Schema
     source: Any = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # a password may be among them
     statistics: Statistics = Statistics()
     rounding: str = "error"
+    reload_us: int | None = None
 
     @property
     def given_schema(self) -> pa.Schema:
@@ -170,12 +175,13 @@ def kind_of(relation: Relation | NamedQuery) -> str:
 
 
 class Catalog:
-    """The streams, tables and views a session knows, and the functions that were brought to it (plan.user_functions),
-    by name in lower case. Names are case-insensitive, as in SQL."""
+    """The streams, tables and views a session knows, the functions that were brought to it (plan.user_functions), and
+    the sinks for what goes beside answers, by name in lower case. Names are case-insensitive, as in SQL."""
 
     def __init__(self) -> None:
         self._relations: dict[str, Relation | NamedQuery] = {}
         self.functions: dict[str, Any] = {}
+        self.sinks: dict[str, SideSink] = {}
 
     def add(self, relation: Relation | NamedQuery, *, replace: bool = False) -> None:
         if not isinstance(relation.name, str) or not relation.name.strip():
@@ -206,12 +212,33 @@ class Catalog:
         same = Catalog()
         same._relations = dict(self._relations)
         same.functions = dict(self.functions)
+        same.sinks = dict(self.sinks)
         return same
 
     def become(self, other: Catalog) -> None:
         """Hold what another holds."""
         self._relations = dict(other._relations)
         self.functions = dict(other.functions)
+        self.sinks = dict(other.sinks)
+
+    def add_sink(self, sink: SideSink) -> None:
+        if sink.name.lower() in self.sinks:
+            raise CatalogError(f"sink {sink.name!r} is created twice", hint="rename one")
+        self.sinks[sink.name.lower()] = sink
+
+    def sink_of(self, policy: str) -> SideSink | None:
+        """The sink that `on_bad` or `on_late` speaks of, if it does."""
+        name = sink_named(policy)
+        if name is None:
+            return None
+        if name.lower() not in self.sinks:
+            near = get_close_matches(name.lower(), self.sinks, n=1)
+            meant = f"did you mean {self.sinks[near[0]].name!r}? " if near else ""
+            raise CatalogError(
+                f"there is no sink {name!r} that takes what goes beside answers",
+                hint=f"{meant}declare it before the stream: CREATE SINK {name} WITH (sink = 'json', path = '…')",
+            )
+        return self.sinks[name.lower()]
 
     def find(self, name: str) -> Relation | None:
         found = self._relations.get(name.lower())

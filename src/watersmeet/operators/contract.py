@@ -204,6 +204,10 @@ class Operator(ABC):
         """Read part of a static table in, before the first push."""
         raise AssertionError(f"there is no static table {alias} here")
 
+    def forget_table(self, alias: str) -> None:
+        """Forget the rows of a static table, between two pushes: others are read in instead."""
+        raise AssertionError(f"no static table {alias} can be replaced here")
+
     # ---- what a restart would miss ----------------------------------------------------------------------------------
 
     @abstractmethod

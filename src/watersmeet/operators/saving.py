@@ -286,9 +286,8 @@ class _Loading:
             thing.loaded()
 
     def _is_there(self, name: str) -> bool:
-        # Values and containers have an entry; an object has none, only its fields have. So neither TABLES nor what
-        # GROWS may hold objects outside a container.
-        return name in self.values
+        # Values and containers have an entry; an object has none, only its fields have.
+        return name in self.values or any(one.startswith(f"{name}.") for one in self.values)
 
     def _value(self, name: str, fresh: Any, item: type | None) -> Any:
         if name not in self.values:

@@ -43,7 +43,21 @@ if TYPE_CHECKING:
     from watersmeet.operators.outer.outer_join import OuterJoin
     from watersmeet.operators.outer.sides import Side
 
-LoadTable = Callable[[pa.RecordBatch], None]
+
+@dataclass(frozen=True)
+class LoadTable:
+    """Takes the rows of a static table into an operator; before others take their place, these are forgotten."""
+
+    operator: Operator
+    alias: str
+
+    def __call__(self, rows: pa.RecordBatch) -> None:
+        self.operator.load_table(self.alias, rows)
+
+    def forget(self) -> None:
+        self.operator.forget_table(self.alias)
+
+
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
 
 
@@ -218,11 +232,7 @@ def _read_of(node: AsofJoinNode, one: Input, op: str | None) -> pa.Schema:
 
 
 def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
-    return [
-        (one.relation, partial(operator.load_table, one.alias))
-        for one in join.inputs
-        if isinstance(one.relation, Table)
-    ]
+    return [(one.relation, LoadTable(operator, one.alias)) for one in join.inputs if isinstance(one.relation, Table)]
 
 
 def join_inside(operator: Operator) -> Operator:

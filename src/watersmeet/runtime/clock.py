@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,10 @@ from watersmeet.io.event_times import arrived_rows, is_sorted, timed_rows
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.contract import Rows
+from watersmeet.runtime.bad_records import BadRecords
+from watersmeet.runtime.lanes import Lanes
 from watersmeet.runtime.late_rows import LateRows
+from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
 SECOND_US = 1_000_000
@@ -24,16 +27,21 @@ OnLateRows = Callable[[str, npt.NDArray[np.int64]], None]
 class StreamClock:
     """Follows one stream. Its watermark is the largest event time seen minus the declared lateness; rows too far in the
     future do not move it. A row is late if it is below the watermark that the rows before it set, which does not depend
-    on how rows are cut into batches; where there are other streams, theirs count too (see QueryClock)."""
+    on how rows are cut into batches; where there are other streams, theirs count too (see QueryClock). Where its rows
+    come in lanes, the time that all of them have reached stands for the largest seen."""
 
     STATE = (
         "newest_us", "promised_us", "oldest_us", "last_us", "rows_in", "late", "future_rows", "skipped_rows", "ended",
-        "idle", "active_at_s",
+        "idle", "active_at_s", "lanes", "bad", "left_out",
     )  # fmt: skip
+    GROWS = True
 
-    def __init__(self, stream: Stream, wall: WallClock | None = None) -> None:
+    def __init__(self, stream: Stream, wall: WallClock | None = None, side: SideOutput | None = None) -> None:
         self.stream = stream
         self.wall = wall or SystemClock()
+        self._side = side
+        self.lanes = Lanes()
+        self.bad = BadRecords(stream)
         # The largest time that moved the watermark, and the smallest and largest of all rows in time.
         self.newest_us = BEGINNING_US
         # Before this time nothing comes, whoever feeds the stream said.
@@ -44,10 +52,16 @@ class StreamClock:
         self.late = LateRows(stream)
         self.future_rows = 0
         self.skipped_rows = 0
+        self.left_out = 0  # at the handover from its history to what comes live
         self.ended = False
         self.idle = False
         self.active_at_s = self.wall.now_s()
         self.on_late_rows: OnLateRows | None = None
+
+    @property
+    def came(self) -> int:
+        """Of all that came: rows, and what is none."""
+        return self.rows_in + self.skipped_rows + self.bad.count
 
     @property
     def late_rows(self) -> int:
@@ -79,11 +93,40 @@ class StreamClock:
         """Rows without an event time, which are no part of the stream."""
         self.skipped_rows += rows
 
+    def leave_out(self, records: pa.RecordBatch) -> None:
+        """Records that could not be read, which are no part of the stream."""
+        self.bad.add(records)
+        if self._side is not None:
+            self._side.bad(self.stream, records)
+
     @property
     def silent_at_s(self) -> float | None:
-        """When it will have been silent for so long that it does not count any more; None if that will not be."""
+        """When it, or one of its lanes, will have been silent for so long that it does not count any more; None if that
+        will not be."""
         idle_us = self.stream.arrival.idle_us
-        return None if idle_us is None or not self.counts else self.active_at_s + idle_us / SECOND_US
+        if idle_us is None or not self.counts:
+            return None
+        since_s = self.lanes.next_silent_since_s if self.lanes else self.active_at_s
+        return None if since_s is None else since_s + idle_us / SECOND_US
+
+    def fall_silent(self) -> None:
+        """What has been silent for longest does not count any more."""
+        since_s = self.lanes.next_silent_since_s
+        if since_s is None:
+            self.idle = True
+            return
+        self.idle = self.lanes.fall_silent(since_s)
+        self.newest_us = max(self.newest_us, self.lanes.level_us)
+
+    def mark_active(self, now_s: float) -> None:
+        """Rows that wait to be read are no silence."""
+        self.active_at_s = now_s
+        self.lanes.mark_active(now_s)
+
+    def know_lanes(self, names: Collection[str]) -> None:
+        """The lanes that have rows which are not read yet."""
+        if not self.stream.by_arrival and self.lanes.know(names, self.wall.now_s()):
+            self.idle = False
 
     def promise(self, until_us: int) -> None:
         """Nothing before this time will come. It is a sign of life, as a row is."""
@@ -110,9 +153,15 @@ class StreamClock:
         """The rows of a batch that are in time; see `let_in`."""
         return self.let_in(self.timed(batch), floor_us)
 
-    def let_in(self, rows: Rows, floor_us: int = BEGINNING_US, others: Callable[[], int] = lambda: FOREVER_US) -> Rows:
+    def let_in(
+        self,
+        rows: Rows,
+        floor_us: int = BEGINNING_US,
+        others: Callable[[], int] = lambda: FOREVER_US,
+        lane: str = "",
+    ) -> Rows:
         """Those of some rows that are in time. `floor_us` is what the watermark of the query is at least, `others`
-        tells that of the other streams."""
+        tells that of the other streams. `lane`: that of the rows, if they have one."""
         before, count = self.rows_in, len(rows)
         self.rows_in += count
         if count == 0:
@@ -120,22 +169,33 @@ class StreamClock:
         # Rows that are late end a silence, too.
         self.idle, self.active_at_s = False, self.wall.now_s()
         first_us, last_us = rows.times.item(0), rows.times.item(-1)
+        in_lanes = bool(lane or self.lanes) and not self.stream.by_arrival
         if self._goes_on(rows.times, first_us, floor_us):
             self._saw(first_us, last_us)
-            self.newest_us = last_us
+            self._reach(last_us, lane, in_lanes)
             return rows
-        newest = np.maximum(np.maximum.accumulate(self._moving(rows.times)), self.newest_us)
-        newest_before = np.concatenate([[self.newest_us], newest[:-1]])
-        self.newest_us = int(newest[-1])
+        start_us = self.lanes.newest_us.get(lane, BEGINNING_US) if in_lanes else self.newest_us
+        newest = np.maximum(np.maximum.accumulate(self._moving(rows.times)), start_us)
+        newest_before = np.concatenate([[start_us], newest[:-1]])
+        if in_lanes:
+            newest_before = np.maximum(np.minimum(newest_before, self.lanes.others_us(lane)), self.newest_us)
+        self._reach(int(newest[-1]), lane, in_lanes)
         own = np.maximum(newest_before - self.stream.lateness_us, self.promised_us)
         watermarks = np.maximum(np.minimum(own, others()), floor_us)
         in_time = rows.times >= watermarks
         if not bool(in_time.all()):
-            self._leave_out(rows.times, np.flatnonzero(~in_time), newest_before, watermarks, before)
+            self._leave_out(rows, np.flatnonzero(~in_time), newest_before, watermarks, before)
             rows = rows.take(np.flatnonzero(in_time))
         if len(rows):
             self._saw(int(rows.times.min()), int(rows.times.max()))
         return rows
+
+    def _reach(self, newest_us: int, lane: str, in_lanes: bool) -> None:
+        """Rows came whose newest time is this, of all those of their lane."""
+        if in_lanes:
+            self.lanes.came(lane, newest_us, self.active_at_s)
+            newest_us = max(self.newest_us, self.lanes.level_us)
+        self.newest_us = newest_us
 
     def _goes_on(self, times: Times, first_us: int, floor_us: int) -> bool:
         """Whether rows come in order and after all before them, as they mostly do: then none is late."""
@@ -159,9 +219,11 @@ class StreamClock:
         return np.where(ahead, BEGINNING_US, times)
 
     def _leave_out(
-        self, times: Times, late: npt.NDArray[np.int64], newest: Times, watermarks: Times, before: int
+        self, rows: Rows, late: npt.NDArray[np.int64], newest: Times, watermarks: Times, before: int
     ) -> None:
-        self.late.add(times[late], newest[late], watermarks[late], self.wall.today_us(), self.promised_us)
+        self.late.add(rows.times[late], newest[late], watermarks[late], self.wall.today_us(), self.promised_us)
+        if self._side is not None and self.stream.late_to is not None:
+            self._side.late(self.stream, rows.data.take(pa.array(late)), watermarks[late])
         if self.on_late_rows is not None:
             self.on_late_rows(self.stream.name, before + late)
         if self.stream.arrival.on_late == "error":
@@ -179,7 +241,9 @@ class QueryClock:
 
     def __init__(self, streams: Iterable[Stream], wall: WallClock | None = None) -> None:
         self.wall = wall or SystemClock()
-        self.clocks = {stream.name: StreamClock(stream, self.wall) for stream in streams}
+        named = list(streams)
+        self.side = SideOutput(named)
+        self.clocks = {stream.name: StreamClock(stream, self.wall, self.side) for stream in named}
         self.watermark_us = BEGINNING_US
         self.moved_at_s = self.wall.now_s()
         # Where the watermark was when the last stream fell silent, and when the last row came.
@@ -187,15 +251,15 @@ class QueryClock:
         self.watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
         self.watches_the_wall = self.watches_silence or any(one.follows_the_wall_clock for one in self.clocks.values())
 
-    def admit(self, name: str, batch: pa.RecordBatch) -> Rows:
+    def admit(self, name: str, batch: pa.RecordBatch, lane: str = "") -> Rows:
         """The rows of a batch that are not below the watermark, which they move row by row."""
-        return self.let_in(name, self.clocks[name].timed(batch))
+        return self.let_in(name, self.clocks[name].timed(batch), lane)
 
-    def let_in(self, name: str, rows: Rows) -> Rows:
+    def let_in(self, name: str, rows: Rows, lane: str = "") -> Rows:
         """The same for rows whose times were checked."""
         if len(rows):
             self._silent_since = None
-        rows = self.clocks[name].let_in(rows, self.watermark_us, lambda: self._others_us(name))
+        rows = self.clocks[name].let_in(rows, self.watermark_us, lambda: self._others_us(name), lane)
         self._move()
         return rows
 
@@ -232,11 +296,10 @@ class QueryClock:
                 clock.promise(self.wall.today_us())
         self._move()
         now_s = self.wall.now_s()
-        due = {clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None}
         # One after the other as they fell silent, so that a look that comes late moves time as one in time would have.
-        for at_s in sorted(at_s for at_s in due if at_s <= now_s):
+        while (at_s := self._next_silent_at_s) is not None and at_s <= now_s:
             for clock in [clock for clock in self.clocks.values() if clock.silent_at_s == at_s]:
-                clock.idle = True
+                clock.fall_silent()
             self._move()
         self._go_on_with_the_wall_clock(now_s)
         return self.watermark_us > before
@@ -263,8 +326,13 @@ class QueryClock:
     @property
     def silent_in_s(self) -> float | None:
         """In how many seconds the next stream will count as silent if no row comes; None if none will."""
-        due = [clock.silent_at_s for clock in self.clocks.values() if clock.silent_at_s is not None]
-        return max(min(due) - self.wall.now_s(), 0.0) if due else None
+        at_s = self._next_silent_at_s
+        return None if at_s is None else max(at_s - self.wall.now_s(), 0.0)
+
+    @property
+    def _next_silent_at_s(self) -> float | None:
+        due = (clock.silent_at_s for clock in self.clocks.values())
+        return min((at_s for at_s in due if at_s is not None), default=None)
 
     def reached_in_s(self, instant_us: int) -> float | None:
         """In how many seconds the watermark will pass an instant if all streams stay silent; None if it will not."""
@@ -280,9 +348,13 @@ class QueryClock:
 
     @property
     def held_back_by(self) -> str | None:
-        """The stream whose watermark is the smallest."""
+        """The stream whose watermark is the smallest, and the lane of it that the others wait for."""
         counting = [clock for clock in self.clocks.values() if clock.counts]
-        return min(counting, key=lambda clock: clock.watermark_us).stream.name if counting else None
+        if not counting:
+            return None
+        clock = min(counting, key=lambda clock: clock.watermark_us)
+        lane = clock.lanes.slowest
+        return clock.stream.name if lane is None else f"{clock.stream.name} (lane {lane})"
 
     @property
     def still_for_s(self) -> float:

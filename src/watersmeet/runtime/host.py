@@ -37,10 +37,12 @@ class Host(Protocol):
         rounding: str = "error",
         declared: pa.Schema | None = None,
         reading: TimeReading | None = None,
+        on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
         """The columns of some data, what this host reads it from, and its number of rows if that is known. `rounding`
         is for times that are finer than this host can hold even before they enter, `declared` the columns if they were
-        said, `reading` how event times are written that are no timestamps."""
+        said, `reading` how event times are written that are no timestamps, `on_bad` what becomes of records that cannot
+        be read."""
         ...
 
     def layout(self, plan: Plan) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
+from watersmeet.io.filesystems import is_in_store
 from watersmeet.model.arrival import interval_us
 
 Interval = str | timedelta
@@ -23,9 +24,9 @@ Sink = str | PathLike[str] | Mapping[str, str] | Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Lasting:
-    """Where a run keeps its progress, where its answers go, and how it goes."""
+    """Where a run keeps its progress (a text if that is in a store), where its answers go, and how it goes."""
 
-    checkpoint: Path
+    checkpoint: Path | str
     sink: Mapping[str, str] | Callable[[str], Any] | None
     save_every_s: float
     commit_every_s: float
@@ -77,11 +78,11 @@ def lasting(
     )
 
 
-def _folder(checkpoint: object) -> Path:
+def _folder(checkpoint: object) -> Path | str:
     written = fspath(checkpoint) if isinstance(checkpoint, PathLike) else checkpoint
     if not isinstance(written, str) or not written or "\0" in written:
         raise OptionError(f"checkpoint must be the path of a folder, not {checkpoint!r}", option="checkpoint")
-    return Path(written).expanduser().absolute()
+    return written if is_in_store(written) else Path(written).expanduser().absolute()
 
 
 def _sink(sink: Any) -> Mapping[str, str] | Callable[[str], Any] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.errors import FutureRowsWarning, LateRowsWarning, SkippedRowsWarning
+from watersmeet.errors import BadRecordsWarning, FutureRowsWarning, LateRowsWarning, SkippedRowsWarning
 from watersmeet.model.catalog import Stream
 from watersmeet.model.telling import warn as warn
 from watersmeet.model.time import BEGINNING_US, Times, format_instant, format_interval
+from watersmeet.runtime.bad_records import BadRecords
 
 # A row so far ahead of the clock is no clock that is a little fast.
 FAR_AHEAD_US = 60_000_000
@@ -103,8 +104,8 @@ def interval_up(us: int) -> str:
 
 
 class LateReports:
-    """Tells of late rows, of rows in the future and of skipped ones, of all streams of a run: at its end, and if it may
-    go on for ever also the first time and whenever there are twice as many."""
+    """Tells of late rows, of rows in the future, of skipped ones and of bad records, of all streams of a run: at its
+    end, and if it may go on for ever also the first time and whenever there are twice as many."""
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
@@ -117,6 +118,10 @@ class LateReports:
             self.tell(LateRowsWarning(f"{late.told()}; {late.way_out()}"))
         if self._is_due("future", late.stream.name, future_rows, at_end):
             self.tell(FutureRowsWarning(future_told(late.stream, future_rows)))
+
+    def look_bad(self, bad: BadRecords, *, at_end: bool) -> None:
+        if self._is_due("bad", bad.stream.name, bad.count, at_end):
+            self.tell(BadRecordsWarning(bad.told()))
 
     def _is_due(self, what: str, name: str, count: int, at_end: bool) -> bool:
         told = self._told.get((what, name), 0)

@@ -57,7 +57,7 @@ BUCKETS = Kind("each adds up", dict, lambda one, other: one | other, _each_goes_
 class Metrics(Counted, Recall):
     """Totals of a run: what its operators counted, and what the host knows of its inputs, clocks and state."""
 
-    rows_in: int = metric("rows that came in, late and skipped ones among them", stage="first")
+    rows_in: int = metric("rows that came in, late, skipped and bad ones among them", stage="first")
     rows_by_stream: dict[str, int] = metric("`rows_in` by stream", BY_NAME, if_any=True, stage="first")
     newest_by_stream: dict[str, int] = metric(
         "the newest event time of each stream that may move the watermark, in microseconds since 1970",
@@ -69,6 +69,23 @@ class Metrics(Counted, Recall):
     late_by_stream: dict[str, int] = metric("`late_rows` by stream", BY_NAME, if_any=True)
     skipped_rows: int = metric("rows without an event time that were left out, as `on_null = 'skip'` says")
     skipped_by_stream: dict[str, int] = metric("`skipped_rows` by stream", BY_NAME, if_any=True)
+    bad_rows: int = metric("records that could not be read and were left out, as `on_bad` says", if_any=True)
+    bad_by_stream: dict[str, int] = metric("`bad_rows` by stream", BY_NAME, if_any=True)
+    bad_by_reason: dict[str, int] = metric(
+        "`bad_rows` by stream and reason, as `orders: not json`", BY_NAME, if_any=True
+    )
+    left_out_by_stream: dict[str, int] = metric(
+        "rows by stream that lie on the other side of the handover from its history to live, where they come once",
+        BY_NAME,
+        if_any=True,
+        where="in-process",
+    )
+    lag_by_stream: dict[str, int] = metric(
+        "rows by stream that wait at its source to be read, of sources that know, such as topics of Kafka",
+        BY_NAME_NOW,
+        if_any=True,
+        where="in-process",
+    )
     late_by_us: dict[str, int] = metric(
         "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
     )
@@ -77,7 +94,9 @@ class Metrics(Counted, Recall):
         BY_NAME,
         if_any=True,
     )
-    held_back_by: str | None = metric("the stream whose watermark is the smallest now, which is the query's", LATEST)
+    held_back_by: str | None = metric(
+        "the stream whose watermark is the smallest now, which is the query's; and its lane, if it has several", LATEST
+    )
     still_for_s: float = metric("seconds since that watermark moved", LATEST, default=0.0)
     waiting_by_stream: dict[str, int] = metric(
         "rows that wait for the watermark to pass them ([more](spark.md#runs-that-end))",

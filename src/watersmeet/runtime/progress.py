@@ -60,7 +60,8 @@ def _rate(metrics: Metrics, seconds: float, rows_before: int) -> float:
 
 
 def late(metrics: Metrics, written: Callable[[float], str]) -> str:
-    """How many rows were left out because they came too late or have no event time, and of which streams.
+    """How many rows were left out because they came too late, have no event time or could not be read, and of which
+    streams.
 
     >>> late(Metrics(late_rows=5, late_by_stream={"a": 3, "b": 2, "c": 0}), short), late(Metrics(), short)
     (' (5 late: 3 of a, 2 of b)', '')
@@ -68,6 +69,8 @@ def late(metrics: Metrics, written: Callable[[float], str]) -> str:
     ' (3 late, of a)'
     >>> late(Metrics(late_rows=3, late_by_stream={"a": 3}, skipped_rows=2, skipped_by_stream={"b": 2}), short)
     ' (3 late, of a; 2 without a time, of b)'
+    >>> late(Metrics(bad_rows=3, bad_by_reason={"a: not json": 2, "a: wrong type": 1}), short)
+    ' (3 bad: 2 of a: not json, 1 of a: wrong type)'
     """
     told = []
     if metrics.late_rows:
@@ -75,6 +78,8 @@ def late(metrics: Metrics, written: Callable[[float], str]) -> str:
     if metrics.skipped_rows:
         of = _of_streams(metrics.skipped_by_stream, written)
         told.append(f"{written(metrics.skipped_rows)} without a time{of}")
+    if metrics.bad_rows:
+        told.append(f"{written(metrics.bad_rows)} bad{_of_streams(metrics.bad_by_reason, written)}")
     return f" ({'; '.join(told)})" if told else ""
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields
+from dataclasses import replace as with_fields
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
+from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, UnusedSinkWarning
+from watersmeet.io.files import FileSource
+from watersmeet.io.hidden_text import hidden
+from watersmeet.io.reopened import ReopenedFiles
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
 from watersmeet.io.sources import source_from_options
 from watersmeet.io.time_column import check_time_column
-from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.arrival import PARSERS, arrival_of, parse_reload
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.hints import parse_distinct, parse_rate, parse_unique
+from watersmeet.model.side_sink import SideSink
+from watersmeet.model.telling import warn
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.versions import Versions, versions_of
 from watersmeet.plan.explaining import Explaining
@@ -41,19 +47,22 @@ class Job:
 
     name: str
     plan: Plan
-    sink: Mapping[str, str]
+    sink: Mapping[str, str] = field(repr=False)  # a password may be among them
     told: Explaining | None = None
 
 
 def open_in_process(statement: CreateStream | CreateTable) -> Opened:
-    source = source_from_options(statement.name, statement.options, statement.schema)
+    is_table = isinstance(statement, CreateTable)
+    source = source_from_options(statement.name, statement.options, statement.schema, is_table=is_table)
     return source.schema, source, source.known_rows
 
 
 def open_to_go_on(statement: CreateStream | CreateTable) -> Opened:
     """The same for a run that goes on: the first file of a stream may come later."""
-    may_be_empty = isinstance(statement, CreateStream)
-    source = source_from_options(statement.name, statement.options, statement.schema, may_be_empty=may_be_empty)
+    is_table = isinstance(statement, CreateTable)
+    source = source_from_options(
+        statement.name, statement.options, statement.schema, may_be_empty=not is_table, is_table=is_table
+    )
     return source.schema, source, source.known_rows
 
 
@@ -78,7 +87,9 @@ def read_script(
     known = Catalog() if catalog is None else catalog
     jobs: list[Job] = []
     told: list[Job] = []
+    sinks: list[CreateSink] = []
     statements = parse_script(text, parameters)
+    text = hidden(text, statements)  # it is shown with errors, plans and on pages
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
     for statement in statements:
@@ -87,10 +98,16 @@ def read_script(
                 declare(statement, known, text, open_sources=open_sources, opener=opener, pushed=pushed)
             case CreateView():
                 declare_view(statement, known, text, timezone)
-            case CreateSink():
-                _check_new(statement, jobs, text)
+            case CreateSink(query=None):
                 check_sink_options(statement, text, on_spark=opener not in (open_in_process, open_to_go_on))
-                jobs.append(Job(statement.name, bind_query(statement.query, known, text, timezone), statement.options))
+                _check_new(statement, jobs, text)
+                declare_sink(statement, known, text)
+                sinks.append(statement)
+            case CreateSink(query=QuerySyntax() as query):
+                _check_new(statement, jobs, text)
+                _check_not_beside(statement, sinks, text)
+                check_sink_options(statement, text, on_spark=opener not in (open_in_process, open_to_go_on))
+                jobs.append(Job(statement.name, bind_query(query, known, text, timezone), statement.options))
             case QuerySyntax():
                 number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart
                 jobs.append(Job(f"query {number}", bind_query(statement, known, text, timezone), CONSOLE))
@@ -104,6 +121,7 @@ def read_script(
                     )
                 )
                 jobs += told[-1:] if explain else []
+    tell_of_unused(sinks, known)
     if not jobs:
         raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
     return jobs
@@ -134,6 +152,35 @@ def _check_new(statement: CreateSink, jobs: list[Job], text: str) -> None:
         )
 
 
+def _check_not_beside(statement: CreateSink, sinks: list[CreateSink], text: str) -> None:
+    if any(one.name.lower() == statement.name.lower() for one in sinks):
+        raise BindError(
+            f"sink {statement.name!r} is created twice", sql=text, span=statement.name_span, hint="rename one"
+        )
+
+
+def declare_sink(statement: CreateSink, catalog: Catalog, text: str) -> None:
+    """Add a sink that takes what goes beside answers to the catalog."""
+    try:
+        catalog.add_sink(SideSink(statement.name, statement.options))
+    except CatalogError as error:
+        raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def tell_of_unused(sinks: Sequence[CreateSink], catalog: Catalog) -> None:
+    """A sink that no stream speaks of stays empty, for a reason that somebody should know."""
+    streams = [one for name in catalog.names() if isinstance(one := catalog[name], Stream)]
+    spoken_of = {sink.name.lower() for one in streams for sink in (one.bad_to, one.late_to) if sink is not None}
+    for sink in sinks:
+        if sink.name.lower() not in spoken_of:
+            warn(
+                UnusedSinkWarning(
+                    f"nothing goes to sink {sink.name!r}: it has no query, and no stream says on_bad = 'sink "
+                    f"{sink.name}' or on_late = 'sink {sink.name}'"
+                )
+            )
+
+
 def declare(
     statement: CreateStream | CreateTable,
     catalog: Catalog,
@@ -146,15 +193,28 @@ def declare(
     """Add the stream or table of a CREATE statement to the catalog. `pushed`: a stream may be without a source."""
     is_table = isinstance(statement, CreateTable)
     statement = _as_stream(statement)
-    check_source_options(statement, text, on_spark=opener not in (open_in_process, open_to_go_on))
+    on_spark = opener not in (open_in_process, open_to_go_on)
+    check_source_options(statement, text, on_spark=on_spark)
     versions = _versions(statement, text, is_table=is_table)
     needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     _check_arrival(statement, said, text)
+    if said["max_drift"] is not None and (on_spark or (pushed and _is_pushed(statement))):
+        raise OptionError(
+            f"stream {statement.name!r} says max_drift, which is for streams that are read in-process",
+            hint="leave it out: Spark reads what its limits allow of every stream"
+            if on_spark
+            else "leave it out: whoever pushes decides what comes when",
+            sql=text,
+            span=_span(statement, "max_drift"),
+        )
     reading = _reading(statement, said, text)
     try:
         opened = opener(statement) if needed else (statement.schema, None, None)
-        catalog.add(_relation(statement, opened, said, reading, versions, text), replace=statement.replace)
+        relation = _relation(statement, opened, said, reading, versions, text)
+        if isinstance(relation, Stream):
+            relation = with_fields(relation, **_beside(statement, relation, catalog, text))
+        catalog.add(relation, replace=statement.replace)
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
 
@@ -229,7 +289,9 @@ def _relation(
     statistics = Statistics(_hint(statement, "rate", parse_rate, text), rows, distinct, unique)
     rounding = said["rounding"] or "error"
     if isinstance(statement, CreateTable):
-        return Table(statement.name, schema, source, statement.options, statistics, rounding)
+        reload_us = _hint(statement, "reload", parse_reload, text)
+        source = source if reload_us is None else _opened_again(statement, source)
+        return Table(statement.name, schema, source, statement.options, statistics, rounding, reload_us)
     time, lateness_us = _time_column(statement, schema, text), said["lateness"] or 0
     by_arrival = _is_by_arrival(statement)
     if by_arrival:
@@ -253,6 +315,27 @@ def _relation(
         versions,
         Arrivals() if by_arrival else None,
     )
+
+
+def _opened_again(statement: CreateTable, source: Any) -> Any:
+    """The input of a table that is loaded again: a folder may hold other files then."""
+    if not isinstance(source, FileSource):
+        return source
+    return ReopenedFiles(
+        source, lambda: cast(FileSource, source_from_options(statement.name, statement.options, statement.schema))
+    )
+
+
+def _beside(statement: CreateStream | CreateTable, stream: Stream, catalog: Catalog, text: str) -> dict[str, Any]:
+    """The sinks that a stream speaks of."""
+    found: dict[str, Any] = {}
+    for option, policy in {"bad": stream.arrival.on_bad, "late": stream.arrival.on_late}.items():
+        try:
+            found[f"{option}_to"] = catalog.sink_of(policy)
+        except CatalogError as error:
+            span = _span(statement, f"on_{option}")
+            raise BindError(error.message, hint=error.hint, sql=text, span=span) from None
+    return found
 
 
 def _time_column(statement: CreateStream, schema: pa.Schema, text: str) -> str:

@@ -10,11 +10,17 @@ from watersmeet.runtime.metrics import Metrics, counted
 
 def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) -> None:
     clocks = clock.clocks
-    metrics.rows_in = sum(one.rows_in + one.skipped_rows for one in clocks.values())
-    metrics.rows_by_stream = {name: one.rows_in + one.skipped_rows for name, one in clocks.items()}
+    metrics.rows_in = sum(one.came for one in clocks.values())
+    metrics.rows_by_stream = {name: one.came for name, one in clocks.items()}
     metrics.newest_by_stream = {name: one.newest_us for name, one in clocks.items() if one.newest_us > BEGINNING_US}
     metrics.skipped_rows = sum(one.skipped_rows for one in clocks.values())
     metrics.skipped_by_stream = {name: one.skipped_rows for name, one in clocks.items() if one.skipped_rows}
+    metrics.bad_rows = sum(one.bad.count for one in clocks.values())
+    metrics.bad_by_stream = {name: one.bad.count for name, one in clocks.items() if one.bad.count}
+    metrics.bad_by_reason = {
+        f"{name}: {reason}": rows for name, one in clocks.items() for reason, rows in one.bad.by_reason.items()
+    }
+    metrics.left_out_by_stream = {name: one.left_out for name, one in clocks.items() if one.left_out}
     metrics.late_rows = sum(one.late_rows for one in clocks.values())
     metrics.late_by_stream = {name: one.late_rows for name, one in clocks.items()}
     metrics.future_rows = {name: one.future_rows for name, one in clocks.items() if one.future_rows}

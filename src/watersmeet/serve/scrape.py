@@ -68,6 +68,11 @@ class Scrape(Collector):
         if name not in METRICS or (METRICS[name].where == "spark" and not value) or value is None:
             return
         metric = METRICS[name]
+        if name == "bad_by_reason":
+            family = _family(families, name, metric.words, True, ["query", "stream", "reason"])
+            for key, number in value.items():
+                family.add_metric([query, *key.split(": ", 1)], number)
+            return
         if metric.kind in (*ADDS_UP, GAUGE, LATEST, FLAG) and isinstance(value, int | float):
             grows = metric.kind in ADDS_UP
             _family(families, name, metric.words, grows, ["query"]).add_metric([query], float(value))

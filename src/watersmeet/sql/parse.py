@@ -71,7 +71,7 @@ def single_question(statements: Sequence[Statement], text: str) -> QuerySyntax |
     """The one query among statements that else only declare; None if there is none."""
     if not statements:
         raise ParseError("the text is empty; write a query such as SELECT * FROM a", sql=text, span=(0, 1))
-    sink = next((one for one in statements if isinstance(one, CreateSink)), None)
+    sink = next((one for one in statements if isinstance(one, CreateSink) and one.query is not None), None)
     if sink is not None:
         raise ParseError(
             "expected a query, found CREATE SINK, which is there to be run",

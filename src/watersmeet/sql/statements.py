@@ -116,11 +116,12 @@ class StatementParser(QueryParser):
 
     def _create_sink(self, start: Token, name: Name) -> CreateSink:
         settings = self._with("SINK")
-        if not self._match(TokenType.ALIAS):
+        query = self._query() if self._match(TokenType.ALIAS) else None
+        if query is None and self._curr and self._curr.token_type != TokenType.SEMICOLON:
             self.fail(
-                f"expected AS and a query, found {self._found()}", hint="write CREATE SINK name WITH (…) AS SELECT …"
+                f"expected AS and a query, found {self._found()}",
+                hint="write CREATE SINK name WITH (…) AS SELECT …; without a query it takes bad records and late rows",
             )
-        query = self._query()
         return CreateSink(name.text, _as_dict(settings), query, self._from(start), name.span, settings)
 
     def _with(self, kind: str) -> tuple[Setting, ...]:

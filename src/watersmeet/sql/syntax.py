@@ -262,9 +262,11 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateSink:
+    """`query`: None for a sink that takes what goes beside answers."""
+
     name: str
     options: Mapping[str, str]
-    query: QuerySyntax
+    query: QuerySyntax | None
     span: Span
     name_span: Span
     settings: tuple[Setting, ...] = field(default=(), repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,6 +16,7 @@ from watersmeet.errors import CatalogError, RunError, SourceError
 from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import BATCH_ROWS
+from watersmeet.io.bad_rows import without_bad_times
 from watersmeet.io.event_times import without_nulls
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
@@ -29,9 +30,11 @@ from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
+from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.telling import bring_up_to_date
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
+PUSHED = "pushed rows"
 LOGGER = logging.getLogger("watersmeet")
 # Takes the name of a stream and those of its rows that came too late.
 OnLate = Callable[[str, pa.RecordBatch], None]
@@ -51,8 +54,10 @@ class FedQuery:
         wall: WallClock | None = None,
         tell: Tell = warn,
         sourced: Collection[str] = (),
+        kept: Mapping[str, Load | None] | None = None,
     ) -> None:
-        """sourced: the streams that have data of their own, whose rows somebody reads and pushes."""
+        """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
+        whose rows are to be had from `table_now`; those that are given are not loaded."""
         self.plan = plan
         self.metrics = Metrics()
         self.wall = wall or SystemClock()
@@ -60,6 +65,12 @@ class FedQuery:
         # What `archiving` asks for.
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        self.reloaded = reloaded_tables(plan)
+        self._reloads: Reloads | None = None
+        self._holds = {*self.reloaded, *(kept or {})}
+        # The rows of those that are joined now.
+        self._now: dict[str, Load] = {name: rows for name, rows in (kept or {}).items() if rows is not None}
+        self._tables: list[tuple[Table, LoadTable]] = []
         built = build_query(plan)
         self.operator = built.operator
         # Whoever reads them, here they come when they come.
@@ -89,11 +100,38 @@ class FedQuery:
             raise
 
     def _load(self, tables: Sequence[tuple[Table, LoadTable]]) -> None:
+        self._tables = list(tables)
         for table, load in tables:
-            for batch in batches_of(table, BATCH_ROWS):
+            if table.name in self._holds and table.name not in self._now:
+                self._now[table.name] = loaded(table)
+            for batch in self._now[table.name] if table.name in self._now else batches_of(table, BATCH_ROWS):
                 load(batch)
                 if self.on_table is not None:
                     self.on_table(table, batch)
+
+    def load_again(self) -> None:
+        """Load tables that say so again from now on; `take_loads` joins what has come."""
+        if self.reloaded:
+            self._reloads = Reloads(self.reloaded, self._told)
+            self._reloads.start(self._now)
+
+    def take_loads(self) -> None:
+        if self._reloads is not None:
+            for name, rows in self._reloads.take().items():
+                self.replace_table(name, rows)
+
+    def table_now(self, name: str) -> Load:
+        """The rows of a table that may be loaded again, or is kept, as they are joined now."""
+        return self._now[name]
+
+    def replace_table(self, name: str, rows: Load) -> None:
+        """Join other rows of a table from now on."""
+        self._now[name] = rows
+        for table, load in self._tables:
+            if table.name == name:
+                load.forget()
+                for batch in rows:
+                    load(batch)
 
     @property
     def streams(self) -> list[str]:
@@ -117,6 +155,8 @@ class FedQuery:
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
         batches = self.incoming(name, given)
+        if clock.stream.arrival.keeps_going:
+            batches = [self.readable(name, batch) for batch in batches]
         if clock.stream.arrival.skips_nulls:
             batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
         rows = [clock.timed(batch) for batch in batches if batch.num_rows]
@@ -127,6 +167,20 @@ class FedQuery:
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
 
+    def readable(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a push that have an event time; the others are bad records."""
+        clock = self.clock.clocks[name]
+        batch, bad = without_bad_times(clock.stream, batch, clock.came, PUSHED)
+        if bad is not None:
+            self.leave_out(name, bad)
+        return batch
+
+    def leave_out(self, name: str, bad: pa.RecordBatch) -> None:
+        """Records that could not be read are counted, told, and kept beside the answer if the stream says so."""
+        clock = self.clock.clocks[name]
+        clock.leave_out(bad)
+        self._late_reports.look_bad(clock.bad, at_end=False)
+
     def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
         """What was given as rows of a stream, with its columns; their times are not looked at."""
         return self._incoming[name].batches(given)
@@ -135,11 +189,11 @@ class FedQuery:
         """The columns of rows that are pushed."""
         return self.clock.clocks[name].stream.given_schema
 
-    def push(self, name: str, rows: Rows) -> Answers:
+    def push(self, name: str, rows: Rows, lane: str = "") -> Answers:
         clock = self.clock.clocks[name]
         rows = clock.in_turn(rows)
         self._pushed, self._pushed_from = rows, clock.rows_in
-        in_time = self.clock.let_in(name, rows)
+        in_time = self.clock.let_in(name, rows, lane)
         if clock.late.count or clock.future_rows or clock.skipped_rows:
             self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=False)
         found: Answers = []
@@ -195,6 +249,7 @@ class FedQuery:
         found = self.end([clock.stream.name for clock in self.clock.running])
         for clock in self.clock.clocks.values():
             self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=True)
+            self._late_reports.look_bad(clock.bad, at_end=True)
         self.report()
         self.close()
         return found
@@ -213,11 +268,17 @@ class FedQuery:
 
     def close(self) -> None:
         """What was archived counts."""
+        self._end_loads()
         self._archiving.close()
 
     def abort(self, error: BaseException) -> None:
         """What was archived is gone."""
+        self._end_loads()
         self._archiving.__exit__(type(error), error, error.__traceback__)
+
+    def _end_loads(self) -> None:
+        if self._reloads is not None:
+            self._reloads.close()
 
     def answer(self) -> pa.Table | None:
         return None if self._present is None else self._present.table()
@@ -274,5 +335,5 @@ def _check_pushable(with_data: Iterable[str]) -> None:
         raise SourceError(
             f"stream {name!r} has data of its own, so it cannot be pushed",
             hint=f"declare it by its columns alone: session.stream({name!r}, schema=…, time=…), "
-            "or run the query with to_arrow() or batches()",
+            "or run the query with to_arrow() or batches(); start(checkpoint=…) reads it and goes on",
         )

@@ -48,6 +48,15 @@ class Feed:
         return batch.slice(0, most_rows)
 
 
+def _is_too_far(feed: Feed, behind: Sequence[Feed]) -> bool:
+    """Whether a stream is further ahead than it says it may be: of the one that is furthest behind and counts."""
+    drift_us = feed.clock.stream.arrival.max_drift_us
+    if drift_us is None:
+        return False
+    others = (one.clock.newest_us for one in behind if one is not feed and (one.clock.counts or one.is_ready))
+    return any(feed.clock.newest_us > other_us + drift_us for other_us in others)
+
+
 class Feeds:
     """Of the streams that have rows ready the one furthest behind in event time comes next; none is waited for."""
 
@@ -67,7 +76,7 @@ class Feeds:
         behind = sorted(self.running, key=lambda feed: feed.clock.newest_us)
         while True:
             for feed in behind:
-                if feed.is_ready:
+                if feed.is_ready and not _is_too_far(feed, behind):
                     self.passed_over = feed is not behind[0]
                     return feed
                 patience_s = feed.inlet.empty_since_s + PATIENCE_S - monotonic()
@@ -82,7 +91,7 @@ class Feeds:
         now_s = self._wall.now_s()
         for feed in self.running:
             if feed.is_ready:
-                feed.clock.active_at_s = now_s
+                feed.clock.mark_active(now_s)
 
     def _wait_a_moment(self, seconds: float) -> None:
         try:

@@ -42,10 +42,11 @@ class LocalHost:
         rounding: str = "error",
         declared: pa.Schema | None = None,
         reading: TimeReading | None = None,
+        on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
         from watersmeet.io.sources import source_of
 
-        source = source_of(data, name, declared, reading, rounding)
+        source = source_of(data, name, declared, reading, rounding, on_bad)
         return source.schema if declared is None else declared, source, source.known_rows
 
     def layout(self, plan: Plan) -> str:
@@ -63,6 +64,7 @@ class LocalHost:
             from watersmeet.hosts.local.run import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
+        run.writes_beside = True
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return archived_batches(run)
 
@@ -84,14 +86,18 @@ class LocalHost:
         from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
         from watersmeet.io.sinks import sink_from_options
+        from watersmeet.plan.answer_keys import answer_keys, change_column
         from watersmeet.runtime.outcome import Outcome
         from watersmeet.runtime.script import CONSOLE
 
         run = LocalRun(job.plan)
+        run.writes_beside = True
         if job.sink == CONSOLE:
             answer = pa.Table.from_batches(archived_batches(run), schema=job.plan.output_schema)
             return Outcome(job.name, answer, run.metrics.as_dict())
-        sink = sink_from_options(job.name, job.sink, job.plan.output_schema)
+        sink = sink_from_options(
+            job.name, job.sink, job.plan.output_schema, keys=answer_keys(job.plan), changes=change_column(job.plan)
+        )
         try:
             for batch in archived_batches(run):
                 sink.write(batch)
@@ -108,6 +114,7 @@ class LocalHost:
 
         check_final(plan)
         run = LocalRun(plan)
+        run.writes_beside = True
         run.metrics = metrics
         answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
         if plan.kind != "rows":

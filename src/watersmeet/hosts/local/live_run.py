@@ -16,6 +16,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.fed_query import FedQuery, OnLate
 from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.side_files import SideFiles
 from watersmeet.hosts.local.silence_watch import watch_silence
 from watersmeet.operators.answers import Answer, as_batch, as_batches
 from watersmeet.operators.contract import Rows
@@ -55,9 +56,13 @@ class Run:
         max_waiting: int = MAX_WAITING,
         timeout: float | None = TIMEOUT_S,
         watched: bool = True,
+        writes_beside: bool = False,
     ) -> None:
-        """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`."""
+        """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`.
+        writes_beside: whether bad records and late rows go to the sinks that streams name, or are only counted."""
         self._fed = fed
+        self._side = SideFiles(fed.clock.side) if writes_beside else None
+        fed.load_again()
         self._on_answer, self._on_late = on_answer, on_late
         self._max_waiting, self._timeout = max_waiting, timeout
         self._lock = threading.Lock()
@@ -93,6 +98,7 @@ class Run:
         with self._lock:
             self._check_open()
             pieces = self._fed.rows_of(name, rows)
+            self._fed.take_loads()
             for number, piece in enumerate(pieces):
                 if self._ready_rows >= self._max_waiting:
                     self._wait_for_room(name, pieces, number, timeout)
@@ -130,6 +136,7 @@ class Run:
             if self._ended is None:
                 self._do(self._fed.finish)
                 self._end("finished")
+                self._keep_beside()
         self._deliver()
 
     def close(self) -> None:
@@ -139,6 +146,7 @@ class Run:
                 self._fed.report()
                 self._fed.close()
                 self._end("closed")
+                self._keep_beside()
 
     def fail(self, error: BaseException) -> None:
         """End the run with an error, which is raised where somebody pushes or waits."""
@@ -157,7 +165,7 @@ class Run:
                 return
             now_s = self._fed.wall.now_s()
             for name in self._blocked:
-                self._fed.clock.clocks[name].active_at_s = now_s
+                self._fed.clock.clocks[name].mark_active(now_s)
             self._do(self._fed.tick)
         self._deliver()
 
@@ -267,6 +275,7 @@ class Run:
         """One step of the query. An error inside it leaves the operators half way, so the run ends with it."""
         try:
             found = step(*arguments)
+            self._write_beside()
         except BaseException as error:
             self._fail(error)
             raise
@@ -282,6 +291,16 @@ class Run:
         self._changed.notify_all()
         if self.on_ready is not None:
             self.on_ready()
+
+    def _write_beside(self) -> None:
+        if self._side is not None:
+            self._side.write()
+        else:
+            self._fed.clock.side.take()  # they are counted
+
+    def _keep_beside(self) -> None:
+        if self._side is not None:
+            self._side.close()
 
     def _deliver(self) -> None:
         """Call the user's functions. What they push is answered after the call they are in."""
@@ -344,6 +363,8 @@ class Run:
             error = RunError(f"the run was interrupted ({type(error).__name__}) in the middle of a step")
         self._error = error
         self._fed.abort(error)
+        if self._side is not None:
+            self._side.abort()
         self._end("ended by an error")
 
     def _end(self, how: str) -> None:

@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.feeds import Feed, Feeds
 from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
+from watersmeet.hosts.local.side_files import SideFiles
 from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.telling import bring_up_to_date
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
@@ -51,6 +54,10 @@ class LocalRun:
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         self.on_late_rows: OnLateRows | None = None
+        self.writes_beside = (
+            False  # whether bad records and late rows go to the sinks that streams name, or are counted
+        )
+        self._side: SideFiles | None = None
         self.tell: Tell = warn
         self.wall: WallClock = SystemClock()
         self.metrics = Metrics()
@@ -74,36 +81,67 @@ class LocalRun:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The results as they become certain."""
-        self._load_tables()
+        reloaded = self._load_tables()
         self._feeds = self._open_feeds()
         self._announce()
         try:
-            while not self._stopping and self._feeds.running:
-                feed = self._feeds.next()
-                if feed is not None:
-                    began_s = perf_counter()
-                    yield from self._step(feed)
-                    if self._feeds.passed_over:
-                        yield from self.operator.settle()
-                    self.steps += 1
-                    self.busy_s += perf_counter() - began_s
-                else:
-                    yield from self.operator.settle()
-                    self._report()
-                    self._feeds.wait(self._patience_s())
-                if self._clock.watches_silence:
-                    self._feeds.mark_active()
-                if self._clock.tick():
-                    yield from self.operator.advance(self._watermarks())
-                if self.on_step is not None:
-                    self.on_step()
-                if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
-                    self._report()
-            yield from self.operator.settle()
-            self._report()
-            self._tell_of_late_rows(at_end=True)
+            self._side = SideFiles(self._clock.side) if self.writes_beside else None
+            yield from self._until_the_end(reloaded)
+            if self._side is not None:
+                self._side.close()
+        except BaseException:
+            if self._side is not None:
+                self._side.abort()
+            raise
         finally:
+            reloaded.close()
             self._feeds.close()
+
+    def _until_the_end(self, reloaded: Reloads) -> Iterator[pa.RecordBatch]:
+        while not self._stopping and self._feeds.running:
+            feed = self._feeds.next()
+            for name, rows in reloaded.take().items():
+                self._replace(name, rows)
+            if feed is not None:
+                began_s = perf_counter()
+                yield from self._step(feed)
+                if self._feeds.passed_over:
+                    yield from self.operator.settle()
+                self.steps += 1
+                self.busy_s += perf_counter() - began_s
+            else:
+                yield from self.operator.settle()
+                self._report()
+                self._feeds.wait(self._patience_s())
+            if self._clock.watches_silence:
+                self._feeds.mark_active()
+            if self._clock.tick():
+                yield from self.operator.advance(self._watermarks())
+            self._write_beside()
+            if self.on_step is not None:
+                self.on_step()
+            if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
+                self._report()
+        yield from self.operator.settle()
+        self._report()
+        self._tell_of_late_rows(at_end=True)
+
+    def _write_beside(self) -> None:
+        if self._side is not None:
+            self._side.write()
+        else:
+            self._clock.side.take()  # they are counted
+
+    def _bad(self, name: str) -> Callable[[pa.RecordBatch], None]:
+        """Takes the records of a stream that cannot be read."""
+
+        def take(records: pa.RecordBatch) -> None:
+            clock = self._clock.clocks[name]
+            if not clock.stream.arrival.keeps_going:
+                raise refusal(clock.stream, records)
+            clock.leave_out(records)
+
+        return take
 
     def _step(self, feed: Feed) -> Iterator[pa.RecordBatch]:
         """Push one batch of one stream, then tell the operators how far time has come."""
@@ -153,7 +191,7 @@ class LocalRun:
         self._endless = any(not stream.source.bounded for stream in streams.values() if stream.source is not None)
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
         opened = {
-            name: batches_of(self._read_of(stream), self.batch_rows, self._clock.clocks[name].skip)
+            name: batches_of(self._read_of(stream), self.batch_rows, self._clock.clocks[name].skip, self._bad(name))
             for name, stream in streams.items()
         }
         events: Events = SimpleQueue()
@@ -164,6 +202,8 @@ class LocalRun:
         """The stream as it is read: of files that can leave columns out, only those that the query looks at."""
         columns = self._built.columns
         if columns is None or not isinstance(stream.source, FileSource):
+            return stream
+        if stream.bad_to is not None or stream.late_to is not None:  # rows go to a sink whole
             return stream
         aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
         looked_at = {stream.time}.union(*(columns[alias] for alias in aliases))
@@ -184,12 +224,25 @@ class LocalRun:
         flows = not stream.source.at_hand and not waits
         return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches), aliases)
 
-    def _load_tables(self) -> None:
+    def _load_tables(self) -> Reloads:
+        """Gives what loads them again, of those that say so."""
+        reloaded = reloaded_tables(self.plan)
+        now = {name: loaded(table) for name, table in reloaded.items()}
         for table, load in self._built.tables:
-            for batch in batches_of(table, self.batch_rows):
+            for batch in now[table.name] if table.name in now else batches_of(table, self.batch_rows):
                 load(batch)
                 if self.on_table is not None:
                     self.on_table(table, batch)
+        reloads = Reloads(reloaded, self._told)
+        reloads.start(now)
+        return reloads
+
+    def _replace(self, name: str, rows: Load) -> None:
+        for table, load in self._built.tables:
+            if table.name == name:
+                load.forget()
+                for batch in rows:
+                    load(batch)
 
     @property
     def last_event_us(self) -> int:
@@ -222,6 +275,7 @@ class LocalRun:
         for feed in self._feeds.all:
             clock = feed.clock
             self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=at_end)
+            self._late_reports.look_bad(clock.bad, at_end=at_end)
 
     def _told(self, what: Warning) -> None:
         LOGGER.info("%s", what)

@@ -10,6 +10,7 @@ from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.local.watching import showing, telling
 from watersmeet.io.sinks import sink_from_options
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.final import check_final, final_answer
 from watersmeet.runtime.interrupt import Interrupts
@@ -31,11 +32,13 @@ def run_job(
     With `final` the answer at the last event is written instead of its changes. On any error the sink is aborted and
     shows nothing of this run. board: for whoever looks at it.
     """
+    run.writes_beside = True
     run.on_progress = on_progress if board is None else telling(run, board, on_progress)
     plan = job.plan
     if final:
         check_final(plan)
-    sink = sink_from_options(job.name, job.sink, plan.schema if final else plan.output_schema)
+    schema, changes = (plan.schema, None) if final else (plan.output_schema, change_column(plan))
+    sink = sink_from_options(job.name, job.sink, schema, keys=answer_keys(plan), changes=changes)
     try:
         with archiving(run), interrupts.stopping(run.request_stop):
             batches = run.batches() if board is None else showing(run, board, run.batches())

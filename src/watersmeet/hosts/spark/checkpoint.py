@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -21,7 +22,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
-from watersmeet.hosts.spark.paths import NOTE, has_scheme
+from watersmeet.hosts.spark.paths import NOTE, RUN_NOTE, has_scheme
 from watersmeet.hosts.spark.state import read_guard
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.version import VERSION
@@ -148,12 +149,27 @@ class Checkpoint:
             raise
         return "\n".join(row[0] for row in rows)
 
-    def _write(self, text: str) -> None:
+    def run_name(self) -> str:
+        """The name of the run whose checkpoint this is: the same in all its lives, and never that of another. By it
+        sinks know what they have taken."""
+        held = (self._read(RUN_NOTE) or "").strip()
+        if held:
+            return held
+        made = uuid4().hex[:12]
+        self._write(made, RUN_NOTE)
+        return made
+
+    def _write(self, text: str, name: str = NOTE) -> None:
         if self._here:
-            (Path(self.folder) / NOTE).write_text(text + "\n", encoding="utf-8")
+            folder = Path(self.folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            # Under another name first: a crash must not leave half of it.
+            draft = folder / f".{name}.tmp"
+            draft.write_text(text + "\n", encoding="utf-8")
+            draft.replace(folder / name)
         else:  # Spark writes a folder of that name, and reads it like a file
             line = self.spark.createDataFrame([(text,)], "value string").coalesce(1)
-            line.write.mode("overwrite").text(f"{self.folder}/{NOTE}")
+            line.write.mode("overwrite").text(f"{self.folder}/{name}")
 
 
 def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:

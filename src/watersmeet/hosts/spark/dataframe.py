@@ -16,24 +16,27 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.archive.folder import OpenRun
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.hosts.spark.archive import with_archive
 from watersmeet.hosts.spark.arrival import with_arrival
+from watersmeet.hosts.spark.bad import goes_beside, refuse_bad_files, refuse_late_rows_kept
 from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.end_source import end_source
 from watersmeet.hosts.spark.ending import END, REACHED, Ending
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.join_job import JoinJob
+from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.launch import wait_for_workers
-from watersmeet.hosts.spark.output import output_of
+from watersmeet.hosts.spark.output import PackedOutput, output_of
 from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
-from watersmeet.hosts.spark.packed_source import PACKED
+from watersmeet.hosts.spark.packed_batch import packed_answer
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.pulse import pulse_source
 from watersmeet.hosts.spark.skipping import counting_skipped
 from watersmeet.hosts.spark.stage import BucketStage
+from watersmeet.hosts.spark.stream_reader import PACKED
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
@@ -41,6 +44,7 @@ from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.reloading import refuse_reload
 
 OBSERVED = "watersmeet"
 FIRST = "_first_"  # in the name under which a first stage is observed
@@ -61,8 +65,10 @@ def dataframe(
     bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
     (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
     the end from this one."""
+    refuse_late_rows_kept(plan)
     staged = in_stages(plan)
     if staged is not None:
+        _refuse_kept_in_stages(plan)
         return _second_stage(spark, staged, buckets, observed, ending)
     job = make_job(plan, buckets)
     sources = _sources(plan)
@@ -74,12 +80,17 @@ def dataframe(
             f"streaming and batch DataFrames are mixed: {flowing} streaming, {still} batch",
             hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
         )
+    for one in job.streams:
+        if not isinstance(sources[one.relation.name], LanedStream):
+            refuse_bad_files(stream_of(one))
     out = spark_schema(job.plan.output_schema)
     if is_stateless(job):
         (source,) = sources.values()
+        if isinstance(source, LanedStream) and stream_of(job.streams[0]).arrival.keeps_going:
+            return _stateless_from_packets(spark, job, source, observed)
         assert not isinstance(source, Following)
         stream = stream_of(job.streams[0])
-        df = source.dataframe(spark, stream) if isinstance(source, FileStream) else source
+        df = source.dataframe(spark, stream) if isinstance(source, FileStream | LanedStream) else source
         df = with_arrival(df, stream)
         df = df.select(*_columns(job, df))
         if not (stream.arrival.skips_nulls and df.isStreaming):
@@ -105,6 +116,22 @@ def dataframe(
     answer = output.rows(joined, observed)
     wait_for_workers()
     return answer
+
+
+def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: LanedStream, observed: str) -> DataFrame:
+    """Packets tell of the records that are left out, which rows could not."""
+    output = PackedOutput(job.plan.output_schema, goes_beside(job.plan))
+    (one,) = job.streams
+    packets = _packed(spark, job, one.relation.name, source, None)
+    return output.rows(packets.mapInArrow(packed_answer(job, output), output.schema), observed)
+
+
+def _refuse_kept_in_stages(plan: Plan) -> None:
+    if goes_beside(plan):
+        raise UnsupportedError(
+            "on Spark this query runs in two stages, and bad records of a first stage cannot be kept in a sink",
+            hint="say on_bad = 'skip', which counts them, or run it in-process: --engine local",
+        )
 
 
 def in_stages(plan: Plan) -> Staged | None:
@@ -139,11 +166,12 @@ class Following:
         return self.df.isStreaming
 
 
-Source = DataFrame | FileStream | Following
+Source = DataFrame | FileStream | LanedStream | Following
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
+    refuse_reload(plan, "on Spark")
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
     job = SparkJob.of(plan, tables, buckets)
@@ -164,12 +192,12 @@ def is_stateless(job: SparkJob) -> bool:
 
 
 def _flows(source: Source) -> bool:
-    return isinstance(source, FileStream) or source.isStreaming
+    return isinstance(source, FileStream | LanedStream) or source.isStreaming
 
 
 def _cannot_tell_its_end(source: Source) -> bool:
     """Whether nobody but the caller knows which of a stream's batches is the last."""
-    return not isinstance(source, FileStream | Following) and source.isStreaming
+    return not isinstance(source, FileStream | LanedStream | Following) and source.isStreaming
 
 
 def streams_without_end(plan: Plan, buckets: int) -> list[str]:
@@ -186,7 +214,7 @@ def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, endin
     one = next(one for one in job.streams if one.relation.name == name)
     assert one.time is not None
     late_ms = watermark_delay_ms(one)
-    if isinstance(source, FileStream):
+    if isinstance(source, FileStream | LanedStream):
         return packed_dataframe(spark, job, name, source, late_ms, None if ending is None else ending.run)
     df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
     if df.isStreaming and not isinstance(source, Following):

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import SetupError, UnsupportedError
 from watersmeet.hosts.spark.archive import archived_answer, refuse_archive
+from watersmeet.hosts.spark.bad import goes_beside
 from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, streams_without_end
 from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import friendly
@@ -70,6 +71,7 @@ class SparkHost:
         rounding: str = "error",
         declared: pa.Schema | None = None,
         reading: TimeReading | None = None,
+        on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, FileStream):
             return data.columns(name, declared, reading), data, None
@@ -132,6 +134,11 @@ class SparkHost:
         goes_on: bool = False,
     ) -> DataFrame:
         check_workers(self.spark)
+        if goes_beside(plan):
+            raise UnsupportedError(
+                "what goes to sinks beside the answers goes there from scripts only: a DataFrame has but its rows",
+                hint="run the script with watersmeet run or session.run(), or say on_bad = 'skip', which counts",
+            )
         observed = f"{OBSERVED}_{next(_serial)}"
         df = dataframe(self.spark, plan, self.buckets, observed, run, ending)
         if df.isStreaming:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from watersmeet.hosts.spark.account import NUMBERS
+from watersmeet.hosts.spark.bad import goes_beside
 from watersmeet.hosts.spark.ending import END, REACHED
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.packets import to_packet
@@ -24,6 +25,7 @@ from watersmeet.hosts.spark.unpack import unpacker
 from watersmeet.io.conform import conform
 
 TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
+BESIDE = "beside"  # packets of what goes to sinks beside the answers
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
 
 
@@ -48,14 +50,19 @@ class Output(Protocol):
 
     def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame: ...
 
+    def beside(self, records: bytes) -> pd.DataFrame:
+        """A packet of what goes to a sink beside the answers; only where something does."""
+        ...
+
     def rows(self, frames: DataFrame, observed: str) -> DataFrame: ...
 
 
 def output_of(job: SparkJob, *, marks_end: bool = False) -> Output:
     """How a job gives its results. With `marks_end` they go to a second stage, which must learn of the end."""
     schema = job.plan.output_schema
-    if job.event_time is None:
-        return PackedOutput(schema)
+    keeps = goes_beside(job.plan)
+    if job.event_time is None or (keeps and not marks_end):
+        return PackedOutput(schema, keeps)
     return TypedOutput(schema, job.event_time, marks_end=marks_end)
 
 
@@ -79,8 +86,13 @@ class PackedOutput:
     event_time = ""
     marks_end = False
 
-    def __init__(self, results: pa.Schema) -> None:
+    def __init__(self, results: pa.Schema, keeps: bool = False) -> None:
+        """keeps: something goes to sinks beside the answers. Then packets are what is given, of both."""
         self.results = results
+        self.keeps = keeps
+
+    def beside(self, records: bytes) -> pd.DataFrame:
+        return pd.DataFrame({"payload": [None], BESIDE: [records], **_zeros(1)})
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
         raise AssertionError("no stage follows packets")
@@ -90,16 +102,22 @@ class PackedOutput:
 
     @property
     def schema(self) -> spark.StructType:
-        return spark.StructType([spark.StructField("payload", spark.BinaryType()), *_number_fields()])
+        columns = ["payload", *([BESIDE] if self.keeps else [])]
+        return spark.StructType([*(spark.StructField(name, spark.BinaryType()) for name in columns), *_number_fields()])
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
-        return pd.DataFrame({"payload": [to_packet(results, self.results)], **_zeros(1)})
+        return pd.DataFrame({"payload": [to_packet(results, self.results)], **self._no_records(), **_zeros(1)})
+
+    def _no_records(self) -> dict[str, Any]:
+        return {BESIDE: [None]} if self.keeps else {}
 
     def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
-        return pd.DataFrame({"payload": [None], **counts, PREFIX + TOLD: [told]})
+        return pd.DataFrame({"payload": [None], **self._no_records(), **counts, PREFIX + TOLD: [told]})
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
+        if self.keeps:
+            return _observe(frames, observed).select("payload", BESIDE)
         out = spark_schema(self.results)
         return _observe(frames, observed).select("payload").mapInArrow(unpacker(self.results), out)
 
@@ -126,6 +144,9 @@ class TypedOutput:
         return self._marked(frame, report=False).assign(
             **{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None}
         )
+
+    def beside(self, records: bytes) -> pd.DataFrame:
+        raise AssertionError("typed results have nothing beside them")
 
     def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: numbers.get(name, 0) for name in NUMBERS}

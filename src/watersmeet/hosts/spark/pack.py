@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from watersmeet.errors import DataError
+from watersmeet.hosts.spark.bad import BAD, bad_packet
 from watersmeet.hosts.spark.clocks import PULSE, SEEN, Seen
 from watersmeet.hosts.spark.ending import END, ENDED, REACHED, end_to_bytes
 from watersmeet.hosts.spark.job import SparkJob, stream_of
@@ -19,11 +20,12 @@ from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.placing import Placing
 from watersmeet.io.conform import enter
 from watersmeet.io.event_times import SKIP, without_nulls
+from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
-# The same columns as packed_source.PACKED, which says them in Spark's words because it must not import Arrow.
+# The same columns as stream_reader.PACKED, which says them in Spark's words because it must not import Arrow.
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),
@@ -188,6 +190,12 @@ def end_packets(job: SparkJob, sources: Collection[str], run: str) -> pa.RecordB
     told = end_to_bytes(run, numbers)
     made: list[Packet] = [(bucket, ENDED, 0, 0, False, told) for bucket in job.bucket_ids]
     return _as_batch([*made, (GUARD, 0, 0, 0, True, job.fingerprint.encode())])
+
+
+def bad_packets(stream: Stream, records: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """What tells the GUARD of records that cannot be read."""
+    count = sum(one.num_rows for one in records)
+    return _as_batch([(GUARD, BAD, 0, count, True, bad_packet(stream, records))])
 
 
 def _as_batch(made: Sequence[Packet]) -> pa.RecordBatch:

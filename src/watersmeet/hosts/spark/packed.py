@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
@@ -18,7 +20,6 @@ from watersmeet.hosts.spark.nanoseconds import nanosecond_files
 from watersmeet.hosts.spark.pack import PACKED_SCHEMA, end_packets, gathered, packets, timed
 from watersmeet.hosts.spark.packed_source import (
     FORMAT,
-    NEWEST,
     ROWS_FORMAT,
     FilePartition,
     PackedFiles,
@@ -26,6 +27,7 @@ from watersmeet.hosts.spark.packed_source import (
     listing,
 )
 from watersmeet.hosts.spark.placing import Placing
+from watersmeet.hosts.spark.stream_reader import NEWEST, Moments
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
 from watersmeet.io.conform import check_columns, conform, enter
 from watersmeet.io.event_times import without_nulls
@@ -125,9 +127,17 @@ class FileStream:
         if self._is_for_spark and stream.reading is None:
             return reader.parquet(self.path)
         spark.dataSource.register(RowsFiles)
-        # Options of a data source are texts. The source itself stays on the driver.
-        shipped = base64.b64encode(pickle.dumps((replace(stream, source=None), self.format))).decode()
-        return reader.format(ROWS_FORMAT).option("source", stream.name).option("job", shipped).load(self.path)
+        # The source itself stays on the driver.
+        job = encoded(replace(stream, source=None), self.format)
+        return reader.format(ROWS_FORMAT).option("source", stream.name).option("job", job).load(self.path)
+
+    def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
+        """Of its packets, for a job."""
+        spark.dataSource.register(PackedFiles)
+        reader = spark.readStream.format(FORMAT).option("path", self.path)
+        reader = reader.option("job", encoded(job, self.format))
+        limit = self.max_files_per_trigger
+        return reader if limit is None else reader.option("maxFilesPerTrigger", str(limit))
 
     @property
     def _is_for_spark(self) -> bool:
@@ -143,17 +153,22 @@ class ParquetStream(FileStream):
     """
 
 
+class PackedStream(Protocol):
+    """A stream that hands packets to Spark, and knows when it ends."""
+
+    def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
+        """Of its packets, for a job."""
+
+    def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
+        """The same stream as ordinary Spark rows."""
+
+
 def packed_dataframe(
-    spark: SparkSession, job: SparkJob, source: str, stream: FileStream, late_ms: int, ending: str | None = None
+    spark: SparkSession, job: SparkJob, source: str, stream: PackedStream, late_ms: int, ending: str | None = None
 ) -> DataFrame:
     """The packets of a source, with the watermark its rows drive. A run of the name `ending` tells when it ends."""
-    spark.dataSource.register(PackedFiles)
     # Whoever packs rows joins nothing, so the static tables need not travel.
-    shipped = replace(job, tables={})
-    reader = spark.readStream.format(FORMAT).option("path", stream.path).option("source", source)
-    reader = reader.option("job", base64.b64encode(pickle.dumps((shipped, stream.format))).decode())
-    if stream.max_files_per_trigger is not None:
-        reader = reader.option("maxFilesPerTrigger", str(stream.max_files_per_trigger))
+    reader = stream.packed_reader(spark, replace(job, tables={})).option("source", source)
     if ending is not None:
         reader = reader.option("ending", ending)
     relation = next(stream_of(one) for one in job.streams if one.relation.name == source)
@@ -167,30 +182,46 @@ def packed_dataframe(
 
 def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
     """What tells every bucket that a stream has ended in a run."""
-    job, _ = _shipped(encoded_job)
+    job, _ = shipped(encoded_job)
     # A time of 1970 moves no watermark.
-    return _timed(end_packets(job, {source}, run), 0)
+    return with_newest(end_packets(job, {source}, run), 0)
+
+
+# Reads columns of a stream, of whatever it is read from.
+Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
 
 
 def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
-    job, format_ = _shipped(encoded_job)
+    job, format_ = shipped(encoded_job)
+
+    def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
+        return read_file(partition.path, wanted, source, format_, stream.rounding, stream.reading)
+
+    # Without a header, columns are known by their position, so all of them are named to the reader.
+    by_position = isinstance(format_, Csv) and not format_.header
+    return packed_rows(job, source, read, partition.number, partition.moments, whole=by_position)
+
+
+def packed_rows(
+    job: SparkJob, source: str, read: Read, number: int, moments: Moments, *, whole: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
+    only those that the query needs."""
     inputs = [one for one in job.streams if one.relation.name == source]
     placings = [Placing(job, one) for one in inputs]
     needed = {name for one in inputs for name in job.columns_needed(one)}
-    by_position = isinstance(format_, Csv) and not format_.header
-    # Without a header, columns are known by their position, so all of them are named to the reader.
-    wanted = pa.schema([column for column in inputs[0].schema if by_position or column.name in needed])
+    wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
     stream = stream_of(inputs[0])
     if stream.by_arrival:
         wanted = _without_moments(wanted, stream)
-    batches = read_file(partition.path, wanted, source, format_, stream.rounding, stream.reading)
-    if partition.arrival_us is not None:
-        batches = _arrived(batches, stream, partition.arrival_us)
-    for number, group in enumerate(gathered(batches)):
-        limit_us, times = partition.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
-        packed = packets(job, inputs, placings, group, (partition.number << 32) + number, limit_us)
+    batches = read(wanted, stream)
+    if moments.arrival_us is not None:
+        batches = _arrived(batches, stream, moments.arrival_us)
+    for place, group in enumerate(gathered(batches)):
+        limit_us, times = moments.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
+        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us)
         usual = times if limit_us is None else times[times <= limit_us]
-        yield _timed(packed, int(usual.max(initial=0)))
+        yield with_newest(packed, int(usual.max(initial=0)))
 
 
 def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
@@ -214,7 +245,12 @@ def rows_of_file(encoded_stream: str, source: str, partition: FilePartition) -> 
         yield conform(enter(batch, schema, stream), layout)
 
 
-def _shipped(encoded_job: str) -> tuple[SparkJob, Format]:
+def encoded(job: SparkJob | Stream, beside: Format | None = None) -> str:
+    """What travels with a data source, whose options are texts: a job or a stream, and the format of its files."""
+    return base64.b64encode(pickle.dumps((job, beside))).decode()
+
+
+def shipped(encoded_job: str) -> tuple[SparkJob, Format]:
     job, format_ = pickle.loads(base64.b64decode(encoded_job))
     return job, format_
 
@@ -273,7 +309,7 @@ def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
     return np.concatenate([timed(batch, one).times for batch in group])
 
 
-def _timed(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
+def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
     """Packets with the time that Spark takes its watermark from."""
     column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     return packed.append_column(NEWEST, column)

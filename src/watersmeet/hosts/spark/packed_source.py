@@ -11,29 +11,22 @@ from __future__ import annotations
 
 import glob
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 from watersmeet.errors import SourceError
+from watersmeet.hosts.spark.stream_reader import NEWEST, PACKED, Moments, Offset, StreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "watersmeet_parquet"
 ROWS_FORMAT = "watersmeet_rows"
-NEWEST = "newest"
-PACKED = "bucket int, input int, part long, rows_in long, primary boolean, payload binary"
 
 
 class PackedFiles(DataSource):
@@ -52,32 +45,24 @@ class PackedFiles(DataSource):
 
 @dataclass
 class FilePartition(InputPartition):
-    """One file, and its place among the files of the batch."""
+    """One file, its place among the files of the batch, and when that was planned."""
 
     path: str
     number: int
-    limit_us: int | None = None  # rows beyond it move no watermark
-    arrival_us: int | None = None  # the moment at which its rows arrived, where that is their event time
+    limit_us: int | None = None
+    arrival_us: int | None = None
+
+    @property
+    def moments(self) -> Moments:
+        return Moments(self.limit_us, self.arrival_us)
 
 
-@dataclass
-class EndPartition(InputPartition):
-    """Tells the buckets that the stream has ended in a run."""
-
-    run: str
-
-
-class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PackedReader(StreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
-        given = {key.lower(): value for key, value in options.items()}
-        self.path = given["path"]
-        self.source = given["source"]
-        self.encoded_job = given["job"]
-        limit = given.get("maxfilespertrigger")
+        super().__init__(options)
+        self.path = self.given["path"]
+        limit = self.given.get("maxfilespertrigger")
         self.max_files = int(limit) if limit else None
-        self.ending = given.get("ending")
-        self.by_arrival = "arrival" in given
-        self.max_future_us = int(given["maxfuture"]) if "maxfuture" in given else None
         self.available: frozenset[str] | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -86,11 +71,11 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self.available = frozenset(self._names())
 
-    def initialOffset(self) -> dict[str, Any]:
-        # Spark allows numbers, texts and nested dicts in offsets, but no lists, so names are joined by line feeds.
+    def initialOffset(self) -> Offset:
+        # There are no lists in offsets, so names are joined by line feeds.
         return {"files": "", "read": ""}
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The files after `start`, oldest first, as many as the limit allows; `start` itself if there are none, unless
         it remains to be told that none will come."""
         if "read" not in start:
@@ -105,41 +90,31 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fresh = [name for name in fresh if name in self.available]
         taken = fresh[: limit.max_files] if isinstance(limit, ReadMaxFiles) else fresh
         ends = self.available is not None and self.ending is not None and len(taken) == len(fresh)
-        if not taken and (not ends or start.get("ended") == self.ending):
-            return start
         # Names of files that are gone are forgotten, so an offset does not grow with all that ever was.
-        reached = {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
-        if self.max_future_us is not None:  # logged with the batch, so that a repeat finds the same rows too far ahead
-            reached["limit_us"] = str(time.time_ns() // 1000 + self.max_future_us)
-        if self.by_arrival:  # logged for the same reason; the clock may be set back, and time is not
-            reached["arrival_us"] = str(max(time.time_ns() // 1000, int(start.get("arrival_us", 0))))
-        return {**reached, "ended": self.ending} if ends else reached
+        place = {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
+        return self.reached(start, place, moved=bool(taken), ends=ends)
 
     def _names(self) -> list[str]:
         """The files that are there, in their order; those of a folder by their names alone."""
         paths = listing(self.path, self.source)
         return paths if is_pattern(self.path) else [os.path.basename(path) for path in paths]
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if start == end:
             return []
         target = Path(self.path)
         folder = target if target.is_dir() else target.parent
-        limit_us = int(end["limit_us"]) if "limit_us" in end else None
-        names = enumerate(_names(end["files"]))
+        moments = Moments.of(end)
         # The names of a pattern are whole paths, which the folder before them does not change.
-        arrival_us = int(end["arrival_us"]) if "arrival_us" in end else None
-        files = [FilePartition(str(folder / name), number, limit_us, arrival_us) for number, name in names]
-        run = end.get("ended")
-        # The same end stands in `start` if it was told before; an end is told once.
-        return [*files, EndPartition(run)] if run is not None and run != start.get("ended") else files
+        files: list[InputPartition] = [
+            FilePartition(str(folder / name), number, moments.limit_us, moments.arrival_us)
+            for number, name in enumerate(_names(end["files"]))
+        ]
+        return [*files, *self.end_told(start, end)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.packed import end_of_stream, packets_of_file
+    def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from watersmeet.hosts.spark.packed import packets_of_file
 
-        if isinstance(partition, EndPartition):
-            yield end_of_stream(self.encoded_job, self.source, partition.run)
-            return
         assert isinstance(partition, FilePartition)
         yield from packets_of_file(self.encoded_job, self.source, partition)
 
@@ -156,7 +131,7 @@ class RowsFiles(PackedFiles):
 
 
 class RowsReader(PackedReader):
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.packed import rows_of_file
 
         assert isinstance(partition, FilePartition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 NOTE = "watersmeet.json"  # in a checkpoint: whose it is
+RUN_NOTE = "watersmeet-run.txt"  # and the name of its run
 
 
 def has_scheme(path: str) -> bool:

@@ -18,6 +18,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
+from watersmeet.hosts.spark.bad import BAD, BadTold
 from watersmeet.hosts.spark.clocks import (
     SEEN,
     Clock,
@@ -62,7 +63,11 @@ class BucketProcessor:
         packets = pd.concat(list(rows), ignore_index=True)
         if key[0] == GUARD:
             self._guard()
-            yield self.output.report({"rows_in": int(packets["rows_in"].sum())}, _watermark_us(timer_values))
+            bad = BadTold.of(_payloads(packets, BAD))
+            for records in bad.kept:
+                yield self.output.beside(records)
+            counts = {"rows_in": int(packets["rows_in"].sum()), "bad_rows": bad.count}
+            yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD))
             return
         now_ms = int(timer_values.getCurrentProcessingTimeInMs())
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_ms)

@@ -45,6 +45,7 @@ class Batch:
         cold += f", {m.plan_switches} new join orders" if m.plan_switches else ""
         odd = [f"{short(m.late_rows)} late"] if m.late_rows else []
         odd += [f"{short(m.skipped_rows)} without a time"] if m.skipped_rows else []
+        odd += [f"{short(m.bad_rows)} bad"] if m.bad_rows else []
         odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
         late = f" ({', '.join(odd)})" if odd else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -35,6 +36,7 @@ from watersmeet.runtime.board import Board
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job, read_script
 
+logger = logging.getLogger("watersmeet")
 POLL_SECONDS = 0.1
 OnBatch = Callable[["Running", Batch], None]
 
@@ -145,6 +147,7 @@ class SparkRun:
             finally:
                 for one in running:
                     _end(one)
+                _close(sinks)
             return running
 
     def _owners(self, sinks: list[SparkSink]) -> dict[str, Owner]:
@@ -174,7 +177,8 @@ class SparkRun:
         df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
-        df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
+        if not sink.beside:  # where packets are given, rows cannot be counted by Spark
+            df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
         query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
         follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
         return Running(sink.job, query, sink.checkpoint)
@@ -262,6 +266,15 @@ def _kept(name: str, text: str) -> str:
     except (OSError, UnsafeFolderError) as error:
         return f"all that Spark says could not be kept: {error}"
     return f"all that Spark says is in {log}"
+
+
+def _close(sinks: Sequence[SparkSink]) -> None:
+    """All that was taken is there for good by now, so a sink that cannot close has lost nothing."""
+    for sink in sinks:
+        try:
+            sink.close()
+        except Exception as error:
+            logger.warning("%s: %s", sink.job.name, first_useful_line(error))
 
 
 def _end(one: Running) -> None:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
+from watersmeet.hosts.spark.bad import goes_beside, streams_of
+from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.formats import how_to_get, missing_format
+from watersmeet.hosts.spark.numbered import NumberedWriter, Sides, run_beside
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.conform import conform
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.partitioned import is_partitioned, partition_columns
 from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
+from watersmeet.io.writers import WRITERS
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.script import Job
+from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.watched import OnAnswers
 
+log = logging.getLogger("watersmeet")
 OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
 METADATA = "_spark_metadata"
@@ -42,6 +53,9 @@ class SparkSink:
         self.checkpoint = checkpoint
         self.path = given.get("path")
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
+        self.connector = connector_named(given.get("sink"))
+        self.beside = goes_beside(job.plan)
+        self._numbered: NumberedWriter | None = None
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
@@ -49,6 +63,12 @@ class SparkSink:
         named = {key.lower() for key in self.options}
         defaults = _defaults(self.kind, job.plan.options.timezone)
         self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
+        if self.connector is not None:
+            self._check_connected(over_connect)
+            return
+        if self.beside:
+            self._check_beside(over_connect)
+            return
         if self.mode not in MODES:
             raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
         if self.kind in FILES:
@@ -67,13 +87,72 @@ class SparkSink:
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         try:
-            return self._to(writer).start()
+            return self._to(writer, df.sparkSession).start()
         except WatersmeetError:
             raise
         except Exception as error:
-            raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}") from None
+            missing = missing_format(str(error))
+            hint = None if missing is None else how_to_get(missing, "sink")
+            raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}", hint=hint) from None
 
-    def _to(self, writer: DataStreamWriter) -> DataStreamWriter:
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._numbered is not None:
+            self._numbered.close()
+
+    def _check_connected(self, over_connect: bool) -> None:
+        assert self.connector is not None
+        if self.connector.sink is None:
+            raise SinkError(f"{self.connector.name!r} cannot be written to", hint="it is for CREATE STREAM or TABLE")
+        if over_connect:
+            raise SinkError(
+                f"{self.job.name} would be written to {self.connector.name!r} by the Spark Connect server, not here",
+                hint="use --master instead of --remote, or write with a format that Spark has itself",
+            )
+
+    def _check_beside(self, over_connect: bool) -> None:
+        """Answers and what goes beside them are committed together, under one number: by us, not by a writer of
+        Spark's."""
+        if self.kind not in (*WRITERS, "console") or over_connect:
+            raise SinkError(
+                f"{self.job.name} reads a stream whose bad records go to a sink, but its answers go to {self.kind!r}, "
+                "which Spark writes by itself",
+                hint="write them to parquet, csv or json files or to a connector, or say on_bad = 'skip'",
+            )
+
+    def _numbering(self, spark: SparkSession) -> NumberedWriter:
+        """What takes the batches of this run; opened once, also if the query starts again to end."""
+        if self._numbered is None:
+            plan = self.job.plan
+            run = Checkpoint(spark, self.checkpoint).run_name()
+            sink = numbered_sink(
+                self.job.name,
+                self.job.sink,
+                plan.output_schema,
+                run,
+                keys=answer_keys(plan),
+                changes=change_column(plan),
+            )
+            if any(name.lower() == "commit_every" for name in self.job.sink):
+                log.warning(
+                    "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
+                )
+            sides = self._sides(run) if self.beside else None
+            self._numbered = NumberedWriter(plan, sink, self.on_rows, sides)
+        return self._numbered
+
+    def _sides(self, run: str) -> Sides:
+        """The sinks beside the answers; another query of the script may write to them too."""
+        output = SideOutput(streams_of(self.job.plan))
+        sinks = {
+            name: numbered_sink(name, _appending(one.options), output.schemas[name], run_beside(run, name))
+            for name, one in output.sinks.items()
+        }
+        return Sides(output, sinks, {one.name: one for one in streams_of(self.job.plan)})
+
+    def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
+        if self.connector is not None or self.beside:
+            return writer.foreachBatch(self._numbering(spark))
         if self.kind == "console":
             return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
         writer = writer.format(self.kind).options(**self.options)
@@ -109,6 +188,14 @@ class SparkSink:
         raise SinkError(f"{target} already exists", hint=hint)
 
 
+def _appending(options: Mapping[str, str]) -> dict[str, str]:
+    """What goes to a sink beside answers is added to what other queries and earlier runs sent there."""
+    given = {name.lower(): value for name, value in options.items()}
+    if connector_named(given.get("sink")) is not None or given.get("sink", "").lower() == "console":
+        return given
+    return {"mode": "append", **given}
+
+
 def _defaults(kind: str, zone: str) -> Mapping[str, str]:
     """Text as the same script writes it in-process: a header, and instants in the zone of the query."""
     match kind:
@@ -131,6 +218,7 @@ def _for_spark(name: str) -> str:
 
 
 def _kind(name: str, written: str, path: str | None) -> str:
+    written = written.removeprefix(TO_SPARK)
     kind = ALIASES.get(written, written) or SUFFIXES.get(Path(path or "").suffix.lower(), "")
     if not kind:
         raise SinkError(

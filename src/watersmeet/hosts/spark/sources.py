@@ -15,8 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType
 
 from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.hosts.spark.connected import open_connected
 from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.formats import how_to_get, missing_format
 from watersmeet.hosts.spark.inputs import check_types_told, declared_frame, with_declared_times
+from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.hosts.spark.packed import FileStream
 from watersmeet.hosts.spark.paths import has_scheme
@@ -25,6 +28,7 @@ from watersmeet.hosts.spark.text_times import with_readings
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.hosts.spark.written_times import timed_frame
 from watersmeet.io.conform import check_columns
+from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.files import subfolder_hint
 from watersmeet.io.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.io.providers import is_provided
@@ -51,14 +55,18 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 
 def open_on_spark(
     spark: SparkSession, statement: CreateStream | CreateTable
-) -> tuple[pa.Schema, DataFrame | FileStream, None]:
+) -> tuple[pa.Schema, DataFrame | FileStream | LanedStream, int | None]:
     """The columns of an input and its DataFrame: streaming for a stream, batch for a table.
 
     Files of this machine are read straight into packets, unless WITH (packed = 'false') or options that only Spark's
-    own reader has.
+    own reader has. So is what a connector reads. `source = 'spark.NAME'` is Spark's own format of that name, also where
+    a connector has it.
     """
     where = f"{'stream' if isinstance(statement, CreateStream) else 'table'} {statement.name!r}"
     try:
+        connector = connector_named(_source_of(statement))
+        if connector is not None:
+            return open_connected(spark, statement, connector, {k.lower(): v for k, v in statement.options.items()})
         given = _Input(spark, statement)
         packed = given.packed()
         # Spark takes ** for *, and knows nothing of event times that are no timestamps.
@@ -75,7 +83,13 @@ def open_on_spark(
     except WatersmeetError:
         raise
     except Exception as error:
-        raise SourceError(f"the input of {where} cannot be opened: {first_useful_line(error)}") from None
+        missing = missing_format(str(error))
+        hint = None if missing is None else how_to_get(missing, "source")
+        raise SourceError(f"the input of {where} cannot be opened: {first_useful_line(error)}", hint=hint) from None
+
+
+def _source_of(statement: CreateStream | CreateTable) -> str:
+    return next((value.lower() for key, value in statement.options.items() if key.lower() == "source"), "")
 
 
 class _Input:
@@ -93,8 +107,9 @@ class _Input:
         self.rounding = given.get("rounding", "error").lower()
         self.reading = _by_its_name(reading_from(given), self.declared) if self.streaming else None
         self.nanosecond_files: list[str] = []
-        self.wants_packed = given.get("packed", "true").lower() != "false"
-        written = given.get("source", "").lower() or kind_of(self.name, self.path)
+        sparks_own = given.get("source", "").lower().startswith(TO_SPARK)
+        self.wants_packed = given.get("packed", "true").lower() != "false" and not sparks_own
+        written = given.get("source", "").lower().removeprefix(TO_SPARK) or kind_of(self.name, self.path)
         self.written, self.given = written, given
         self.kind = ALIASES.get(written, written)
         passed = {_for_spark(key): value for key, value in options.items() if key.lower() not in OF_STREAMS}
@@ -268,7 +283,7 @@ def _for_spark(name: str) -> str:
 
 def options_of(statement: CreateStream | CreateTable) -> Mapping[str, str]:
     """The options of WITH; where they ask for rows that are made, those of the files that these are written to."""
-    kind = next((value.lower() for key, value in statement.options.items() if key.lower() == "source"), "")
+    kind = _source_of(statement)
     return as_files(kind, statement.options) if is_provided(kind) else statement.options
 
 

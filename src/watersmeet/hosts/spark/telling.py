@@ -45,6 +45,18 @@ def skipped_text(metrics: Metrics) -> str:
     return f"{rows:,} {have} left out, as on_null = 'skip' says" + (f": {of}" if of else "")
 
 
+def bad_text(metrics: Metrics) -> str:
+    """How many records could not be read, of which streams and why.
+
+    >>> bad_text(Metrics(bad_rows=3, bad_by_reason={"a: not json": 2, "b: null time": 1}))
+    '3 records cannot be read and were left out, as on_bad says: 2 of a: not json, 1 of b: null time'
+    """
+    records = metrics.bad_rows
+    were = "record cannot be read and was" if records == 1 else "records cannot be read and were"
+    of = ", ".join(f"{count:,} of {what}" for what, count in metrics.bad_by_reason.items() if count)
+    return f"{records:,} {were} left out, as on_bad says" + (f": {of}" if of else "")
+
+
 def warn_of_skipped(name: str, metrics: Metrics) -> None:
     text = f"{name}: {skipped_text(metrics)}"
     log.warning(text)

@@ -25,7 +25,7 @@ class Watching:
             if board is None:
                 continue
             board.rows_missing = not_readable(sink)
-            if sink.kind == "console":
+            if sink.kind == "console" or sink.connector is not None or sink.beside:
                 sink.on_rows = board.answers
             elif board.rows_missing is None:
                 self._written[sink.job.name] = WrittenRows(sink)

@@ -22,7 +22,7 @@ KNOWN_FILES = 10_000
 
 def not_readable(sink: SparkSink) -> str | None:
     """Why rows of a sink cannot be had cheaply, if so."""
-    if sink.kind == "console":
+    if sink.kind == "console" or sink.connector is not None or sink.beside:
         return None
     if sink.kind != "parquet":
         return f"on Spark they go to {sink.kind}, and only Parquet files on this machine are read back"

@@ -51,6 +51,6 @@ def files_frame(spark: SparkSession, source: FileSource) -> DataFrame:
                     for rows in source.read(path, READ_ROWS):
                         yield conform(rows, layout, source.rounding)
 
-    paths = [(str(path.absolute()),) for path in source.paths]
+    paths = [(str(Path(path).absolute()),) for path in source.paths]
     listed = spark.createDataFrame(paths, "path string").repartition(len(paths))
     return listed.mapInArrow(read, spark_schema(schema))

@@ -36,10 +36,12 @@ BAD_RECORDS = pa.schema(
 
 @dataclass(frozen=True)
 class Lot:
-    """Rows that lie together, and the records among them that could not be read, as BAD_RECORDS."""
+    """Rows that lie together, and the records among them that could not be read, as BAD_RECORDS. `left_out`: so many
+    more lie there that belong to another part of the stream, as a handover says."""
 
     rows: pa.RecordBatch
     bad: pa.RecordBatch | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,22 @@ class LanedSource(Protocol):
         as `after` if nothing has come. Does not wait."""
 
     def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        """What lies between, as parts that may be read by several at once; none that are empty."""
+        """What lies between, as parts that may be read by several at once; none that are empty. Of one lane each begins
+        where the one before ends, so that the end of each is a place to go on from."""
 
     def read(self, part: Slice) -> Iterator[Lot]:
         """The rows of a part: the same in the same order each time, in another process too."""
 
     def close(self) -> None:
         """Let go of what was opened."""
+
+
+@runtime_checkable
+class LaggingSource(Protocol):
+    """A source that knows how much it has that was not read yet."""
+
+    def lag(self, after: Offsets) -> dict[str, int]:
+        """How many rows lie behind `after` in each lane, or about so many."""
 
 
 @runtime_checkable
@@ -92,28 +103,56 @@ class PollingSource(Protocol):
         """Begins where `begin` says, until it is told to resume."""
 
 
+@runtime_checkable
+class NotingSource(Protocol):
+    """A source at whose other end it can be noted how far it was read, as a consumer group does, for others to see.
+    Nothing goes by it here; a reader of its own sees to it by itself."""
+
+    def note(self, offsets: Offsets) -> None:
+        """All up to these was answered. What goes wrong with noting it is no failure."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """Rows that were read, and where they lie: `again` gives the same rows for the same range. `lane`: rows of one lane
-    do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS."""
+    do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS; there
+    may be no rows beside them. `lanes`: all other lanes that have rows which are not read yet: time waits for the first
+    row of each that has brought none. A lane that is empty is not among them."""
 
     rows: pa.RecordBatch
     range: Range
     lane: str = ""
     bad: pa.RecordBatch | None = None
+    lanes: tuple[str, ...] = ()
+    left_out: int = 0  # as in a Lot
+
+
+def as_piece(found: pa.RecordBatch | Piece, range: Range) -> Piece:
+    """What `again` gave, which may be rows alone."""
+    return found if isinstance(found, Piece) else Piece(found, range)
 
 
 class Reader(Protocol):
     """The rows of one stream in the order they came. Used by one thread at a time. `tell` is called with what whoever
-    runs it should know."""
+    runs it should know.
+
+    It may have besides: `pause_s`, how long to wait before it is polled again when it had nothing, 0 if it waits
+    itself; `is_behind`, whether it knows of rows that it has not given yet, None if it cannot know: without it, to have
+    nothing now is the end;
+    `lag()`, how many rows of each lane it knows to be waiting; `first_position()`, a position before the first row:
+    that is kept with the checkpoint at once, so that one that begins at the latest row begins there after a restart
+    too; `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first,
+    so that it reads of the first that has rows.
+    """
 
     tell: Callable[[Warning], None]
 
     def poll(self, most_rows: int) -> Piece | None:
         """The next rows, so many at most; None if there is nothing now. Does not wait for long."""
 
-    def again(self, range: Range) -> pa.RecordBatch:
-        """The rows of a range that was read before, in another life maybe. What comes next is what came after them."""
+    def again(self, range: Range) -> pa.RecordBatch | Piece:
+        """The rows of a range that was read before, in another life maybe. What comes next is what came after them. A
+        Piece where there may be bad records among them; the lane of the rows is known from before."""
 
     def position_after(self, range: Range) -> Position:
         """What had been read when these rows were: for `resume`. May be called while another thread reads."""
@@ -124,13 +163,31 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
+# How long to wait before a reader that had nothing is polled again, unless it says so itself.
+PAUSE_S = 0.1
+
+
+def has_more(reader: Reader, piece: Piece | None) -> bool:
+    """Whether more rows are sure to come, or likely to, after a reader gave these or nothing. One that knows where the
+    end is says so itself: nobody should wait for rows that were not there when it began."""
+    known: bool | None = getattr(reader, "is_behind", None)
+    return piece is not None if known is None else known
+
+
+def lag_of(reader: Reader) -> dict[str, int]:
+    """How many rows of each lane wait to be read, of readers that know."""
+    lag: Callable[[], dict[str, int]] | None = getattr(reader, "lag", None)
+    return {} if lag is None else lag()
+
+
 def untold(what: Warning) -> None:
     """Nobody listens."""
 
 
 class NumberedSink(Protocol):
     """Takes the rows of batches, in order, under the number of the last batch they are of. What it has taken is there
-    for good, whole or not at all."""
+    for good, whole or not at all. One that wants few large commits also has `commit_every_s`: in-process, answers of so
+    many seconds come together."""
 
     @property
     def last_number(self) -> int:
@@ -149,7 +206,7 @@ class SourceOpening:
     from, as it was written; the engine itself reads it."""
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     columns: pa.Schema | None = None
     time: str | None = None
 
@@ -161,7 +218,7 @@ class SinkOpening:
     that says whether a row comes or goes, None if rows only come."""
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     schema: pa.Schema
     run: str
     keys: tuple[str, ...] = ()
@@ -173,7 +230,7 @@ class TableOpening:
     """What a static table is loaded with."""
 
     name: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     columns: pa.Schema | None = None
 
 

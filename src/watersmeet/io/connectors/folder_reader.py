@@ -16,7 +16,7 @@ from time import monotonic
 import pyarrow as pa
 
 from watersmeet.errors import SourceChangedWarning, SourceError, SourceGoneWarning
-from watersmeet.io.connectors.contract import Piece, Position, Range, untold
+from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, untold
 from watersmeet.io.files import FileSource, is_data, readable
 
 READ_ROWS = 1 << 16
@@ -35,25 +35,42 @@ class Seen:
 
 
 class _Cursor:
-    """Reads one file from the front."""
+    """Reads one file from the front. What is bad among rows that lie together comes with the last of them; what is bad
+    behind the last row comes alone."""
 
     def __init__(self, source: FileSource, path: str) -> None:
         self.path = path
         self.row = 0
+        self.ended_with_bad = False
         self._source = source
-        self._batches: Iterator[pa.RecordBatch] = source.read(Path(path), READ_ROWS)
-        self._rest: pa.RecordBatch | None = None
+        self._lots: Iterator[Lot] = source.lots(Path(path), READ_ROWS)
+        self._lot: Lot | None = None
+        self._bad: list[pa.RecordBatch] = []  # that came before the rows in hand
 
-    def take(self, most_rows: int) -> pa.RecordBatch | None:
+    def take(self, most_rows: int) -> Lot | None:
         """The next rows, None at the end of the file."""
         with readable(Path(self.path), self._source.hint):
-            while self._rest is None or self._rest.num_rows == 0:
-                self._rest = next(self._batches, None)
-                if self._rest is None:
-                    return None
-        taken, self._rest = self._rest.slice(0, most_rows), self._rest.slice(most_rows)
+            while self._lot is None or self._lot.rows.num_rows == 0:
+                following = next(self._lots, None)
+                if following is None:
+                    return self._rest()
+                self._lot = following
+                self._bad += [] if following.bad is None else [following.bad]
+        rows = self._lot.rows
+        taken, self._lot = rows.slice(0, most_rows), Lot(rows.slice(most_rows))
         self.row += taken.num_rows
-        return taken
+        return Lot(taken, None if self._lot.rows.num_rows else self._bad_so_far())
+
+    def _rest(self) -> Lot | None:
+        bad = self._bad_so_far()
+        if bad is None:
+            return None
+        self.ended_with_bad = True
+        return Lot(self._source.empty(), bad)
+
+    def _bad_so_far(self) -> pa.RecordBatch | None:
+        bad, self._bad = self._bad, []
+        return None if not bad else bad[0] if len(bad) == 1 else pa.concat_batches(bad)
 
     def skip_to(self, row: int) -> None:
         while self.row < row:
@@ -64,7 +81,7 @@ class _Cursor:
                 )
 
     def close(self) -> None:
-        close = getattr(self._batches, "close", None)
+        close = getattr(self._lots, "close", None)
         if close is not None:
             close()
 
@@ -80,6 +97,7 @@ class FolderReader:
         self._places: dict[str, int] = {}  # of each of them in that order
         self._cursor: _Cursor | None = None
         self._ends: dict[str, int] = {}  # of the last files that were read to their end, how many rows they have
+        self._bad_ends: set[str] = set()  # those of them that have bad records behind their last row
         self._sizes: dict[str, int] = {}  # of the last files, when they were opened
         self._watch_at = 0.0
         self._is_gone = False
@@ -91,13 +109,13 @@ class FolderReader:
                 return None
             assert self._cursor is not None
             start = self._cursor.row
-            rows = self._cursor.take(most_rows)
-            if rows is not None:
-                return Piece(rows, [self._cursor.path, start, self._cursor.row])
+            lot = self._cursor.take(most_rows)
+            if lot is not None:
+                return Piece(lot.rows, [self._cursor.path, start, self._cursor.row], bad=lot.bad)
             self._note_end(self._cursor)
             self._close_cursor()
 
-    def again(self, range: Range) -> pa.RecordBatch:
+    def again(self, range: Range) -> Piece:
         path, start, end = range
         self._note(path)
         cursor = self._cursor
@@ -105,20 +123,23 @@ class FolderReader:
             self._close_cursor()
             cursor = self._cursor = _Cursor(self._source, path)
         cursor.skip_to(start)
-        parts: list[pa.RecordBatch] = []
-        while cursor.row < end:
-            rows = cursor.take(end - cursor.row)
-            if rows is None:
-                cursor.skip_to(end)  # which says what is wrong
+        lots: list[Lot] = []
+        while cursor.row < end or not lots:
+            lot = cursor.take(end - cursor.row)
+            if lot is None:
+                cursor.skip_to(end + (start == end))  # which says what is wrong
                 break
-            parts.append(rows)
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+            lots.append(lot)
+        bad = [lot.bad for lot in lots if lot.bad is not None]
+        rows = lots[0].rows if len(lots) == 1 else pa.concat_batches([lot.rows for lot in lots])
+        return Piece(rows, range, bad=pa.concat_batches(bad) if bad else None)
 
     def position_after(self, range: Range) -> Position:
         # Files that were found and not begun are found again.
-        path, _, end = range
+        path, start, end = range
         place = self._places[path]
-        if self._ends.get(path) == end:  # it may be removed from now on
+        is_last = start == end or path not in self._bad_ends
+        if self._ends.get(path) == end and is_last:  # it may be removed from now on
             return {"done": self._begun[: place + 1], "inside": None}
         return {"done": self._begun[:place], "inside": [path, end]}
 
@@ -155,9 +176,13 @@ class FolderReader:
         self._begun.append(path)
 
     def _note_end(self, cursor: _Cursor) -> None:
+        if cursor.ended_with_bad:
+            self._bad_ends.add(cursor.path)
         self._ends[cursor.path] = cursor.row
         if len(self._ends) > KNOWN_ENDS:
-            self._ends.pop(next(iter(self._ends)))
+            forgotten = next(iter(self._ends))
+            self._ends.pop(forgotten)
+            self._bad_ends.discard(forgotten)
 
     def _look_around(self) -> None:
         found = _files_at(self._where, self._source.format.kind, self._seen)

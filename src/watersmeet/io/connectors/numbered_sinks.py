@@ -10,7 +10,9 @@ import pyarrow as pa
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.connectors.opening import open_sink
 from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
+from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
@@ -45,9 +47,21 @@ class NoSink:
         pass
 
 
-def numbered_sink(name: str, options: Mapping[str, str], schema: pa.Schema, run: str) -> NumberedSink:
-    """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on."""
+def numbered_sink(
+    name: str,
+    options: Mapping[str, str],
+    schema: pa.Schema,
+    run: str,
+    *,
+    keys: tuple[str, ...] = (),
+    changes: str | None = None,
+) -> NumberedSink:
+    """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on. keys, changes: by which
+    columns the rows of a changing answer are known, and which one says whether they come or go."""
     given = {key.lower(): value for key, value in options.items()}
+    connector = connector_of("sink", given)
+    if connector is not None:
+        return open_sink(connector, name, given, schema, run, keys, changes)
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import Piece, Position, Range, Reader, untold
+from watersmeet.io.conform import enter
+from watersmeet.io.connectors.connected_source import ConnectedSource
+from watersmeet.io.connectors.contract import (
+    PAUSE_S,
+    Piece,
+    Position,
+    Range,
+    Reader,
+    as_piece,
+    lag_of,
+    untold,
+)
 from watersmeet.io.connectors.folder_reader import FolderReader
+from watersmeet.io.connectors.offset_reader import reader_of_lanes
+from watersmeet.io.connectors.pace import Pace
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Stream
@@ -42,10 +56,78 @@ class TableReader:
         pass
 
 
+class EnteringReader:
+    """Another's rows as a query sees them: its columns, with event times that are read."""
+
+    def __init__(self, reader: Reader, source: ConnectedSource, stream: Stream) -> None:
+        self._reader, self._source, self._stream = reader, source.telling(stream, None), stream
+        self._is_first = True
+        self._pace = Pace(stream, reader)
+
+    @property
+    def tell(self) -> Callable[[Warning], None]:
+        return self._reader.tell
+
+    @tell.setter
+    def tell(self, tell: Callable[[Warning], None]) -> None:
+        self._reader.tell = tell
+
+    @property
+    def pause_s(self) -> float:
+        return float(getattr(self._reader, "pause_s", PAUSE_S))
+
+    @property
+    def is_behind(self) -> bool | None:
+        return getattr(self._reader, "is_behind", None)
+
+    def lag(self) -> dict[str, int]:
+        return lag_of(self._reader)
+
+    def first_position(self) -> Position | None:
+        begins = getattr(self._reader, "first_position", None)
+        return None if begins is None else begins()
+
+    def poll(self, most_rows: int) -> Piece | None:
+        piece = self._reader.poll(most_rows)
+        if piece is None:
+            return None
+        entered = self._entered(piece)
+        self._pace.came(entered)
+        return entered
+
+    def again(self, range: Range) -> pa.RecordBatch | Piece:
+        return self._entered(as_piece(self._reader.again(range), range))
+
+    def position_after(self, range: Range) -> Position:
+        return self._reader.position_after(range)
+
+    def resume(self, position: Position) -> None:
+        self._reader.resume(position)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _entered(self, piece: Piece) -> Piece:
+        made, bad = self._source.readable(piece.rows)
+        if self._is_first and made.num_rows:
+            self._is_first = False
+            self._source.doubt(made)
+        told = [one for one in (piece.bad, bad) if one is not None]
+        rows = enter(made, self._stream.given_schema, self._stream)
+        return replace(piece, rows=rows, bad=pa.concat_batches(told) if told else None)
+
+
+def _connected(source: ConnectedSource, stream: Stream) -> Reader:
+    in_step = stream.arrival.max_drift_us is not None
+    return EnteringReader(reader_of_lanes(source.laned, in_step=in_step), source, stream)
+
+
 def reader_of(stream: Stream) -> Reader:
     source = stream.source
+    if isinstance(source, ConnectedSource):
+        return _connected(source, stream)
     if isinstance(source, FileSource):
-        return FolderReader(source, source.where)
+        return FolderReader(source.tolerant(stream), source.where)
     if isinstance(source, TableSource):
         return TableReader(source)
     if source is None:

@@ -10,9 +10,20 @@ from typing import Any
 
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.io.connectors.contract import Connector
+from watersmeet.io.filesystems import is_in_store
+from watersmeet.model.names import nearest
 
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
-OURS: Mapping[str, str] = {}
+OURS: Mapping[str, str] = {
+    "delta": "watersmeet.io.connectors.delta:DELTA",
+    "duckdb": "watersmeet.io.connectors.databases.connectors:DUCKDB",
+    "postgres": "watersmeet.io.connectors.databases.connectors:POSTGRES",
+    "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
+    "kafka": "watersmeet.io.connectors.kafka:KAFKA",
+    "iceberg": "watersmeet.io.connectors.iceberg:ICEBERG",
+    "files": "watersmeet.io.connectors.files:FILES",
+}
+_FORMATS = ("parquet", "csv", "tsv", "json", "jsonl", "ndjson")
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
 
@@ -41,8 +52,41 @@ def connector_named(name: str | None) -> Connector | None:
     return None if where is None else _attribute(where)
 
 
+def connector_of(word: str, options: Mapping[str, str]) -> Connector | None:
+    """The connector that an option names, `source` or `sink`; or the one for files, if there is none of that name and
+    the path is an address of a store. Names of options are in lower case."""
+    named = connector_named(options.get(word))
+    if named is not None or not is_in_store(options.get("path", "")):
+        return named
+    kind = options.get(word, "").lower()
+    return connector_named("files") if kind in ("", *_FORMATS) else None
+
+
 def names() -> list[str]:
     return sorted({*OURS, *_registered})
+
+
+def known_sources(given: str = "") -> str:
+    """What `source = '…'` may say, and what was meant if that is near."""
+    told = f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+    return _meant(given) + told
+
+
+def known_sinks(given: str = "") -> str:
+    """What `sink = '…'` may say."""
+    return f"{_meant(given)}sink may be 'parquet', 'csv', 'json' or 'console'{_with('sink')}"
+
+
+def _meant(given: str) -> str:
+    near = nearest(given, [*names(), *_FORMATS])
+    return "" if near is None else f"did you mean {near!r}? "
+
+
+def _with(*halves: str) -> str:
+    found = [one for name in names() if (one := connector_named(name)) is not None]
+    able = [one for one in found if any(getattr(one, half) is not None for half in halves)]
+    told = [f"'{one.name}'{f' (watersmeet[{one.extra}])' if one.extra else ''}" for one in able]
+    return "".join(f", {one}" for one in told)
 
 
 def opener_of(connector: Connector, half: str) -> Callable[[Any], Any] | None:

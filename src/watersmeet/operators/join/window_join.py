@@ -156,6 +156,11 @@ class WindowJoin(Counting):
         # Before all events: no window asks for the times of tables, and a row of one is never the newest member.
         self.store(alias, Rows(data, np.full(data.num_rows, BEGINNING_US, np.int64)))
 
+    def forget_table(self, alias: str) -> None:
+        """What streams have met of it stays met."""
+        store = self.stores[alias]
+        store.forget(len(store))
+
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         for piece in self.keeping.pieces(alias, rows):
             yield from self.join_and_keep(alias, piece, alone=True)

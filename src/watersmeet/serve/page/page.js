@@ -137,6 +137,7 @@ function tiles(query, now, before) {
     "Rows in windows": number(metrics.window_rows),
     "State": number(metrics.state_bytes, " bytes"),
     "Late rows": number(metrics.late_rows),
+    ...(metrics.bad_rows ? { "Bad records": number(metrics.bad_rows) } : {}),
     "Batches": `${number(now.batches)}, ${lasting(perBatch(now, before))} each`,
     "State of the query": query.state,
     "Recall": metrics.shed_rows ? (metrics.recall === null ? "unknown" : `${(100 * metrics.recall).toFixed(1)} %${metrics.recall_is_estimate ? ", estimated" : ""}`) : "all",

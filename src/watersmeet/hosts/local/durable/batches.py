@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.durable.notes import Note
 from watersmeet.io.connectors.contract import Range
+from watersmeet.operators.contract import Rows
 
 _SIZE = struct.Struct("<I")
 Noted = tuple[Note, int]  # of how many rows
@@ -20,14 +21,35 @@ Noted = tuple[Note, int]  # of how many rows
 @dataclass(frozen=True)
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
-    written down themselves."""
+    written down themselves. `lane` is that of the rows, `lanes` are all that the reader knows of; `bad` are the records
+    among the rows that could not be read. A table is known by the number of its load."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table"]
     stream: str
     rows: pa.RecordBatch | None = None
     range: Range = None
     until_us: int = 0
     notes: Sequence[Noted] = ()  # by which rows that were pushed are known again
+    lane: str = ""
+    lanes: Sequence[str] = ()
+    bad: pa.RecordBatch | None = None
+    left_out: int = 0  # that lie there and come elsewhere
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A step with its rows, if it has any, whose times were looked at; the records that could not be read; and how many
+    rows are skipped because they have no event time."""
+
+    step: Step
+    rows: Rows | None = None
+    bad: pa.RecordBatch | None = None
+    skipped: int = 0
+
+
+def together_bad(*parts: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    some = [one for one in parts if one is not None and one.num_rows]
+    return pa.concat_batches(some) if some else None
 
 
 def together(steps: Sequence[Step]) -> list[Step]:
@@ -76,7 +98,7 @@ class BatchRecord:
         for step in self.steps:
             match step.kind:
                 case "read":
-                    told.append(["read", step.stream, step.range])
+                    told.append(["read", step.stream, step.range, *_lanes_told(step)])
                 case "pushed":
                     assert step.rows is not None
                     bodies.append(step.rows.serialize())
@@ -84,6 +106,8 @@ class BatchRecord:
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
                 case "end" | "flush":
                     told.append([step.kind, step.stream])
+                case "table":
+                    told.append(["table", step.stream, step.range])
                 case "promise":
                     told.append(["promise", step.stream, step.until_us])
         head = json.dumps([self.now_s, self.today_us, told], separators=(",", ":")).encode()
@@ -99,7 +123,8 @@ class BatchRecord:
         for kind, stream, *more in told:
             match kind:
                 case "read":
-                    steps.append(Step("read", stream, range=more[0]))
+                    lane, lanes = (more[1], more[2]) if len(more) > 1 else ("", ())
+                    steps.append(Step("read", stream, range=more[0], lane=lane, lanes=lanes))
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
@@ -107,9 +132,15 @@ class BatchRecord:
                     at += more[0]
                 case "end" | "flush":
                     steps.append(Step(kind, stream))
+                case "table":
+                    steps.append(Step("table", stream, range=more[0]))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
         return cls(number, now_s, today_us, steps)
+
+
+def _lanes_told(step: Step) -> list[Any]:
+    return [step.lane, list(step.lanes)] if step.lane or step.lanes else []
 
 
 def _noted(told: Sequence[Any], rows: pa.RecordBatch) -> Noted:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable import mirror
 
 
 @contextmanager
@@ -32,6 +33,13 @@ def replace_file(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         draft.replace(path)
         sync_folder(path.parent)
+    if not path.name.startswith("."):  # else it does not count yet
+        mirror.put(path)
+
+
+def remove_file(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    mirror.removed(path)
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable import mirror
 from watersmeet.hosts.local.durable.files import replace_file, written
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
@@ -48,11 +49,16 @@ class CheckpointFolder:
         with written(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._hold()
+        mirror.hold(path)
         try:
             self.identity = self._identity(plan)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def _name(self) -> str:
+        return mirror.shown(self.path)
 
     def _hold(self) -> None:
         lock = self.path / "lock"
@@ -67,7 +73,8 @@ class CheckpointFolder:
         except OSError:
             self._lock.close()
             raise RunError(
-                f"another run is using the checkpoint {self.path}", hint="stop it first, or give another checkpoint"
+                f"another run is using the checkpoint {self._name}",
+                hint="stop it first, or give another checkpoint",
             ) from None
 
     def _identity(self, plan: Plan) -> Identity:
@@ -82,13 +89,13 @@ class CheckpointFolder:
             raise RunError(f"{path} cannot be read: {error}", hint="give another checkpoint") from None
         if held.layout != LAYOUT:
             raise RunError(
-                f"the checkpoint {self.path} has layout {held.layout}, which watersmeet {held.version} wrote; "
+                f"the checkpoint {self._name} has layout {held.layout}, which watersmeet {held.version} wrote; "
                 f"watersmeet {VERSION} reads layout {LAYOUT}",
                 hint=f"go on with watersmeet {held.version}, or start anew with a new checkpoint",
             )
         if held.query != query:
             raise RunError(
-                f"the checkpoint {self.path} belongs to another query, or to the same one with other columns",
+                f"the checkpoint {self._name} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
         self._check_options(held.options, _options_of(plan))
@@ -99,7 +106,7 @@ class CheckpointFolder:
             if before.get(name) != now.get(name):
                 was, is_now = (f"{name} = '{one[name]}'" if name in one else f"no {name}" for one in (before, now))
                 raise RunError(
-                    f"the checkpoint {self.path} was written by this query with {was} in OPTIONS, and now it has "
+                    f"the checkpoint {self._name} was written by this query with {was} in OPTIONS, and now it has "
                     f"{is_now}: what is kept would not fit",
                     hint="go back to that, or start anew with a new checkpoint",
                 )
@@ -108,6 +115,7 @@ class CheckpointFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+            mirror.release(self.path)
 
     def __enter__(self) -> Self:
         return self

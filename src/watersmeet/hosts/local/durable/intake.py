@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import Reader
+from watersmeet.io.connectors.contract import PAUSE_S, Piece, Reader, has_more
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
-POLL_S = 0.1  # how often a reader that has nothing looks again
+FEW_ROWS = 1 << 10  # a batch with fewer takes more pieces
 PATIENCE_S = 0.05  # how long a line that is being filled is waited for while others have rows
 
 
@@ -47,9 +47,18 @@ class _Line:
 
 class Intake:
     def __init__(
-        self, readers: Mapping[str, Reader], *, piece_rows: int = PIECE_ROWS, most_pushed_rows: int = 1 << 20
+        self,
+        readers: Mapping[str, Reader],
+        *,
+        piece_rows: int = PIECE_ROWS,
+        most_pushed_rows: int = 1 << 20,
+        drifts_us: Mapping[str, int] | None = None,
+        is_idle: Callable[[str], bool] = lambda name: False,
     ) -> None:
-        """piece_rows: so many are read at a time, at most, and go into one batch together."""
+        """piece_rows: so many are read at a time, at most, and go into one batch together. drifts_us: how far ahead of
+        the stream that is furthest behind some may be. is_idle: whether nobody waits for a stream."""
+        self._drifts_us = dict(drifts_us or {})
+        self._is_idle = is_idle
         self._piece_rows = piece_rows
         self._readers = dict(readers)
         self._lines = {name: _Line() for name in readers}
@@ -106,14 +115,16 @@ class Intake:
             while self._has_room(line):
                 piece = reader.poll(self._piece_rows)
                 with self._changed:
-                    line.has_more = piece is not None
+                    line.has_more = has_more(reader, piece)
                     if piece is not None:
-                        step = Step("read", name, piece.rows, piece.range)
-                        line.waiting.append(Arrived(step, piece.rows.num_rows))
-                        line.rows += piece.rows.num_rows
+                        step = read_step(name, piece)
+                        # Bad records alone are something to be taken, too.
+                        rows = max(piece.rows.num_rows, 1)
+                        line.waiting.append(Arrived(step, rows))
+                        line.rows += rows
                     self._changed.notify_all()
                     if piece is None and self._closed is None:
-                        self._wait_for(POLL_S)
+                        self._wait_for(getattr(reader, "pause_s", PAUSE_S))
         except BaseException as error:
             with self._changed:
                 self._error = self._error or error
@@ -145,7 +156,8 @@ class Intake:
         with self._changed:
             while True:
                 self._raise_error()
-                waiting = self._pushed_rows + sum(line.rows for line in self._lines.values())
+                ahead = self._too_far(newest_us)
+                waiting = self._pushed_rows + sum(line.rows for name, line in self._lines.items() if name not in ahead)
                 controls = any(arrived.rows == 0 for arrived in self._pushed)
                 now_s = monotonic()
                 if waiting >= most_rows or (self._woken and (waiting or controls or until_s is None)):
@@ -182,6 +194,19 @@ class Intake:
         ]
         return max(behind, default=0.0)
 
+    def _too_far(self, newest_us: Callable[[str], int]) -> set[str]:
+        """The streams that wait, as they are further ahead than they say they may be. Nobody waits for one that has
+        nothing more, or has been silent for long."""
+        if not self._drifts_us:
+            return set()
+        slowest = [
+            newest_us(name)
+            for name, line in self._lines.items()
+            if line.waiting or (line.has_more and not self._is_idle(name))
+        ]
+        behind_us = min(slowest, default=0)
+        return {name for name, drift_us in self._drifts_us.items() if newest_us(name) > behind_us + drift_us}
+
     def _taken(self, most_rows: int, newest_us: Callable[[str], int]) -> list[Arrived]:
         found: list[Arrived] = []
         rows = 0
@@ -191,15 +216,25 @@ class Intake:
             rows += arrived.rows
             found.append(arrived)
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
-        ready = [name for name, line in self._lines.items() if line.waiting]
-        for name in sorted(ready, key=newest_us)[: 1 if rows < most_rows else 0]:
-            line = self._lines[name]
-            arrived = line.waiting.popleft()
-            line.rows -= arrived.rows
-            if not line.waiting:
-                line.since_s = monotonic()
-            found.append(arrived)
+        # Where pieces are small, as they are while rows just come, a batch takes several, of all streams in turn.
+        while rows < most_rows and (not found or rows < FEW_ROWS):
+            ahead = self._too_far(newest_us)
+            ready = [name for name, line in self._lines.items() if line.waiting and name not in ahead]
+            if not ready:
+                break
+            for name in sorted(ready, key=newest_us):
+                found.append(self._next_of(self._lines[name]))
+                rows += found[-1].rows
+                if rows >= min(most_rows, FEW_ROWS):
+                    break
         return found
+
+    def _next_of(self, line: _Line) -> Arrived:
+        arrived = line.waiting.popleft()
+        line.rows -= arrived.rows
+        if not line.waiting:
+            line.since_s = monotonic()
+        return arrived
 
     @property
     def is_exhausted(self) -> bool:
@@ -232,6 +267,19 @@ class Intake:
         for thread in self._threads:
             thread.join(timeout=5)
         return left
+
+
+def read_step(stream: str, piece: Piece) -> Step:
+    return Step(
+        "read",
+        stream,
+        piece.rows,
+        piece.range,
+        lane=piece.lane,
+        lanes=piece.lanes,
+        bad=piece.bad,
+        left_out=piece.left_out,
+    )
 
 
 def rows_in(batch: pa.RecordBatch | None) -> int:

@@ -12,6 +12,7 @@ from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.script import CONSOLE, Job
@@ -88,7 +89,8 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
     def sink(run: str) -> NumberedSink:
         if pushed and job.sink is CONSOLE:
             return NoSink()
-        return numbered_sink(job.name, job.sink, job.plan.output_schema, run)
+        keys, changes = answer_keys(job.plan), change_column(job.plan)
+        return numbered_sink(job.name, job.sink, job.plan.output_schema, run, keys=keys, changes=changes)
 
     return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)
 

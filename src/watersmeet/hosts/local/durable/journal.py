@@ -21,7 +21,8 @@ from typing import Any
 from zlib import crc32
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.files import sync_folder, written
+from watersmeet.hosts.local.durable import mirror
+from watersmeet.hosts.local.durable.files import remove_file, sync_folder, written
 
 _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
@@ -35,6 +36,7 @@ class Journal:
         """sync: a record counts as written when it is on the disk, not only in the system's memory."""
         self._folder = folder
         self._sync = sync
+        self._is_mirrored = mirror.is_mirrored(folder)
         self._file: int | None = None
         self._path = folder  # of the open file
         self._end = 0  # of its last record
@@ -105,6 +107,9 @@ class Journal:
             if self._sync:
                 os.fdatasync(self._file)
         self._end += _HEAD.size + length
+        if self._is_mirrored:  # where nothing grows: a record is a file of its own
+            self.close()
+            mirror.put(self._path)
 
     def _fill(self) -> None:
         assert self._file is not None
@@ -129,7 +134,7 @@ class Journal:
         paths = self._paths()
         for path, following in pairwise(paths):
             if _first_of(following) <= until + 1:
-                path.unlink(missing_ok=True)
+                remove_file(path)
 
     def close(self) -> None:
         if self._file is not None:

@@ -7,12 +7,13 @@ brings more waits for the sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from time import monotonic
 
 import pyarrow as pa
 
+from watersmeet.errors import RunError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.answers import Answer, as_batches
 
@@ -29,7 +30,10 @@ class Commits:
 class Outflow:
     def __init__(self, sink: NumberedSink, commits: Commits, on_error: Callable[[BaseException], None]) -> None:
         self._sink = sink
-        self._commits = commits
+        # A sink of files may want few large ones, and says so.
+        every_s = getattr(sink, "commit_every_s", None)
+        self._is_patient = every_s is not None
+        self._commits = commits if every_s is None else replace(commits, every_s=every_s)
         self._on_error = on_error
         self._changed = Condition()
         self._waiting: list[Answer] = []
@@ -39,6 +43,7 @@ class Outflow:
         self.committed = -1  # up to this batch all answers are in the sink
         self._hurry = False
         self._closed = False
+        self._ended = False  # nothing is committed any more
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, name="watersmeet commits", daemon=True)
         self._thread.start()
@@ -47,7 +52,7 @@ class Outflow:
         """Take the answers of a batch; waits while too many rows wait for the sink."""
         rows = sum(one.num_rows for one in answers)
         with self._changed:
-            while self._rows and self._rows + rows > self._commits.most_waiting and self._error is None:
+            while self._rows and self._rows + rows > self._commits.most_waiting and not self._has_stopped:
                 self._changed.wait()
             self._check()
             if rows and not self._waiting:
@@ -59,13 +64,23 @@ class Outflow:
                 self._changed.notify_all()
 
     def flush(self, number: int) -> None:
-        """Return when all answers up to a batch are in the sink."""
+        """Return when all answers up to a batch are in the sink. A sink that wants few commits is waited for."""
         with self._changed:
-            self._hurry = True
-            self._changed.notify_all()
-            while self.committed < number and self._error is None:
+            while self.committed < number and not self._has_stopped:
+                if not (self._is_patient and self._waiting):
+                    self._hurry = True
+                    self._changed.notify_all()
                 self._changed.wait()
             self._check()
+            if self.committed < number:  # another sink of the run has failed
+                raise RunError("the run ended before all of its answers were in their sink")
+
+    def hurry(self) -> None:
+        """From now on nothing waits for the time of its commit."""
+        with self._changed:
+            self._is_patient = False
+            self._hurry = True
+            self._changed.notify_all()
 
     def close(self, *, commit: bool) -> None:
         """End the thread; what waits is committed, or left for a later run."""
@@ -77,6 +92,10 @@ class Outflow:
         self._sink.close()
         if commit:
             self._check()
+
+    @property
+    def _has_stopped(self) -> bool:
+        return self._error is not None or self._ended
 
     def _check(self) -> None:
         if self._error is not None:
@@ -91,6 +110,10 @@ class Outflow:
                 self._error = error
                 self._changed.notify_all()
             self._on_error(error)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
 
     def _next(self) -> bool:
         with self._changed:

@@ -21,7 +21,16 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
-from watersmeet.hosts.local.durable.batches import BatchRecord, Step, as_one, mergeable, together
+from watersmeet.hosts.local.durable.batches import (
+    BatchRecord,
+    Ready,
+    Step,
+    as_one,
+    mergeable,
+    together,
+    together_bad,
+)
+from watersmeet.hosts.local.durable.beginnings import begin_readers
 from watersmeet.hosts.local.durable.beside import Beside
 from watersmeet.hosts.local.durable.copies import Copies
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
@@ -29,16 +38,20 @@ from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake, r
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.hosts.local.durable.side_flows import SideFlows
 from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
+from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.wall import BatchClock
-from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS
-from watersmeet.io.connectors.contract import NumberedSink, Range, Reader
+from watersmeet.io.bad_rows import without_bad_times
+from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.saving import load_state, state_of
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 
@@ -102,10 +115,14 @@ class DurableRun:
             # What is known of the inputs changes from start to start, and another way might be chosen by it.
             chosen = replace(plan.options, pipeline=self._folder.identity.pipeline)
             sourced = frozenset(readers)
-            self.fed = FedQuery(replace(plan, options=chosen), wall=self.wall, tell=tell, sourced=sourced)
+            kept = kept_tables(self._folder.path, plan)
+            asked = replace(plan, options=chosen)
+            self.fed = FedQuery(asked, wall=self.wall, tell=tell, sourced=sourced, kept=kept)
             self._journal = Journal(self._folder.path, sync=self.settings.sync)
             self._snapshots = Snapshots(self._folder.path)
+            self._loads = TableLoads(self._folder.path, self.fed, tell, kept)
             self._sink = make_sink(self._folder.identity.run)
+            self._sides = SideFlows(self.fed.clock.side, self._folder.identity.run, self._folder.path)
         except BaseException:
             self._folder.close()
             raise
@@ -125,7 +142,14 @@ class DurableRun:
         self._copies = Copies()
         self._fetching = False  # memory for the next copy, before it is made
         self._saver = Beside("watersmeet saves")
-        self._intake = Intake(self._readers, piece_rows=min(PIECE_ROWS, self.settings.batch_rows))
+        clocks = {name: clock for name, clock in self.fed.clock.clocks.items() if name in self._readers}
+        drifts_us = {name: clock.stream.arrival.max_drift_us for name, clock in clocks.items()}
+        self._intake = Intake(
+            self._readers,
+            piece_rows=min(PIECE_ROWS, self.settings.batch_rows),
+            drifts_us={name: drift_us for name, drift_us in drifts_us.items() if drift_us is not None},
+            is_idle=lambda name: clocks[name].idle,
+        )
         self._lock = Lock()  # of the operators and clocks
         self._stop = Event()
         self._ended = Event()
@@ -139,6 +163,7 @@ class DurableRun:
         """Recover what was there before, then begin to read."""
         try:
             self._outflow = Outflow(self._sink, self.settings.commits, self._fail)
+            self._sides.start(self.settings.commits, self._fail)
             self._recover()
         except BaseException:
             self._close(commit=False)
@@ -208,7 +233,8 @@ class DurableRun:
         batches, clock = self.fed.incoming(name, rows), self.fed.clock.clocks[name]
         if not clock.stream.by_arrival:
             for batch in batches:
-                timed_rows(clock.stream, without_nulls(clock.stream, batch), clock.rows_in)
+                readable, _ = without_bad_times(clock.stream, batch, clock.came, PUSHED)
+                timed_rows(clock.stream, without_nulls(clock.stream, readable), clock.rows_in)
         return batches
 
     def has_room(self, rows: int) -> bool:
@@ -251,17 +277,22 @@ class DurableRun:
 
     def metrics(self) -> dict[str, Any]:
         with self._lock:
-            return self.fed.report().as_dict()
+            return self._report().as_dict()
 
     def latest(self) -> Metrics:
         """The numbers of this run, brought up to date."""
         with self._lock:
-            return self.fed.report()
+            return self._report()
 
     def latest_json(self) -> dict[str, Any]:
         """The same for programs elsewhere."""
         with self._lock:
-            return self.fed.report().as_json()
+            return self._report().as_json()
+
+    def _report(self) -> Metrics:
+        lags = {name: lag_of(reader) for name, reader in self._readers.items()}
+        self.fed.metrics.lag_by_stream = {name: sum(lag.values()) for name, lag in lags.items() if lag}
+        return self.fed.report()
 
     def with_waiting(self) -> Metrics:
         """The same with the rows that wait for time to go on."""
@@ -287,8 +318,7 @@ class DurableRun:
             return self._came_of(name)
 
     def _came_of(self, name: str) -> int:
-        clock = self.fed.clock.clocks[name]
-        return clock.rows_in + clock.skipped_rows
+        return self.fed.clock.clocks[name].came
 
     @property
     def number(self) -> int:
@@ -300,6 +330,7 @@ class DurableRun:
     def _recover(self) -> None:
         self._snapshots.drop_drafts()
         snapshot = self._snapshots.latest()
+        begin_readers(self.folder, self._readers)
         if snapshot is not None:
             load_state(self.fed, snapshot.state)
             self._number = self.given_number = self.snapshot_number = snapshot.number
@@ -311,6 +342,7 @@ class DurableRun:
             self.wall.put(*snapshot.notes["wall"])
             if "pushed" in snapshot.notes:
                 self.notes.load(snapshot.notes["pushed"])
+        self._loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
         arriving = ArrivalNote(self.folder, (clock.stream for clock in self.fed.clock.clocks.values()))
         self._written = self._number
@@ -319,6 +351,7 @@ class DurableRun:
             self._written = number
             self._repeat_or_fail(BatchRecord.from_bytes(number, data, schemas))
         arriving.write()
+        self._loads.begin()
         self.wall.restarted()
         self.first_number = self._written + 1
         self.rows_before = self.fed.report().rows_in
@@ -352,7 +385,7 @@ class DurableRun:
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
         try:
-            answers = self._apply(record.number, [(step, self._rows_of(step)) for step in together(steps)])
+            answers = self._apply(record.number, [self._ready(step) for step in together(steps)])
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
@@ -366,7 +399,8 @@ class DurableRun:
         if step.kind != "read":
             return step
         self._ranges[step.stream] = step.range
-        return Step("read", step.stream, self._readers[step.stream].again(step.range), step.range)
+        piece = as_piece(self._readers[step.stream].again(step.range), step.range)
+        return replace(step, rows=piece.rows, bad=piece.bad, left_out=piece.left_out)
 
     # ---- batch after batch ------------------------------------------------------------------------------------------
 
@@ -420,6 +454,8 @@ class DurableRun:
             raise self._error
         if self.settings.flush and not self._stop.is_set():
             self._flush()
+        assert self._outflow is not None
+        self._outflow.hurry()
         self._save(wait=True)
 
     def _patience_s(self, saved_s: float) -> float | None:
@@ -446,9 +482,10 @@ class DurableRun:
         self.wall.go_on()
         if self.settings.writes_on and self._error is None:
             self._taken_before = {name: self._came_of(name) for name in self.fed.streams}
-        steps = self._accepted(arrived)
+        loads = [] if self._error is not None else self._loads.steps()
+        steps = [*map(Ready, loads), *self._accepted(arrived)]
         number = self._written + 1
-        record = BatchRecord(number, self.wall.now, self.wall.today, [step for step, _ in steps])
+        record = BatchRecord(number, self.wall.now, self.wall.today, [ready.step for ready in steps])
         try:
             self._journal.append(number, record.parts())
             self._written = number
@@ -456,10 +493,10 @@ class DurableRun:
             self._can_write = False
             _tell_all(arrived, error=error)
             raise
-        for step, _ in steps:
+        for step in record.steps:
             if step.kind == "read":
                 self._ranges[step.stream] = step.range
-        self._note([step for step, _ in steps], number)  # before whoever waits is told, who may ask for it
+        self._note(record.steps, number)  # before whoever waits is told, who may ask for it
         _tell_all(arrived, number=number)
         if self._error is not None:
             self._leave(record.steps)
@@ -475,25 +512,32 @@ class DurableRun:
         if self.on_batch is not None:
             self.on_batch(self.fed.metrics)
 
-    def _accepted(self, arrived: Sequence[Arrived]) -> list[tuple[Step, Rows | None]]:
+    def _accepted(self, arrived: Sequence[Arrived]) -> list[Ready]:
         """The steps of a batch with their rows: what was pushed into one stream is one step. Whoever pushed what does
         not fit is told so, and it is in no step."""
-        found: list[tuple[Step, Rows | None]] = []
+        found: list[Ready] = []
         for places in mergeable([one.step for one in arrived]):
             some = [arrived[i] for i in places]
             try:
                 step = as_one([one.step for one in some])
-                found.append((step, self._rows_of(step)))
+                found.append(self._checked(step))
             except Exception:
                 fitting = [one.step for one in some if self._fits(one)]
                 if fitting:
-                    step = as_one(fitting)
-                    found.append((step, self._rows_of(step)))
+                    found.append(self._checked(as_one(fitting)))
         return found
+
+    def _checked(self, step: Step) -> Ready:
+        """Raises what ends the run before the step is written down: bad records, where the stream does not go on."""
+        ready = self._ready(step)
+        stream = self.fed.clock.clocks[step.stream].stream if ready.bad is not None else None
+        if ready.bad is not None and stream is not None and not stream.arrival.keeps_going:
+            raise refusal(stream, ready.bad)
+        return ready
 
     def _fits(self, one: Arrived) -> bool:
         try:
-            self._timed(one.step)
+            self._checked(one.step)
         except Exception as error:
             if one.logged is None:
                 raise
@@ -501,32 +545,32 @@ class DurableRun:
             return False
         return True
 
-    def _rows_of(self, step: Step) -> Rows | None:
-        """The rows of a step with their times, checked; those without a time that may be skipped are counted."""
-        rows = self._timed(step)
-        if rows is not None and step.rows is not None and len(rows) < step.rows.num_rows:
-            self.fed.clock.clocks[step.stream].skip(step.rows.num_rows - len(rows))
-        return rows
-
-    def _timed(self, step: Step) -> Rows | None:
+    def _ready(self, step: Step) -> Ready:
+        """A step with its rows and their times, checked, apart from what could not be read."""
         if step.rows is None:
-            return None
+            return Ready(step)
         clock = self.fed.clock.clocks[step.stream]
         if clock.ended:
             raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
-        return clock.timed(without_nulls(clock.stream, step.rows))
+        place = PUSHED if step.kind == "pushed" else f"stream {step.stream}"
+        rows, bad = without_bad_times(clock.stream, step.rows, clock.came, place)
+        timed = clock.timed(without_nulls(clock.stream, rows))
+        return Ready(step, timed, together_bad(step.bad, bad), rows.num_rows - len(timed))
 
     def _note(self, steps: Sequence[Step], number: int) -> None:
         for step in steps:
             for note, rows in step.notes:
                 self.notes.add(step.stream, note, number, rows)
 
-    def _apply(self, number: int, steps: Sequence[tuple[Step, Rows | None]]) -> list[Answer]:
+    def _apply(self, number: int, steps: Sequence[Ready]) -> list[Answer]:
         found: list[Answer] = []
         with self._lock:
-            for step, rows in steps:
-                if rows is not None:
-                    found += self._pushed(step.stream, rows)
+            for ready in steps:
+                step = ready.step
+                if ready.rows is not None:
+                    found += self._taken_in(ready)
+                elif step.kind == "table":
+                    self._loads.take(step)
                 elif step.kind == "flush":
                     found += self.fed.flush()
                 elif step.kind == "end":
@@ -537,13 +581,23 @@ class DurableRun:
             self._number = number
         return found
 
-    def _pushed(self, stream: str, rows: Rows) -> list[Answer]:
+    def _taken_in(self, ready: Ready) -> list[Answer]:
+        step, clock = ready.step, self.fed.clock.clocks[ready.step.stream]
+        clock.know_lanes(step.lanes)
+        clock.left_out += step.left_out
+        clock.skip(ready.skipped)
+        if ready.bad is not None:
+            self.fed.leave_out(step.stream, ready.bad)
+        assert ready.rows is not None
+        return self._pushed(step.stream, ready.rows, step.lane)
+
+    def _pushed(self, stream: str, rows: Rows, lane: str) -> list[Answer]:
         """In pieces as large as the operator takes them; that follows from its state, so a repeat has the same."""
         found: list[Answer] = []
         at = 0
         while at < len(rows):
             until = min(at + (self.fed.operator.piece_rows or BATCH_ROWS), len(rows))
-            found += self.fed.push(stream, rows if until - at == len(rows) else rows.slice(at, until))
+            found += self.fed.push(stream, rows if until - at == len(rows) else rows.slice(at, until), lane)
             at = until
         return found
 
@@ -551,6 +605,7 @@ class DurableRun:
         assert self._outflow is not None
         is_there = self._number <= self._sink.last_number  # it was committed before a crash
         self._outflow.put(self._number, [] if is_there else answers)
+        self._sides.put(self._number)
         if any(one.num_rows for one in answers):
             self.answered_number = self._number
         if self.on_answers is not None and answers:
@@ -592,6 +647,7 @@ class DurableRun:
                 "wall": [self.wall.now, self.wall.today],
                 "pushed": self.notes.as_json(),
                 "answered": self.answered_number,
+                "tables": dict(self._loads.numbers),
             }
             self.snapshot_pause_s = max(self.snapshot_pause_s, monotonic() - began_s)
             self._journal.roll()
@@ -603,8 +659,10 @@ class DurableRun:
         assert self._outflow is not None
         draft = self._snapshots.write(snapshot)
         self._outflow.flush(snapshot.number)
+        self._sides.flush(snapshot.number)
         self._snapshots.publish(draft)
         self._journal.forget(snapshot.number)
+        self._loads.forget(snapshot.notes["tables"])
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
@@ -622,12 +680,16 @@ class DurableRun:
         reason = self._error or RunError("the run has ended, so no more rows can be pushed")
         _tell_all(self._intake.close(reason), error=reason)
         try:
-            if self._outflow is not None:
-                self._outflow.close(commit=commit)
+            try:
+                if self._outflow is not None:
+                    self._outflow.close(commit=commit)
+            finally:
+                self._sides.close(commit=commit)
         except BaseException as error:
             self._error = self._error or error
         finally:
             self._saver.shutdown()
+            self._loads.close()
             self._journal.close()
             self.fed.report()
             self.fed.close()

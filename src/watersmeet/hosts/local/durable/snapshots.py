@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.files import replace_file, sync_folder, written
+from watersmeet.hosts.local.durable import mirror
+from watersmeet.hosts.local.durable.files import remove_file, replace_file, sync_folder, written
 from watersmeet.operators.saving import FORMAT as STATE_FORMAT
 from watersmeet.operators.saving import Saved, check_format
 from watersmeet.version import VERSION
@@ -119,16 +120,17 @@ class Snapshots:
         with written(draft):
             draft.replace(self._folder / draft.name[1:])
             sync_folder(self._folder)
+        mirror.put(self._folder / draft.name[1:])
         self._kept = self._kept[-KEPT:]
         self._known = {name: place for one in self._kept for name, place in one.places.items()}
         numbers = {one.number for one in self._kept}
         for path in self._folder.glob(f"{_PREFIX}*{_SUFFIX}"):
             if int(path.name[len(_PREFIX) : -len(_SUFFIX)]) not in numbers:
-                path.unlink(missing_ok=True)
+                remove_file(path)
         used = {place.file for place in self._known.values()}
         for path in self._folder.glob(f"{_BLOCKS}*"):
             if path.name not in used:
-                path.unlink(missing_ok=True)
+                remove_file(path)
 
     def drop_drafts(self) -> None:
         """Remove what a crash has left of a snapshot that never counted."""
@@ -188,6 +190,7 @@ class _BlockWriter:
         with written(self._path):
             self._sync()
             self._file.close()
+        mirror.put(self._path)
 
     def _sync(self) -> None:
         self._file.flush()

@@ -13,12 +13,14 @@ from watersmeet.errors import OptionError
 from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.lasting_run import LastingRun
+from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_words
+from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.lasting import Lasting, OnAnswer
 
@@ -37,7 +39,8 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
         )
     kept = KeptAnswers(asked.max_waiting) if asked.sink is None and asked.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
-    run = DurableRun(plan, asked.checkpoint, lambda name: _sink(plan, asked, kept, name), readers, settings_of(asked))
+    folder = local_folder(asked.checkpoint)
+    run = DurableRun(plan, folder, lambda name: _sink(plan, asked, kept, name), readers, settings_of(asked))
     run.fed.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
@@ -94,7 +97,8 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str) -> Num
     if callable(asked.sink):
         return _own(asked.sink(run))
     check_sink_words("out", asked.sink)
-    return numbered_sink("out", asked.sink, plan.output_schema, run)
+    keys, changes = answer_keys(plan), change_column(plan)
+    return numbered_sink("out", asked.sink, plan.output_schema, run, keys=keys, changes=changes)
 
 
 def _own(sink: object) -> NumberedSink:

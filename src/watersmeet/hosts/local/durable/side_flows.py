@@ -1,0 +1,95 @@
+"""What goes beside the answers of a run that goes on, into the sinks for it: under the numbers of its batches.
+
+Each is a sink of numbered batches like that of the answers, with a name of its own for the run, so that two of them may
+be of one kind and in one place. What a batch brings here is the same whenever it is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.files import replace_file
+from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.registry import connector_named
+from watersmeet.model.side_sink import SideSink
+from watersmeet.runtime.side_output import SideOutput
+
+_FILE = "sides.json"
+
+
+class SideFlows:
+    def __init__(self, output: SideOutput, run: str, folder: Path) -> None:
+        """run: the name of the run; folder: its checkpoint, where it is noted which sinks it has had."""
+        self._output = output
+        self._sinks: dict[str, NumberedSink] = {}
+        self._flows: dict[str, Outflow] = {}
+        had = _noted(folder / _FILE)
+        try:
+            for name, sink in output.sinks.items():
+                options = _options(sink, is_new=name not in had)
+                self._sinks[name] = numbered_sink(name, options, output.schemas[name], run_beside(run, name))
+            if not had >= set(self._sinks):
+                replace_file(folder / _FILE, json.dumps(sorted({*had, *self._sinks})).encode())
+        except BaseException:
+            self.close(commit=False)
+            raise
+
+    def start(self, commits: Commits, on_error: Callable[[BaseException], None]) -> None:
+        self._flows = {name: Outflow(sink, commits, on_error) for name, sink in self._sinks.items()}
+
+    def put(self, number: int) -> None:
+        """Hand on what a batch has brought, to those that do not have it yet."""
+        brought = self._output.take()
+        for name, flow in self._flows.items():
+            is_there = number <= self._sinks[name].last_number  # it was committed before a crash
+            flow.put(number, [] if is_there else brought.get(name, []))
+
+    def flush(self, number: int) -> None:
+        """Return when all up to a batch is in the sinks."""
+        for flow in self._flows.values():
+            flow.flush(number)
+
+    def close(self, *, commit: bool) -> None:
+        # They stay, for who still waits for them beside: what was not committed must not count as if it were.
+        failure: BaseException | None = None
+        for name, sink in self._sinks.items():
+            try:
+                if name in self._flows:
+                    self._flows[name].close(commit=commit)
+                else:
+                    sink.close()
+            except BaseException as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def run_beside(run: str, sink: str) -> str:
+    """The name of a run for one of the sinks beside its answers: the same in all its lives.
+
+    >>> len(run_beside("0a1b2c3d", "late")), run_beside("0a1b2c3d", "late") == run_beside("0a1b2c3d", "bad")
+    (12, False)
+    """
+    return sha256(f"{run} {sink}".encode()).hexdigest()[:12]
+
+
+def _noted(path: Path) -> set[str]:
+    try:
+        return set(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else set()
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}", hint="give another checkpoint") from None
+
+
+def _options(sink: SideSink, *, is_new: bool) -> dict[str, str]:
+    given = {name.lower(): value for name, value in sink.options.items()}
+    # Another query of the script may have written there since, and this one nothing yet. What was there before was
+    # looked at when the sink was new.
+    if is_new or connector_named(given.get("sink")) is not None or given.get("sink", "").lower() == "console":
+        return given
+    return {**given, "mode": "append"}

@@ -1,0 +1,101 @@
+"""Records of a stream that cannot be read, on Spark: from the task that finds them to the sink beside the answers.
+
+They travel with the packets of their part to the guard, which counts them. Those that are kept go on beside the answers
+to the driver, which commits both under the number of the batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.packets import from_packet, to_packet
+from watersmeet.model.catalog import Stream
+from watersmeet.model.metric import sum_by_name
+from watersmeet.plan.nodes import Plan, relations_below
+
+# Stands for the number of an input where a packet holds records that cannot be read.
+BAD = -5
+STREAM = b"stream"
+REASON = "reason"
+
+
+def bad_packet(stream: Stream, records: Sequence[pa.RecordBatch]) -> bytes:
+    """Records of a stream: whole if some sink takes them, else only why they are bad, which is counted."""
+    kept = [one if stream.bad_to is not None else one.select([REASON]) for one in records]
+    return to_packet(kept, kept[0].schema.with_metadata({STREAM: stream.name.encode()}))
+
+
+@dataclass
+class BadTold:
+    """What the packets of a batch hold of such records: how many, by stream and by reason, and those that are kept."""
+
+    by_stream: dict[str, int] = field(default_factory=dict)
+    by_reason: dict[str, int] = field(default_factory=dict)
+    kept: list[bytes] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, packets: Iterable[bytes]) -> BadTold:
+        told = cls()
+        for packet in packets:
+            for records in from_packet(packet):
+                told._add(stream_named(records), records.column(REASON))
+                is_whole = records.num_columns > 1
+            told.kept += [packet] if is_whole else []
+        return told
+
+    @property
+    def count(self) -> int:
+        return sum(self.by_stream.values())
+
+    def as_report(self, bucket: int) -> str | None:
+        """In the names of the table of metrics."""
+        if not self.count:
+            return None
+        told = {"rows_by_stream": self.by_stream, "bad_by_stream": self.by_stream, "bad_by_reason": self.by_reason}
+        return json.dumps({"bucket": bucket, **told})
+
+    def _add(self, stream: str, reasons: pa.Array) -> None:
+        self.by_stream = sum_by_name(self.by_stream, {stream: len(reasons)})
+        for one in pc.value_counts(reasons):
+            reason = f"{stream}: {one['values'].as_py() or 'unreadable'}"
+            self.by_reason = sum_by_name(self.by_reason, {reason: one["counts"].as_py()})
+
+
+def stream_named(records: pa.RecordBatch) -> str:
+    """The stream that records of a packet are of."""
+    return str((records.schema.metadata or {})[STREAM].decode())
+
+
+def streams_of(plan: Plan) -> list[Stream]:
+    return [one for one in relations_below(plan.root) if isinstance(one, Stream)]
+
+
+def goes_beside(plan: Plan) -> bool:
+    """Whether something goes to sinks beside the answers of a query."""
+    return any(one.bad_to is not None or one.late_to is not None for one in streams_of(plan))
+
+
+def refuse_late_rows_kept(plan: Plan) -> None:
+    for stream in streams_of(plan):
+        if stream.late_to is not None:
+            raise UnsupportedError(
+                f"stream {stream.name!r} says on_late = 'sink {stream.late_to.name}', but on Spark late rows are only "
+                "counted: where it is known that they are late, they lack the columns that the query does not read",
+                hint="leave on_late out, or say on_late = 'error'; in-process (--engine local) they are kept",
+            )
+
+
+def refuse_bad_files(stream: Stream) -> None:
+    """Of streams that no connector reads."""
+    if stream.arrival.keeps_going:
+        raise UnsupportedError(
+            f"stream {stream.name!r} says on_bad = '{stream.arrival.on_bad}', which on Spark is for connectors: with "
+            "files and DataFrames a query ends at the first value that cannot be read",
+            hint="leave on_bad out, or run it in-process: --engine local",
+        )

@@ -1,0 +1,142 @@
+"""Rows that cannot enter a stream, as BAD_RECORDS: told apart from the others where the stream says on_bad."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import DataError
+from watersmeet.io.connectors.contract import BAD_RECORDS
+from watersmeet.io.read_times import LATEST_US
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import normalize_time_column, times_of
+
+# Why a record is bad, in the few words that are counted.
+NULL_TIME = "null time"
+TIME_OUT_OF_RANGE = "time out of range"
+WRONG_TYPE = "wrong type"
+NOT_JSON = "not json"
+NOT_CSV = "not csv"
+NOT_TEXT = "not utf-8"
+UNREADABLE_TIME = "unreadable time"
+
+# Takes records that could not be read.
+OnBad = Callable[[pa.RecordBatch], None]
+
+
+def bad_records(
+    stream: str,
+    reasons: Sequence[str],
+    details: Sequence[str],
+    place: str,
+    offsets: Sequence[int | None],
+    raw: Sequence[bytes],
+) -> pa.RecordBatch:
+    count = len(reasons)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([stream] * count, pa.string()),
+            pa.array(reasons, pa.string()),
+            pa.array(details, pa.string()),
+            pa.array([place] * count, pa.string()),
+            pa.nulls(count, pa.int32()),
+            pa.array(offsets, pa.int64()),
+            pa.array(raw, pa.binary()),
+        ],
+        schema=BAD_RECORDS,
+    )
+
+
+def without_bad_times(
+    stream: Stream,
+    batch: pa.RecordBatch,
+    before: int,
+    place: str,
+    raw: Sequence[bytes] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """The rows that have an event time which can be counted, and the others as bad records, where the stream says what
+    becomes of those. So many rows came before these, in that place; raw, numbers: what they were made of, and which of
+    that they are, if that is known."""
+    if not stream.arrival.keeps_going or stream.by_arrival or not batch.num_rows:
+        return batch, None
+    column = batch.column(stream.time)
+    nulls = np.zeros(len(column), bool)
+    if column.null_count and not stream.arrival.skips_nulls:  # else they are counted as skipped
+        nulls = pc.is_null(column).to_numpy(zero_copy_only=False)
+    beyond = _beyond(column)
+    wrong = nulls | beyond
+    if not bool(wrong.any()):
+        return batch, None
+    places: list[int] = np.flatnonzero(wrong).tolist()
+    left = batch.take(pa.array(places, pa.int64()))
+    is_null = nulls[wrong]
+    found = bad_records(
+        stream.name,
+        [NULL_TIME if null else TIME_OUT_OF_RANGE for null in is_null],
+        [
+            f"{stream.time} is NULL" if null else f"{stream.time} is beyond the years that can be counted"
+            for null in is_null
+        ],
+        place,
+        [before + one if numbers is None else numbers[one] for one in places],
+        rows_as_json(left) if raw is None else [raw[one] for one in places],
+    )
+    return batch.filter(pa.array(~wrong)), found
+
+
+def converted(
+    stream: str, batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.RecordBatch], before: int, place: str
+) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Rows made others, and those as bad records that make it fail: rows are halved until those stand alone."""
+    try:
+        return [convert(batch)], []
+    except DataError as error:
+        if batch.num_rows > 1:
+            half = batch.num_rows // 2
+            good, bad = converted(stream, batch.slice(0, half), convert, before, place)
+            more, worse = converted(stream, batch.slice(half), convert, before + half, place)
+            return good + more, bad + worse
+        return [], [bad_records(stream, [UNREADABLE_TIME], [error.message], place, [before], rows_as_json(batch))]
+
+
+def _beyond(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which times are too far off to be counted; NULLs are not."""
+    known = column.drop_null() if column.null_count else column
+    try:
+        times = times_of(normalize_time_column(known))
+        far = (times > LATEST_US) | (times < -LATEST_US)
+    except DataError:  # as microseconds they are no int64 any more: seconds show which
+        seconds = pc.cast(known, pa.timestamp("s"), safe=False).cast(pa.int64()).to_numpy()
+        far = np.abs(seconds) > LATEST_US // 1_000_000
+    if not column.null_count:
+        return far
+    found = np.zeros(len(column), bool)
+    found[pc.is_valid(column).to_numpy(zero_copy_only=False)] = far
+    return found
+
+
+def rows_as_json(batch: pa.RecordBatch) -> list[bytes]:
+    """Rows whose bytes are not at hand, as one JSON object each."""
+    # Times may be beyond what Python can hold.
+    shown = pa.RecordBatch.from_arrays([_shown(one) for one in batch.columns], names=batch.schema.names)
+    return [json.dumps(row, default=_as_text, ensure_ascii=False).encode() for row in shown.to_pylist()]
+
+
+def _shown(column: pa.Array) -> pa.Array:
+    if not pa.types.is_timestamp(column.type):
+        return column
+    try:
+        return pc.cast(column, pa.string())
+    except pa.ArrowInvalid:
+        return pc.cast(column, pa.int64())
+
+
+def _as_text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)

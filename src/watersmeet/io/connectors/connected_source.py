@@ -1,0 +1,100 @@
+"""A stream whose rows lie where a connector finds them, as the engine sees them: declared columns, times that are read.
+
+Who asks for all of it is given what is there now. Who goes on with it has a reader (see readers.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError, HandoverWarning
+from watersmeet.io.bad_rows import OnBad, converted, without_bad_times
+from watersmeet.io.conform import conform
+from watersmeet.io.connectors.guarded import GuardedSource
+from watersmeet.io.read_times import Place, doubt_unit, read_batch
+from watersmeet.model.catalog import Stream
+from watersmeet.model.telling import warn
+from watersmeet.model.time_reading import TimeReading
+
+
+@dataclass(frozen=True)
+class ConnectedSource:
+    """`held`: the columns that are taken, as they come. `reading`: how event times are written among them."""
+
+    name: str
+    laned: GuardedSource
+    held: pa.Schema
+    reading: TimeReading | None = None
+    bounded: bool = True
+    at_hand: bool = True
+    known_rows: int | None = None
+    stream: Stream | None = None
+    on_bad: OnBad | None = None
+
+    def telling(self, stream: Stream, on_bad: OnBad | None) -> ConnectedSource:
+        """The same, whose records that cannot be read are handed over, or refused if nobody takes them."""
+        return replace(self, stream=stream, on_bad=on_bad)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.held if self.reading is None else self.reading.shown(self.held)
+
+    @property
+    def description(self) -> str:
+        return self.laned.description
+
+    def made(self, rows: pa.RecordBatch, before: int | None = None) -> pa.RecordBatch:
+        """Rows as they came, with the columns that are taken and their times read; so many came before them."""
+        try:
+            taken = conform(rows.select(self.held.names), self.held)
+            return taken if self.reading is None else read_batch(taken, self.reading, Place(before))
+        except DataError as error:
+            raise DataError(f"stream {self.name!r}: {error.message}", hint=error.hint) from None
+
+    def doubt(self, rows: pa.RecordBatch) -> None:
+        """Say so if the first rows have times of another age than the unit that was said would give."""
+        if self.reading is not None and rows.num_rows:
+            doubt_unit(rows.column(self.reading.column), self.reading, self.name)
+
+    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        """What is there when it is asked for, lane after lane."""
+        after = self.laned.begin()
+        before = left_out = 0
+        try:
+            for part in self.laned.slices(after, self.laned.newest(after)):
+                for lot in self.laned.read(part):
+                    left_out += lot.left_out
+                    if lot.bad is not None and lot.bad.num_rows:
+                        self._leave_out(lot.bad)
+                    made, bad = self.readable(lot.rows, before)
+                    if bad is not None:
+                        self._leave_out(bad)
+                    if not before:
+                        self.doubt(made)
+                    before += made.num_rows
+                    for start in range(0, made.num_rows, max_rows):
+                        yield made.slice(start, max_rows)
+            if left_out:
+                told = f"{left_out:,} rows of stream {self.name!r} lie on the other side of its handover"
+                warn(HandoverWarning(f"{told} and were left out: there they come once"))
+        finally:
+            self.laned.close()
+
+    def _leave_out(self, bad: pa.RecordBatch) -> None:
+        if self.on_bad is None:
+            first = bad.slice(0, 1).to_pylist()[0]
+            raise DataError(f"{self.name!r} has a record that cannot be read: {first['reason']}: {first['detail']}")
+        self.on_bad(bad)
+
+    def readable(self, rows: pa.RecordBatch, before: int | None = None) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        """`made`, without the rows whose event times cannot be read where the stream says what becomes of those."""
+        if self.stream is None or not self.stream.arrival.keeps_going:
+            return self.made(rows, before), None
+        good, bad = converted(self.name, rows, lambda some: self.made(some), before or 0, self.description)
+        made = good[0] if len(good) == 1 else pa.concat_batches(good) if good else self.made(rows.slice(0, 0))
+        left, timeless = without_bad_times(self.stream, made, before or 0, self.description)
+        bad += [] if timeless is None else [timeless]
+        return left, pa.concat_batches(bad) if bad else None

@@ -1,0 +1,1 @@
+"""Answers kept as tables of a database, and static tables loaded from one: PostgreSQL, SQLite, DuckDB."""

@@ -1,0 +1,133 @@
+"""Tables of a DuckDB file as sinks, and static tables loaded from one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from watersmeet.errors import SinkError, SourceError
+from watersmeet.io.connectors.contract import SinkOpening, TableOpening
+from watersmeet.io.connectors.databases.database import listed, table_parts
+from watersmeet.io.connectors.databases.duckdb_types import family_of_name, type_of
+from watersmeet.io.connectors.databases.paths import file_of
+from watersmeet.io.connectors.databases.queries import query_of
+from watersmeet.io.connectors.databases.table_sink import TableSink
+
+PATIENCE_S = 30.0
+_ROWS = "watersmeet_rows"
+_COLUMNS = """
+SELECT column_name, data_type FROM duckdb_columns()
+WHERE database_name = current_database() AND schema_name = coalesce(?, current_schema()) AND table_name = ?
+ORDER BY column_index
+"""
+
+
+def open_sink(opening: SinkOpening) -> TableSink:
+    return TableSink(opening, DuckdbFile(file_of(opening.name, opening.options, SinkError)))
+
+
+def load_table(opening: TableOpening) -> pa.Table:
+    path = file_of(opening.name, opening.options, SourceError)
+    if not path.exists():
+        raise SourceError(f"table {opening.name!r} cannot be loaded: there is no file {path}")
+    try:
+        with closing(_connected(path)) as connection:
+            # A query that would change something is undone.
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+            found = connection.sql(query_of(opening))
+            if found is None:
+                raise SourceError(f"the query of table {opening.name!r} gives no rows", hint="write a SELECT")
+            return found.to_arrow_table()
+    except duckdb.Error as error:
+        raise SourceError(f"table {opening.name!r} cannot be loaded from {path}: {_first_line(error)}") from None
+
+
+class DuckdbFile:
+    """The file is open while a batch is written and no longer: whoever has it open keeps all other processes out."""
+
+    mark = "?"
+    row_id = "rowid"
+    for_update = ""  # whoever writes is alone
+    # Columns are scanned fast; and an index of DuckDB's refuses a key that goes and comes in one transaction.
+    has_indexes = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.description = str(path)
+
+    def type_of(self, kind: pa.DataType) -> str | None:
+        return type_of(kind)
+
+    def as_kept(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return column
+
+    @contextmanager
+    def begin(self) -> Iterator[DuckdbWork]:
+        with self._said():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(_connected(self._path)) as connection:
+                connection.execute("BEGIN")
+                # What is not committed when the connection closes has not been.
+                yield DuckdbWork(connection)
+                connection.execute("COMMIT")
+
+    def close(self) -> None:
+        pass
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except (duckdb.Error, OSError) as error:
+            raise SinkError(
+                f"{self._path} cannot be written: {_first_line(error)}",
+                hint="mend that, then start again with the same checkpoint: nothing is lost",
+            ) from None
+
+
+class DuckdbWork:
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, *values: Any) -> None:
+        self._connection.execute(sql, values)
+
+    def first(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        # All of them: a result that is not read to its end would be in the way of what comes next.
+        return next(iter(self._connection.execute(sql, values).fetchall()), None)
+
+    def append(self, table: str, rows: pa.Table) -> None:
+        self._connection.register(_ROWS, rows)
+        names = listed(rows.column_names)
+        self._connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {_ROWS}")
+
+    def stage(self, rows: pa.Table, table: str) -> str:
+        self._connection.register(_ROWS, rows)
+        return _ROWS
+
+    def columns_of(self, table: str) -> Mapping[str, str] | None:
+        *schema, name = table_parts(table)
+        found = self._connection.execute(_COLUMNS, [schema[0] if schema else None, name]).fetchall()
+        return {column: family_of_name(kind) for column, kind in found} or None
+
+
+def _connected(path: Path) -> duckdb.DuckDBPyConnection:
+    """Another process may have the file open; as a rule not for long."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return duckdb.connect(str(path))
+        except duckdb.IOException as error:
+            if "lock" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n", 1)[0].rstrip(".")

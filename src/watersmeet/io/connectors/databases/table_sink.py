@@ -1,0 +1,260 @@
+"""An answer kept as a table of a database: each batch is one transaction, which the number of the batch is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic, sleep
+
+import pyarrow as pa
+
+from watersmeet.errors import SinkError
+from watersmeet.io.connectors.contract import SinkOpening
+from watersmeet.io.connectors.databases.database import (
+    Database,
+    LostError,
+    Work,
+    beside,
+    listed,
+    quoted,
+    quoted_table,
+    table_parts,
+)
+from watersmeet.io.connectors.databases.families import family_of, fits
+from watersmeet.io.connectors.databases.netting import COUNT, NULLS, by_key, by_row, netted, with_nulls
+from watersmeet.io.sinks import mode_of
+
+BATCHES = "watersmeet_batches"
+INSTANT = "_ts"  # when a change was: the table is what is now
+PATIENCE_S, PAUSE_S = 30.0, 0.5  # a server may be started again meanwhile
+_STAGED = "s"
+
+
+class TableSink:
+    def __init__(self, opening: SinkOpening, database: Database) -> None:
+        self._name, self._run, self._database = opening.name, opening.run, database
+        self._written = opening.options.get("table") or opening.name
+        if not table_parts(self._written):
+            raise SinkError(f"sink {opening.name!r} has table = {self._written!r}, which names no table")
+        self._table, self._batches = quoted_table(self._written), beside(self._written, BATCHES)
+        self._changes = opening.changes if _keeps_answer(opening) else None
+        self._schema = _kept_columns(opening.schema, self._changes)
+        self._names: list[str] = self._schema.names
+        if not self._names:
+            raise SinkError(f"sink {self._name!r} would have no columns")
+        self._keys = tuple(opening.keys) if self._changes is not None else ()
+        self._types = _types(self._name, self._schema, database)
+        self.last_number = self._prepare(mode_of(opening.name, opening.options))
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        if number <= self.last_number:
+            return
+        log = self._as_kept(rows)
+        until_s = monotonic() + PATIENCE_S
+        while True:
+            try:
+                self._take(number, log)
+                break
+            except LostError:
+                if monotonic() > until_s:
+                    raise
+                sleep(PAUSE_S)
+        self.last_number = number
+
+    def _take(self, number: int, log: pa.Table | None) -> None:
+        with self._database.begin() as work:
+            taken = self._taken(work)
+            if taken is None:
+                raise self._forgotten()
+            # It may have been taken by a commit of which no word came back.
+            if taken < number:
+                if log is not None:
+                    self._keep(work, log)
+                self._note(work, number)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _as_kept(self, rows: Sequence[pa.RecordBatch]) -> pa.Table | None:
+        if not any(one.num_rows for one in rows):
+            return None
+        log = pa.Table.from_batches(rows)
+        named = {name: self._database.as_kept(log[name]) for name in self._names}
+        return pa.table(named if self._changes is None else {self._changes: log[self._changes], **named})
+
+    def _keep(self, work: Work, log: pa.Table) -> None:
+        if self._changes is None:
+            work.append(self._table, log.select(self._names))
+            return
+        net = netted(log, self._changes, self._names)
+        if not net.num_rows:
+            return
+        if self._keys:
+            self._keep_by_key(work, net)
+        else:
+            self._keep_by_row(work, net)
+
+    def _keep_by_key(self, work: Work, net: pa.Table) -> None:
+        there, gone = by_key(net, self._keys)
+        if there.num_rows:
+            there = with_nulls(there, self._keys)
+            staged = work.stage(there, self._table)
+            values = [name for name in self._names if name not in self._keys]
+            for nulls in there[NULLS].unique().to_pylist():
+                same = self._same(self._keys, nulls)
+                if values:
+                    told = ", ".join(f"{quoted(one)} = {_STAGED}.{quoted(one)}" for one in values)
+                    work.run(f"UPDATE {self._table} AS t SET {told} FROM {staged} AS {_STAGED} WHERE {same}")
+                work.run(
+                    f"INSERT INTO {self._table} ({listed(self._names)}) SELECT {listed(self._names, _STAGED + '.')} "
+                    f"FROM {staged} AS {_STAGED} WHERE {_STAGED}.{NULLS} = '{nulls}' "
+                    f"AND NOT EXISTS (SELECT 1 FROM {self._table} AS t WHERE {same})"
+                )
+        if gone.num_rows:
+            gone = with_nulls(gone, self._keys)
+            staged, row = work.stage(gone, self._table), self._database.row_id
+            for nulls in gone[NULLS].unique().to_pylist():
+                same = self._same(self._keys, nulls)
+                # By row numbers, as not every database turns EXISTS into a join.
+                work.run(
+                    f"DELETE FROM {self._table} WHERE {row} IN (SELECT t.{row} FROM {staged} AS {_STAGED}, "
+                    f"{self._table} AS t WHERE {same})"
+                )
+
+    def _keep_by_row(self, work: Work, net: pa.Table) -> None:
+        more, less = by_row(net)
+        if less.num_rows:
+            less = with_nulls(less, self._names)
+            staged, row = work.stage(less, self._table), self._database.row_id
+            for nulls in less[NULLS].unique().to_pylist():
+                # Of equal rows as many go as were told of; which of them does not matter.
+                told_apart = listed(self._names, _STAGED + ".")
+                work.run(
+                    f"DELETE FROM {self._table} WHERE {row} IN (SELECT found FROM (SELECT t.{row} AS found, "
+                    f"row_number() OVER (PARTITION BY {told_apart}) AS nth, {_STAGED}.{COUNT} AS enough "
+                    f"FROM {self._table} AS t, {staged} AS {_STAGED} WHERE {self._same(self._names, nulls)}) AS each "
+                    "WHERE nth <= enough)"
+                )
+        if more.num_rows:
+            work.append(self._table, more)
+
+    def _same(self, names: Sequence[str], nulls: str) -> str:
+        """That a row of the table is one of those put aside that have these NULLs."""
+        parts = [
+            f"t.{quoted(name)} IS NULL" if is_null == "1" else f"t.{quoted(name)} = {_STAGED}.{quoted(name)}"
+            for name, is_null in zip(names, nulls, strict=True)
+        ]
+        return " AND ".join([f"{_STAGED}.{NULLS} = '{nulls}'", *parts])
+
+    def _prepare(self, mode: str) -> int:
+        """See to it that the table is there, and that it is this run's; gives the last number it has."""
+        with self._database.begin() as work:
+            work.run(
+                f"CREATE TABLE IF NOT EXISTS {self._batches} "
+                "(run TEXT NOT NULL, sink TEXT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (run, sink))"
+            )
+            columns, taken = work.columns_of(self._written), self._taken(work)
+            if taken is not None:
+                self._check_still_there(columns, taken)
+                return taken
+            if columns is None:
+                self._create(work)
+            else:
+                self._check_columns(columns)
+                self._check_mode(work, mode)
+            mark = self._database.mark
+            work.run(f"INSERT INTO {self._batches} VALUES ({mark}, {mark}, -1)", self._run, self._name)
+            return -1
+
+    def _create(self, work: Work) -> None:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self._types.items())
+        work.run(f"CREATE TABLE {self._table} ({columns})")
+        if self._keys and self._database.has_indexes:
+            index = quoted(f"{table_parts(self._written)[-1]}_by_key")
+            work.run(f"CREATE UNIQUE INDEX {index} ON {self._table} ({listed(self._keys)})")
+
+    def _check_still_there(self, columns: Mapping[str, str] | None, taken: int) -> None:
+        if columns is None:
+            raise SinkError(
+                f"the table {self._written} of {self._database.description}, which this run has written up to batch "
+                f"{taken}, is not there any more",
+                hint="bring it back, or start anew with another checkpoint",
+            )
+        self._check_columns(columns)
+
+    def _check_columns(self, columns: Mapping[str, str]) -> None:
+        missing = [name for name in self._names if name not in columns]
+        if missing:
+            raise SinkError(
+                f"the table {self._written} of {self._database.description} has no column {missing[0]!r}, and the "
+                f"answer of sink {self._name!r} has",
+                hint=f"its columns are {', '.join(columns)}; name those of the query with AS, or choose another table",
+            )
+        for field in self._schema:
+            family = family_of(field.type) or "any"
+            if not fits(family, columns[field.name]):
+                raise SinkError(
+                    f"column {field.name!r} of the table {self._written} of {self._database.description} holds "
+                    f"{columns[field.name]}, and the answer of sink {self._name!r} has {field.type}",
+                    hint="CAST it in the query, or choose another table",
+                )
+
+    def _check_mode(self, work: Work, mode: str) -> None:
+        """A table that is there already and not this run's."""
+        if mode == "overwrite":
+            work.run(f"DELETE FROM {self._table}")
+        elif mode == "error" and work.first(f"SELECT 1 FROM {self._table} LIMIT 1") is not None:
+            raise SinkError(
+                f"the table {self._written} of {self._database.description} already holds rows",
+                hint="say mode = 'append' to add to them, mode = 'overwrite' to replace them, choose another table, or "
+                "go on with the checkpoint that they were written with",
+            )
+
+    def _taken(self, work: Work) -> int | None:
+        mark = self._database.mark
+        row = work.first(
+            f"SELECT number FROM {self._batches} WHERE run = {mark} AND sink = {mark}{self._database.for_update}",
+            self._run,
+            self._name,
+        )
+        return None if row is None else int(row[0])
+
+    def _note(self, work: Work, number: int) -> None:
+        mark = self._database.mark
+        work.run(
+            f"UPDATE {self._batches} SET number = {number} WHERE run = {mark} AND sink = {mark}", self._run, self._name
+        )
+
+    def _forgotten(self) -> SinkError:
+        return SinkError(
+            f"{self._database.description} no longer knows what sink {self._name!r} has taken: somebody has removed "
+            f"its row of {BATCHES}",
+            hint="bring it back, or start anew with another checkpoint",
+        )
+
+
+def _keeps_answer(opening: SinkOpening) -> bool:
+    """Whether the table is what the answer is now, and not a log of its changes."""
+    said = opening.options.get("changes", "table").lower()
+    if said not in ("table", "log"):
+        raise SinkError(
+            f"sink {opening.name!r} has changes = {said!r}",
+            hint="it may be 'table', the answer as it is now, or 'log', all changes of it",
+        )
+    return opening.changes is not None and said == "table"
+
+
+def _kept_columns(schema: pa.Schema, changes: str | None) -> pa.Schema:
+    return pa.schema([one for one in schema if changes is None or one.name not in (changes, INSTANT)])
+
+
+def _types(name: str, schema: pa.Schema, database: Database) -> dict[str, str]:
+    types = {}
+    for field in schema:
+        kind = database.type_of(field.type)
+        if kind is None:
+            raise SinkError(
+                f"column {field.name!r} of sink {name!r} is {field.type}, and {database.description} has no such type",
+                hint="leave it out of the query, or CAST it",
+            )
+        types[field.name] = kind
+    return types

@@ -1,0 +1,114 @@
+"""Answers into a Delta table: each commit carries the name of the run and the number of its batch, so that a repeat is
+known, in the same transaction as the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from watersmeet.errors import SinkError
+from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+from watersmeet.io.connectors.delta.opening import Place, columns_of
+from watersmeet.io.connectors.lake_options import column_list, interval_s, one_of, size_in_bytes, whole_number
+from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
+
+WEEK_S = 7 * 24 * 3600.0
+GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
+
+
+def delta_sink(opening: SinkOpening) -> NumberedSink:
+    return DeltaSink(opening)
+
+
+class DeltaSink:
+    def __init__(self, opening: SinkOpening) -> None:
+        name, options = opening.name, opening.options
+        self._place = Place(name, options, SinkError)
+        self._run = f"watersmeet-{opening.run}-{name}"
+        self._grows = one_of(name, options, "new_columns", ("error", "add"), "error") == "add"
+        self._file_bytes = size_in_bytes(name, options, "target_file_size")
+        self.commit_every_s = interval_s(name, options, "commit_every")
+        self._compact_every = whole_number(name, options, "compact_every")
+        self._keep_hours = ceil((interval_s(name, options, "keep") or WEEK_S) / 3600)
+        self._commits = 0
+        self._schema = as_lake_holds(opening.schema, name)
+        self._partition = partition_names(name, column_list(options, "partition_by"), self._schema)
+        mode = one_of(name, options, "mode", ("append", "error"), "append")
+        table = self._place.opened_if_there()
+        self.last_number = -1 if table is None else self._last(table)
+        if table is not None and mode == "error" and self.last_number < 0:
+            raise SinkError(f"the Delta table {self._place.path} is there already", hint="say mode = 'append'")
+        if table is not None:
+            self._check(name, table)
+        self._table = table or self._made()
+        self._is_partial = set(columns_of(self._table, self._place.path).names) != set(self._schema.names)
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        if number <= self.last_number:
+            return
+        mark = CommitProperties(app_transactions=[Transaction(app_id=self._run, version=number)])
+        with self._place.told("cannot be written", GO_ON):
+            self._table.update_incremental()
+            self._check_alone()
+            write_deltalake(
+                self._table,
+                pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema),
+                mode="append",
+                schema_mode="merge" if self._is_partial else None,
+                target_file_size=self._file_bytes,
+                commit_properties=mark,
+            )
+        self.last_number = number
+        self._commits += 1
+        if self._compact_every is not None and self._commits % self._compact_every == 0:
+            self._compact()
+
+    def close(self) -> None:
+        pass
+
+    def _made(self) -> DeltaTable:
+        with self._place.told("cannot be made", GO_ON):
+            return DeltaTable.create(
+                self._place.path,
+                self._schema,
+                mode="ignore",  # another process may have made it since
+                partition_by=self._partition or None,
+                storage_options=self._place.storage,
+            )
+
+    def _last(self, table: DeltaTable) -> int:
+        found = table.transaction_version(self._run)
+        return -1 if found is None else int(found)
+
+    def _check_alone(self) -> None:
+        """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
+        found = self._last(self._table)
+        if found != self.last_number:
+            raise SinkError(
+                f"the Delta table {self._place.path} has batch {found:,} of this run, which another "
+                "process has written",
+                hint="stop one of them, then start again with the same checkpoint",
+            )
+
+    def _check(self, name: str, table: DeltaTable) -> None:
+        there = columns_of(table, self._place.path)
+        what = f"the Delta table {self._place.path}"
+        self._schema = check_answer(name, self._schema, there, what, may_grow=self._grows)
+        parted = list(table.metadata().partition_columns)
+        if self._partition and self._partition != parted:
+            raise SinkError(
+                f"sink {name!r} says partition_by = '{', '.join(self._partition)}', but the Delta table "
+                f"{self._place.path} is partitioned by {', '.join(parted) or 'nothing'}",
+                hint="leave partition_by out, or choose another path",
+            )
+
+    def _compact(self) -> None:
+        """Small files become large ones, in a commit of its own that changes no row; what it replaced is kept for those
+        who read older versions, as long as is said."""
+        with self._place.told("cannot be compacted", GO_ON):
+            self._table.update_incremental()
+            self._table.optimize.compact(target_size=self._file_bytes)
+            self._table.vacuum(retention_hours=self._keep_hours, dry_run=False, enforce_retention_duration=False)

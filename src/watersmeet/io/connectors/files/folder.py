@@ -1,0 +1,151 @@
+"""A folder of a store: which files a path stands for, and what is wrong at the other end as a sentence."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow.fs as pa_fs
+
+from watersmeet.errors import OptionError, WatersmeetError
+from watersmeet.io.connectors.lake_options import first_line, full_path, in_a_sentence, needed
+from watersmeet.io.files import is_data, named_kind
+from watersmeet.io.filesystems import StoreFile, fs_options, is_in_store, located
+from watersmeet.io.formats import ALIASES
+from watersmeet.io.formats import SUFFIXES as READ_SUFFIXES
+
+KINDS = ("parquet", "csv", "json")
+
+
+@dataclass(frozen=True, order=True)
+class Found:
+    """A file as a listing shows it; earlier ones are less."""
+
+    changed_us: int
+    path: str
+    size: int
+
+
+class Folder:
+    """Can be pickled: what it opens, it opens when it is asked."""
+
+    def __init__(self, owner: str, options: Mapping[str, str], kind: type[WatersmeetError]) -> None:
+        path = needed(owner, options, "path", "s3://bucket/folder")
+        self.address = path if is_in_store(path) else f"file://{full_path(path)}"
+        self._owner, self._kind = owner, kind
+        self._options = fs_options(options)
+
+    @property
+    def file_system(self) -> pa_fs.FileSystem:
+        with self.told("cannot be reached"):
+            return located(self.address, self._options)[0]
+
+    @property
+    def path(self) -> str:
+        """Of the folder, in its file system."""
+        return located(self.address, self._options)[1]
+
+    def file(self, path: str) -> StoreFile:
+        return StoreFile(self.address[: len(self.address.rstrip("/")) - len(self.path)] + path, self._options)
+
+    def listed(self, kind: str | None) -> list[Found]:
+        """The files of a format that the path stands for, in any order."""
+        with self.told("cannot be listed"):
+            if glob.has_magic(self.path):
+                return list(self._matching(kind))
+            info = self.file_system.get_file_info(self.path)
+            if info.type == pa_fs.FileType.File:
+                return [_found(info)]
+            return list(self._in(self.path, kind, recursive=False))
+
+    def is_there(self) -> bool:
+        with self.told("cannot be reached"):
+            return bool(self.file_system.get_file_info(self.path).type != pa_fs.FileType.NotFound)
+
+    def _matching(self, kind: str | None) -> Iterator[Found]:
+        base = self.path[: re.search(r"[*?\[]", self.path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+        pattern = _regex(self.path)
+        deep = "/" in self.path[len(base) + 1 :]
+        return (one for one in self._in(base, kind, recursive=deep) if pattern.fullmatch(one.path))
+
+    def _in(self, path: str, kind: str | None, *, recursive: bool) -> Iterator[Found]:
+        selector = pa_fs.FileSelector(path, allow_not_found=True, recursive=recursive)
+        for info in self.file_system.get_file_info(selector):
+            if info.type == pa_fs.FileType.File and _is_data(info.base_name, kind):
+                yield _found(info)
+
+    @contextmanager
+    def told(self, what: str, hint: str | None = None) -> Iterator[None]:
+        try:
+            with in_a_sentence(self._kind, f"{self.address} {what}", (), dict(self._options), hint):
+                yield
+        except self._kind as error:
+            cause = error.__context__
+            if isinstance(cause, OSError) and (said := _said_by_store(first_line(cause, dict(self._options)))):
+                raise self._kind(f"{self.address} {what}: {said}", hint=error.hint or _WAYS) from None
+            raise
+
+
+_WAYS = "fs.access_key, fs.secret_key, fs.region and fs.endpoint_override say how a store is entered"
+
+
+def _said_by_store(line: str) -> str | None:
+    """The gist of what Amazon's library says; None if it is none of its sentences."""
+    found = re.search(r"AWS Error (\w+)", line)
+    if found is None:
+        return None
+    word = found[1]
+    if "ACCESS_DENIED" in word:
+        return "access denied"
+    if "NO_SUCH_BUCKET" in word:
+        return "there is no such bucket"
+    if "INVALID_ACCESS_KEY" in word or "SIGNATURE" in word:
+        return "the store does not know these credentials"
+    if "NETWORK_CONNECTION" in word:
+        return "the store does not answer"
+    status = re.search(r"HTTP status (\d+)", line)
+    return f"the store says {word}" + (f" (HTTP {status[1]})" if status else "")
+
+
+def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -> str:
+    """The format: as it is said, or as the end of the path tells."""
+    said = options.get("format") or options.get(word, "")
+    said = "" if said.lower() == "files" else said.lower()
+    if not said:
+        path = options["path"].lower()
+        said = next((kind for suffix, kind in READ_SUFFIXES.items() if path.endswith(suffix)), "")
+    if not said and word == "source":
+        first = min(folder.listed(None), default=None)
+        said = "" if first is None else named_kind(StoreFile(first.path)) or ""
+    if ALIASES.get(said, said) not in KINDS:
+        what = f"has format = {said!r}" if said else "does not say its format"
+        raise OptionError(f"{owner!r} {what}", hint="format may be 'parquet', 'csv' or 'json'", option="format")
+    return said
+
+
+def _is_data(name: str, kind: str | None) -> bool:
+    # Of a million names most end in the same way, which is looked at once.
+    return name[:1] not in "._" and _ends_as_data(name[name.find(".") :] if "." in name else "", kind)
+
+
+@lru_cache(maxsize=10_000)
+def _ends_as_data(suffix: str, kind: str | None) -> bool:
+    return is_data(StoreFile(f"x{suffix}"), kind)
+
+
+def _found(info: pa_fs.FileInfo) -> Found:
+    return Found((info.mtime_ns or 0) // 1000, info.path, int(info.size or 0))
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    """
+    >>> bool(_regex("b/**/x*.csv").fullmatch("b/c/d/x1.csv")), bool(_regex("b/*.csv").fullmatch("b/c/x.csv"))
+    (True, False)
+    """
+    parts = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
+    known = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(known.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts))

@@ -1,0 +1,205 @@
+"""Files of a store as a stream: those that are there by the time they were changed, then new ones.
+
+An offset is a mark: the file that was read last, how many were read, and which of them came behind the mark, as times
+of stores are coarse and files may appear out of order. Files must stay as they are until they were read for good.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from time import monotonic
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from watersmeet.errors import SourceError
+from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
+from watersmeet.io.connectors.files.folder import Folder, Found, kind_of
+from watersmeet.io.files import FileSource, first_schema, readable, untold_types
+from watersmeet.io.filesystems import StoreFile
+from watersmeet.io.formats import Format, format_named
+
+LANE = "files"
+READ_ROWS = 1 << 16
+BYTES_OF_A_ROW = 32  # about: only files that are opened tell how many rows they have
+LATE_KEPT_US = 3_600_000_000  # files that came so long behind the mark are not listed in it any more
+FEW = 1_000  # files that are listed as often as somebody asks
+LISTING_SHARE = 10  # of more, the store is asked again after so many times as long as the last answer took
+
+
+class Mark(NamedTuple):
+    """How far the files of a folder were read: up to this one, so many, and late ones besides, with their sizes."""
+
+    changed_us: int
+    path: str
+    size: int
+    many: int
+    late: list[list[Any]]
+
+    @property
+    def last(self) -> tuple[int, str]:
+        return (self.changed_us, self.path)
+
+    def behind(self, found: Found) -> Mark:
+        """After that file was read, too."""
+        if (found.changed_us, found.path) > self.last:
+            late = [one for one in self.late if one[2] > found.changed_us - LATE_KEPT_US]
+            return Mark(found.changed_us, found.path, found.size, self.many + 1, late)
+        added = [found.path, found.size, found.changed_us]
+        return self._replace(many=self.many + 1, late=[*self.late, added])
+
+
+BEGINNING = Mark(-1, "", 0, 0, [])
+
+
+def files_source(opening: SourceOpening) -> LanedSource:
+    return StoreFiles(opening.name, opening.options, opening.columns)
+
+
+class StoreFiles:
+    def __init__(self, name: str, options: Mapping[str, str], declared: pa.Schema | None) -> None:
+        self._name, self._options, self._declared = name, dict(options), declared
+        self._folder = Folder(name, options, SourceError)
+        self._fresh: list[Found] = []  # what the last listing found behind the mark of that time, in order
+        self._late: list[Found] = []  # what it found before that, and nobody has read
+        self._known: set[str] | None = None  # what was read, or was there before this life
+        self._ask_at_s = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {name: value for name, value in self.__dict__.items() if name not in ("_source", "_format")}
+        if "_source" in self.__dict__:  # who reads elsewhere need not look at the first file again
+            own["_declared"], own["_is_guessed"] = self._source.schema, not self._source.declared
+        return own | {"_fresh": [], "_late": [], "_known": None, "_ask_at_s": 0.0}
+
+    # ---- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._source.schema
+
+    @property
+    def description(self) -> str:
+        return f"{self._format.kind} {self._folder.address}"
+
+    @cached_property
+    def _format(self) -> Format:
+        return format_named(kind_of(self._name, self._options, "source", self._folder), self._options)
+
+    @cached_property
+    def _source(self) -> FileSource:
+        """How files are read."""
+        guessed = getattr(self, "_is_guessed", False)
+        where = self._folder.address
+        if self._declared is not None and not guessed:
+            return FileSource(self._name, (), self._format, self._declared, where, declared=True, where=where)
+        files = [self._folder.file(one.path) for one in sorted(self._folder.listed(self._format.kind))]
+        if not files:
+            raise self._nothing()
+        schema = self._declared or first_schema(self._name, files, self._format)
+        return FileSource(self._name, (files[0],), self._format, schema, where, declared=False, where=where)
+
+    def _nothing(self) -> SourceError:
+        if not self._folder.is_there():
+            return SourceError(f"there is no file or folder {self._folder.address}")
+        return untold_types(self._name, self._folder.address, ())
+
+    # ---- offsets ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> Offsets:
+        return {LANE: list(BEGINNING)}
+
+    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
+        mark, rows = Mark(*after[LANE]), 0
+        for found in self._unread(mark):
+            rows += 1 + found.size // BYTES_OF_A_ROW
+            mark = mark.behind(found)
+            if most_rows is not None and rows >= most_rows:
+                break
+        return {LANE: list(mark)}
+
+    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
+        mark, end = Mark(*after[LANE]), Mark(*upto[LANE])
+        before = {one[0] for one in mark.late}
+        found = [Found(one[2], one[0], one[1]) for one in end.late if one[0] not in before]
+        if end.last > mark.last:
+            found = self._between(mark, end)
+        if len(found) != end.many - mark.many:
+            raise SourceError(
+                f"{self._folder.address} has {len(found):,} files where {end.many - mark.many:,} were found before",
+                hint="files must stay until they were read for good; put them back, or start anew",
+            )
+        parts: list[Slice] = []
+        for one in found:
+            following = mark.behind(one)
+            parts.append(Slice(LANE, list(mark), list(following)))
+            mark = following
+        return parts
+
+    def _between(self, mark: Mark, end: Mark) -> list[Found]:
+        def of(files: list[Found]) -> list[Found]:
+            return sorted(one for one in files if mark.last < (one.changed_us, one.path) <= end.last)
+
+        # What is asked for is mostly what was just found; after a restart it is not.
+        found = of(self._fresh)
+        return found if len(found) == end.many - mark.many else of(self._folder.listed(self._format.kind))
+
+    def _unread(self, mark: Mark) -> list[Found]:
+        """What came late, if anything did; else what is new, in order. Never both: a mark forgets late ones by and
+        by as it moves on."""
+        taken = {one[0] for one in mark.late}
+        self._late = [one for one in self._late if one.path not in taken]
+        start = bisect_right(self._fresh, mark.last, key=lambda one: (one.changed_us, one.path))
+        if not self._late and start == len(self._fresh) and monotonic() >= self._ask_at_s:
+            self._list(mark, taken)
+            start = 0
+        return self._late or self._fresh[start:]
+
+    def _list(self, mark: Mark, taken: set[str]) -> None:
+        began_s = monotonic()
+        found = self._folder.listed(self._format.kind)
+        now_s = monotonic()
+        if len(found) > FEW:
+            self._ask_at_s = now_s + LISTING_SHARE * (now_s - began_s)
+        behind = {one.path for one in found if (one.changed_us, one.path) <= mark.last} - taken
+        if self._known is None:
+            self._known = behind
+            self._check_count(mark, len(behind) + len(taken))
+        new = behind - self._known
+        self._late = sorted(one for one in found if one.path in new)
+        self._fresh = sorted(one for one in found if (one.changed_us, one.path) > mark.last and one.path not in taken)
+        self._known |= behind
+        self._known.update(one.path for one in self._fresh)
+
+    def _check_count(self, mark: Mark, count: int) -> None:
+        if count > mark.many:
+            raise SourceError(
+                f"{self._folder.address} has {count:,} files up to {mark.path}, of which {mark.many:,} were read: "
+                "others came since that are older",
+                hint="write those anew, under other names",
+            )
+
+    # ---- rows -------------------------------------------------------------------------------------------------------
+
+    def read(self, part: Slice) -> Iterator[Lot]:
+        after, upto = Mark(*part.after), Mark(*part.upto)
+        path, size = (upto.path, upto.size) if upto.last != after.last else upto.late[-1][:2]
+        file = self._folder.file(path)
+        with self._folder.told(f"cannot be read: {path}"):
+            self._check_size(file, size)
+            with readable(file, self._source.hint):
+                for rows in self._source.read(file, READ_ROWS):
+                    yield Lot(rows)
+
+    def _check_size(self, file: StoreFile, size: int) -> None:
+        with readable(file, "files must stay until they were read for good"):
+            now = file.stat().st_size
+        if now != size:
+            raise SourceError(
+                f"{file} has {now:,} bytes, but had {size:,} when it was found",
+                hint="files must stay as they are; write rows that come later to files of their own",
+            )
+
+    def close(self) -> None:
+        self._fresh, self._late = [], []

@@ -1,0 +1,320 @@
+"""A stream that begins with what was kept of it, files or a table, and goes on with what comes live.
+
+The handover is an instant of event time: rows of the history before it, rows that come live from it on; or a place in
+the live source, before which all is history. Either way each row comes once. The history is read in time order, so that
+none of it is late, and before anything live is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import HandoverWarning, OptionError
+from watersmeet.io.conform import conform
+from watersmeet.io.connectors.connected_source import ConnectedSource
+from watersmeet.io.connectors.contract import (
+    PAUSE_S,
+    Lot,
+    Offsets,
+    Piece,
+    Position,
+    Range,
+    Reader,
+    Slice,
+    as_piece,
+    lag_of,
+    untold,
+)
+from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_lanes
+
+READ_ROWS = 1 << 16
+PREFIX = "history_"
+# The lane of the history has no name, as its rows are before those of all lanes; those of the live source have one.
+PAST, DONE, LIVE = "", "done", "live:"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Reads the history from its beginning, in time order, and tells of rows without a time that are skipped, and of records
+# that cannot be read.
+Past = Callable[[int, Callable[[int], None], Callable[[pa.RecordBatch], None]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Handover:
+    """at_us: the instant; None if the live source begins at `offsets`, or where it says itself."""
+
+    at_us: int | None = None
+    offsets: Mapping[str, Any] | None = None
+    written: str = ""
+
+
+def handover_of(name: str, options: Mapping[str, str]) -> Handover:
+    """What `handover` says; names of options are in lower case."""
+    written = options.get("handover", "").strip()
+    if written.lower() == "start":
+        return Handover(written=written)
+    if written.startswith("{"):
+        return Handover(offsets=_offsets(name, written), written=written)
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        raise OptionError(
+            f"{name!r} has history and handover = {written!r}, which is no time",
+            hint="write an instant of event time, '2026-01-31 12:00:00'; or 'start' to take all of the history and go "
+            "on where the live source begins, as its options say; or offsets as JSON, '{\"0\": 1500}'",
+            option="handover",
+        ) from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return Handover((at - _EPOCH) // timedelta(microseconds=1), written=written)
+
+
+def _offsets(name: str, written: str) -> Mapping[str, Any]:
+    try:
+        return dict(json.loads(written))
+    except ValueError:
+        raise OptionError(
+            f"{name!r} has handover = {written!r}, which is no JSON", hint="'{\"0\": 1500}'", option="handover"
+        ) from None
+
+
+def history_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the history, as if it were a stream by itself."""
+    own = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
+    return {"source": options["history"], "time": options["time"]} | own
+
+
+class HistoryThenLive:
+    """Both as one source of lanes, whose rows are as queries see them."""
+
+    def __init__(
+        self,
+        past: Past,
+        live: ConnectedSource,
+        schema: pa.Schema,
+        time: str,
+        handover: Handover,
+        *,
+        in_step: bool = False,
+    ) -> None:
+        """in_step: lanes are told how far they may be apart."""
+        self.schema, self.in_step = schema, in_step
+        self.name = live.name
+        self.past, self.live, self.time, self.handover = past, live, time, handover
+        self.description = f"history, then {live.description}"
+
+    def begin(self) -> Offsets:
+        return {PAST: None} | {LIVE + lane: offset for lane, offset in self.live_begin().items()}
+
+    def live_begin(self) -> dict[str, Any]:
+        return dict(self.live.laned.begin()) | dict(self.handover.offsets or {})
+
+    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
+        if after.get(PAST) != DONE and most_rows is not None:
+            return dict(after) | {PAST: DONE}
+        newest = self.live.laned.newest(_of_live(after), most_rows)
+        return {PAST: DONE} | {LIVE + lane: offset for lane, offset in newest.items()}
+
+    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
+        past = [Slice(PAST, after.get(PAST), DONE)] if after.get(PAST) != upto.get(PAST) else []
+        live = self.live.laned.slices(_of_live(after), _of_live(upto))
+        return [*past, *(Slice(LIVE + one.lane, one.after, one.upto) for one in live)]
+
+    def read(self, part: Slice) -> Iterator[Lot]:
+        if part.lane == PAST:
+            yield from PastLanes(self).read(part)
+            return
+        for lot in self.live.laned.read(Slice(part.lane.removeprefix(LIVE), part.after, part.upto)):
+            yield self.live_lot(lot)
+
+    def close(self) -> None:
+        self.live.laned.close()
+
+    def reader(self) -> Reader:
+        return HistoryReader(self)
+
+    def live_lot(self, lot: Lot) -> Lot:
+        """The rows that are not left to the history, as queries see them."""
+        readable, unread = self.live.readable(lot.rows)
+        made = conform(readable, self.schema)
+        kept = made if self.handover.at_us is None else made.filter(self._is_before(made, invert=True))
+        bad = [one for one in (lot.bad, unread) if one is not None]
+        return Lot(kept, pa.concat_batches(bad) if bad else None, lot.left_out + made.num_rows - kept.num_rows)
+
+    def past_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        made = conform(rows, self.schema)
+        return made if self.handover.at_us is None else made.filter(self._is_before(made))
+
+    def _is_before(self, rows: pa.RecordBatch, *, invert: bool = False) -> pa.Array:
+        column = rows.column(self.time)
+        at = pa.scalar(self.handover.at_us, pa.int64()).cast(column.type)
+        # A row without a time is live's: what becomes of it is said elsewhere.
+        return pc.fill_null(pc.greater_equal(column, at), True) if invert else pc.fill_null(pc.less(column, at), True)
+
+
+def _none_of(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)
+
+
+def _of_live(offsets: Offsets) -> dict[str, Any]:
+    return {lane.removeprefix(LIVE): one for lane, one in offsets.items() if lane.startswith(LIVE)}
+
+
+class PastLanes:
+    """The history alone: one part, which has all of it."""
+
+    def __init__(self, both: HistoryThenLive) -> None:
+        self._both = both
+        self.schema, self.description = both.schema, both.description
+        self.taken = self.left_out = self.skipped = 0
+
+    def begin(self) -> Offsets:
+        return {PAST: None}
+
+    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
+        return {PAST: DONE}
+
+    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
+        return [] if after.get(PAST) == DONE else [Slice(PAST, None, DONE)]
+
+    def read(self, part: Slice) -> Iterator[Lot]:
+        self.taken = self.left_out = self.skipped = 0
+        bad: list[pa.RecordBatch] = []
+        for batch in self._both.past(READ_ROWS, self._skip, bad.append):
+            kept = self._both.past_rows(batch)
+            self.taken += kept.num_rows
+            self.left_out += batch.num_rows - kept.num_rows
+            yield Lot(kept, pa.concat_batches(bad) if bad else None, batch.num_rows - kept.num_rows)
+            bad.clear()
+        if bad:
+            yield Lot(_none_of(self.schema), pa.concat_batches(bad))
+
+    def _skip(self, rows: int) -> None:
+        self.skipped += rows
+
+    def close(self) -> None:
+        pass
+
+
+class HistoryReader:
+    """First the history, then whatever reads the live source best. Where that begins is fixed at the start. A range is
+    that of one of them, and which it is of."""
+
+    def __init__(self, both: HistoryThenLive) -> None:
+        self.tell: Callable[[Warning], None] = untold
+        self._both = both
+        self._lanes = PastLanes(both)
+        self._past = OffsetReader(self._lanes)
+        # Offsets that were said are understood by who reads by offsets; others begin where they say.
+        laned = both.live.laned
+        by_offsets = both.handover.offsets is not None
+        self._live: Reader = OffsetReader(laned) if by_offsets else reader_of_lanes(laned, in_step=both.in_step)
+        self._is_past = True
+        # Read once, as by the time a position in the history is asked for the live source may be read already.
+        self._has_begun = False
+        self._live_begins: Position | None = None
+        self._left_out = 0  # of what came live
+        self._told_at = 1
+
+    def keep_step(self, order: Sequence[str]) -> None:
+        keep: Callable[[Sequence[str]], None] | None = getattr(self._live, "keep_step", None)
+        if keep is not None:
+            keep(order)
+
+    @property
+    def pause_s(self) -> float:
+        return float(getattr(self._live, "pause_s", PAUSE_S))
+
+    @property
+    def is_behind(self) -> bool | None:
+        return True if self._is_past else getattr(self._live, "is_behind", None)
+
+    def lag(self) -> dict[str, int]:
+        return lag_of(self._live)
+
+    def first_position(self) -> Position:
+        if not self._has_begun:
+            self._live_begins, self._has_begun = self._begun(), True
+        return {"past": self._past.first_position(), "live": self._live_begins}
+
+    def _begun(self) -> Position | None:
+        """Where the live source begins; None for a reader that always begins at the same place."""
+        if self._both.handover.offsets is not None:
+            self._live.resume({"offsets": self._both.live_begin(), "inside": None})
+        first = getattr(self._live, "first_position", None)
+        return None if first is None else first()
+
+    def poll(self, most_rows: int) -> Piece | None:
+        if self._is_past:
+            self.first_position()
+            piece = self._past.poll(most_rows)
+            if piece is not None:
+                return replace(piece, range=["past", piece.range], lane="")
+            self._hand_over()
+        while True:
+            piece = self._live.poll(most_rows)
+            if piece is None:
+                return None
+            found = self._of_live(piece)
+            if found.rows.num_rows or found.bad is not None or found.left_out:
+                return found
+
+    def _of_live(self, piece: Piece) -> Piece:
+        lot = self._both.live_lot(Lot(piece.rows, piece.bad))
+        self._left_out += lot.left_out
+        if self._left_out >= self._told_at and lot.rows.num_rows:
+            self._tell_left_out()
+        return replace(piece, rows=lot.rows, bad=lot.bad, left_out=lot.left_out, range=["live", piece.range])
+
+    def _hand_over(self) -> None:
+        self._is_past = False
+        both, lanes = self._both, self._lanes
+        if not lanes.taken and not lanes.left_out:
+            return  # it was read in another life
+        left = f"; {lanes.left_out:,} rows at it or after are left to live" if both.handover.at_us is not None else ""
+        left += f"; {lanes.skipped:,} rows without a time were left out" if lanes.skipped else ""
+        self.tell(
+            HandoverWarning(
+                f"stream {both.name!r}: {lanes.taken:,} rows of its history were read, up to the handover "
+                f"{both.handover.written!r}{left}; from here on rows come from {both.live.description}"
+            )
+        )
+
+    def _tell_left_out(self) -> None:
+        self._told_at = self._left_out * 10
+        self.tell(
+            HandoverWarning(
+                f"stream {self._both.name!r}: {self._left_out:,} rows that came live are before the handover "
+                f"{self._both.handover.written!r}, where the history stands for them, and were left out"
+            )
+        )
+
+    def again(self, range: Range) -> Piece:
+        of, inner = range
+        self.first_position()
+        if of == "past":
+            return self._past.again(inner)
+        self._is_past = False
+        return self._of_live(as_piece(self._live.again(inner), inner))
+
+    def position_after(self, range: Range) -> Position:
+        of, inner = range
+        if of == "past":
+            return {"past": self._past.position_after(inner), "live": self._live_begins}
+        return {"past": None, "live": self._live.position_after(inner)}
+
+    def resume(self, position: Position) -> None:
+        self._is_past = position["past"] is not None
+        if self._is_past:
+            self._past.resume(position["past"])
+        self._live_begins, self._has_begun = position["live"], True
+        if position["live"] is not None:
+            self._live.resume(position["live"])
+
+    def close(self) -> None:
+        self._past.close()
+        self._live.close()

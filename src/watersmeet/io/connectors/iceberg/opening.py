@@ -1,0 +1,71 @@
+"""An Iceberg table at the other end: its catalog, and errors as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+
+from watersmeet.errors import OptionError, WatersmeetError
+from watersmeet.io.conform import plain_schema
+from watersmeet.io.connectors.lake_options import in_a_sentence, needed
+
+_PREFIX = "catalog."
+
+
+class Place:
+    """Where a table is. Can be pickled: what it opens, it opens when it is asked."""
+
+    def __init__(self, owner: str, options: Mapping[str, str], kind: type[WatersmeetError]) -> None:
+        self.name = needed(owner, options, "table", "database.table")
+        if "." not in self.name:
+            raise OptionError(
+                f"{owner!r} has table = {self.name!r}", hint="it is a name with its namespace: database.table"
+            )
+        self._catalog = options.get("catalog", "default")
+        self._settings = {name[len(_PREFIX) :]: value for name, value in options.items() if name.startswith(_PREFIX)}
+        self.kind = kind
+
+    def catalog(self) -> Catalog:
+        with self.told("cannot be reached, as its catalog"):
+            return load_catalog(self._catalog, **self._settings)
+
+    def opened(self) -> Table:
+        catalog = self.catalog()
+        with self.told("cannot be opened"):
+            return catalog.load_table(self.name)
+
+    def opened_if_there(self, catalog: Catalog) -> Table | None:
+        with self.told("cannot be opened"):
+            try:
+                return catalog.load_table(self.name)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    @contextmanager
+    def told(self, what: str, hint: str | None = None) -> Iterator[None]:
+        # An address of a catalog may have a password in it. What goes wrong may be the error of any client library.
+        hidden = {**self._settings, "password": self._settings.get("uri", "")}
+        try:
+            with in_a_sentence(self.kind, f"the Iceberg table {self.name} {what}", (Exception,), hidden, hint):
+                yield
+        except self.kind as error:
+            if isinstance(error.__context__, NoSuchTableError | NoSuchNamespaceError):
+                raise self.kind(
+                    f"there is no Iceberg table {self.name} in the catalog {self._catalog!r}",
+                    hint="is the name right, and the catalog the one that has it?",
+                ) from None
+            raise
+
+
+def columns_of(table: Table, name: str) -> pa.Schema:
+    return plain_schema(_arrow(table.schema()), f"the Iceberg table {name}")
+
+
+def _arrow(schema: Any) -> pa.Schema:
+    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema.as_arrow()])

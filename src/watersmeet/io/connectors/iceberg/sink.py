@@ -1,0 +1,101 @@
+"""Answers into an Iceberg table: the snapshot of each commit carries the name of the run and the number of its batch,
+and so does a property of the table, which outlives snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.table import Table
+
+from watersmeet.errors import SinkError
+from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+from watersmeet.io.connectors.iceberg.opening import Place, columns_of
+from watersmeet.io.connectors.lake_options import column_list, interval_s, one_of, size_in_bytes
+from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
+
+GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
+
+
+def iceberg_sink(opening: SinkOpening) -> NumberedSink:
+    return IcebergSink(opening)
+
+
+class IcebergSink:
+    def __init__(self, opening: SinkOpening) -> None:
+        name, options = opening.name, opening.options
+        self._place = Place(name, options, SinkError)
+        self._run = f"{opening.run}-{name}"
+        self._key = f"watersmeet.batch.{self._run}"
+        self.commit_every_s = interval_s(name, options, "commit_every")
+        self._keep_s = interval_s(name, options, "keep")
+        self._schema = as_lake_holds(opening.schema, name)
+        partition = partition_names(name, column_list(options, "partition_by"), self._schema)
+        grows = one_of(name, options, "new_columns", ("error", "add"), "error") == "add"
+        mode = one_of(name, options, "mode", ("append", "error"), "append")
+        size = size_in_bytes(name, options, "target_file_size")
+        catalog = self._place.catalog()
+        table = self._place.opened_if_there(catalog)
+        self.last_number = -1 if table is None else self._last(table)
+        if table is not None and mode == "error" and self.last_number < 0:
+            raise SinkError(f"the Iceberg table {self._place.name} is there already", hint="say mode = 'append'")
+        if table is not None:
+            self._check(name, table, grows=grows)
+        self._table = self._made(catalog, partition, size) if table is None else table
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        if number <= self.last_number:
+            return
+        given = pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema)
+        with self._place.told("cannot be written", GO_ON):
+            self._table.refresh()
+            self._check_alone()
+            with self._table.transaction() as change:
+                change.append(given, snapshot_properties={"watersmeet.run": self._run, "watersmeet.batch": str(number)})
+                change.set_properties({self._key: str(number)})
+            if self._keep_s is not None:
+                before = datetime.now() - timedelta(seconds=self._keep_s)
+                self._table.maintenance.expire_snapshots().older_than(before).commit()
+        self.last_number = number
+
+    def close(self) -> None:
+        pass
+
+    def _made(self, catalog: Catalog, partition: Sequence[str], size: int | None) -> Table:
+        properties = {"commit.manifest-merge.enabled": "true"}
+        if size is not None:
+            properties["write.target-file-size-bytes"] = str(size)
+        with self._place.told("cannot be made", GO_ON):
+            with suppress(NamespaceAlreadyExistsError):  # another process was quicker
+                catalog.create_namespace_if_not_exists(self._place.name.rpartition(".")[0])
+            table = catalog.create_table_if_not_exists(self._place.name, self._schema, properties=properties)
+            if partition:
+                with table.update_spec() as spec:
+                    for column in partition:
+                        spec.add_identity(column)
+            return table
+
+    def _last(self, table: Table) -> int:
+        return int(table.properties.get(self._key, -1))
+
+    def _check_alone(self) -> None:
+        """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
+        found = self._last(self._table)
+        if found != self.last_number:
+            raise SinkError(
+                f"the Iceberg table {self._place.name} has batch {found:,} of this run, which another process has "
+                "written",
+                hint="stop one of them, then start again with the same checkpoint",
+            )
+
+    def _check(self, name: str, table: Table, *, grows: bool) -> None:
+        there = columns_of(table, self._place.name)
+        what = f"the Iceberg table {self._place.name}"
+        self._schema = check_answer(name, self._schema, there, what, may_grow=grows)
+        if set(self._schema.names) - set(there.names):
+            with self._place.told("cannot be given new columns", GO_ON), table.update_schema() as change:
+                change.union_by_name(self._schema)

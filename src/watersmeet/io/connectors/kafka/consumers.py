@@ -1,0 +1,84 @@
+"""Consumers, and what it means if they give an error in place of a record. Those that have read a part are kept for the
+next: to make one takes longer than to read a few rows."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError
+
+from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told
+
+_KEPT = 8
+_GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
+                      KafkaError.UNKNOWN_TOPIC_ID})  # fmt: skip
+# The library tries on by itself; a broker that restarts comes back.
+_WAITED_FOR = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT,
+                         KafkaError._RESOLVE, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+                         KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE})  # fmt: skip
+_idle: dict[Cluster, list[ReadingClient]] = {}
+_lock = Lock()
+
+
+class ReadingClient:
+    """One consumer and what it was told of its connections."""
+
+    def __init__(self, stream: str, cluster: Cluster, group: str | None = None) -> None:
+        self.cluster, self.heard = cluster, Heard()
+        config: dict[str, Any] = cluster.config(
+            self.heard,
+            group_id=group or "watersmeet",
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            auto_offset_reset="error",
+            enable_partition_eof=True,
+            isolation_level="read_committed",
+            # A queue that is full is looked at again soon: the default of a second would be a pause.
+            fetch_queue_backoff_ms=20,
+            fetch_wait_max_ms=100,
+        )
+        self.consumer: Consumer = made(SourceError, cluster, f"stream {stream!r} cannot be read", Consumer, config)
+
+
+def lend(stream: str, cluster: Cluster) -> ReadingClient:
+    with _lock:
+        kept = _idle.get(cluster)
+        if kept:
+            return kept.pop()
+    return ReadingClient(stream, cluster)
+
+
+def give_back(one: ReadingClient) -> None:
+    one.consumer.unassign()
+    with _lock:
+        kept = _idle.setdefault(one.cluster, [])
+        if len(kept) < _KEPT:
+            kept.append(one)
+            return
+    one.consumer.close()
+
+
+def read_error(stream: str, client: ReadingClient, place: str, error: KafkaError) -> WatersmeetError | None:
+    """What an error that came in place of a record means; None if the library goes on by itself."""
+    if error.code() in _GONE:
+        return gone(stream, place)
+    what = f"stream {stream!r} cannot be read from {place}"
+    if error.code() in _MISSING:
+        return SourceError(
+            f"{what}: the topic is there no more",
+            hint="if it was deleted, what was read of it stays answered, and a new one needs a new checkpoint",
+        )
+    if client.heard.denied is None and (error.retriable() or error.code() in _WAITED_FOR):
+        return None
+    return told(SourceError, client.cluster, what, error, client.heard)
+
+
+def gone(stream: str, place: str) -> SourceError:
+    return SourceError(
+        f"stream {stream!r}: the records of {place} that come next are gone from the topic",
+        hint="the topic was cut short or made anew, or the run stood still for longer than the topic keeps records; "
+        "start anew with another checkpoint, from start = 'earliest' or at a time",
+    )

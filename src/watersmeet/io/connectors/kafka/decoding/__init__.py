@@ -1,0 +1,1 @@
+"""From the bytes of records to columns, a file for each format."""

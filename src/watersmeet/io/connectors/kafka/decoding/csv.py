@@ -1,0 +1,57 @@
+"""CSV: one line in every record, without a header. They are parsed as lines of one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
+from watersmeet.io.connectors.kafka.records import Records
+
+# The place of a record comes before its first field, so that lines cannot be taken for those of others.
+_PLACE = "watersmeet place"
+_QUOTE = b'"'
+
+
+@dataclass(frozen=True)
+class CsvDecoder:
+    """Fields in the order of the columns. An empty field without quotes is NULL, and so are `null_values`."""
+
+    schema: pa.Schema
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ()
+
+    def decode(self, records: Records) -> Decoded:
+        return sorted_out(records.values, self.schema, self.rows, ("empty", "the record has no value"))
+
+    def rows(self, values: Sequence[bytes]) -> pa.RecordBatch:
+        comma = self.delimiter.encode()
+        if any(one.count(_QUOTE) % 2 for one in values):  # Arrow would close it at the end of the text
+            raise UndecodableError("csv", "a quote is not closed")
+        text = b"\n".join([b"%d%s%s" % (place, comma, one) for place, one in enumerate(values)])
+        try:
+            table = pa_csv.read_csv(
+                pa.BufferReader(text),
+                pa_csv.ReadOptions(
+                    use_threads=False, block_size=len(text) + 1, column_names=[_PLACE, *self.schema.names]
+                ),
+                pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=False),
+                pa_csv.ConvertOptions(
+                    column_types={_PLACE: pa.int64(), **{one.name: one.type for one in self.schema}},
+                    null_values=["", *self.null_values],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            words = str(error)
+            raise UndecodableError("type" if "conversion error" in words else "csv", words) from None
+        places = table.column(_PLACE).to_numpy()
+        if len(places) != len(values) or not np.array_equal(places, np.arange(len(values))):
+            raise UndecodableError("csv", "it is not one line")
+        columns = [table.column(one.name).combine_chunks() for one in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -1,0 +1,107 @@
+"""JSON: one object in every record. They are parsed as lines of one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
+from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.model.types import sql_type
+
+EMPTY = ("empty", "the record has no value")
+_OPEN, _CLOSE = b"{", b"}"
+
+
+@dataclass(frozen=True)
+class JsonDecoder:
+    """A key that is not in a record is NULL; keys that are no columns are passed over."""
+
+    schema: pa.Schema
+
+    def decode(self, records: Records) -> Decoded:
+        return sorted_out(records.values, self.schema, self.rows, EMPTY)
+
+    def rows(self, values: Sequence[bytes]) -> pa.RecordBatch:
+        return parsed(values, self.schema)
+
+
+def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of objects, one of each value. Raises UndecodableError."""
+    values = [one if one[:1] == _OPEN and one[-1:] == _CLOSE else _trimmed(one) for one in values]
+    text = b"\n".join(values)
+    try:
+        text.decode()  # Arrow's parser does not look whether texts are UTF-8
+    except UnicodeDecodeError as error:
+        raise UndecodableError("json", f"it is no UTF-8: {error.reason} at byte {error.start}") from None
+    held = pa.schema([pa.field(one.name, _held(one.type)) for one in schema])
+    try:
+        table = pa_json.read_json(
+            pa.BufferReader(text),
+            # One block, in this thread: others read the other streams.
+            pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            pa_json.ParseOptions(
+                explicit_schema=held if len(held) else None,
+                unexpected_field_behavior="ignore" if len(held) else "infer",
+                newlines_in_values=True,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise _told(str(error), schema) from None
+    # Every value begins and ends as an object does. So one that is not whole is an error together with the next, and
+    # none has no row: if there are as many rows as values, each value is one row.
+    if table.num_rows != len(values):
+        raise UndecodableError("json", "it holds more than one object")
+    return _as_declared(table.select(schema.names), schema)
+
+
+def _trimmed(value: bytes) -> bytes:
+    value = value.strip()
+    if value[:1] != _OPEN or value[-1:] != _CLOSE:
+        raise UndecodableError("json", f"it is no JSON object: {_shown(value)}")
+    return value
+
+
+def _shown(value: bytes) -> str:
+    text = value[:60].decode("utf-8", "replace")
+    return repr(text + ("…" if len(value) > 60 else ""))
+
+
+def _held(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow's parser takes what is of this type."""
+    return pa.string() if pa.types.is_date(kind) or pa.types.is_large_string(kind) else kind
+
+
+def _as_declared(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        # read_json may give chunks, though it was given one block.
+        return pa.RecordBatch.from_arrays(
+            [_one(table.column(field.name)).cast(field.type) for field in schema], schema=schema
+        )
+    except pa.ArrowInvalid as error:
+        raise UndecodableError("type", str(error)) from None
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _told(words: str, schema: pa.Schema) -> UndecodableError:
+    """Arrow's words for a value of another type name the column; for text that is no JSON they do not."""
+    words = words.split("\n", 1)[0].removeprefix("JSON parse error: ").removesuffix(" in row 0")
+    if words.startswith("Column(/"):
+        name = words.removeprefix("Column(/").split(")", 1)[0].split("/")[0]
+        if " was specified twice" in words:
+            return UndecodableError("json", f"it has {name!r} twice")
+        found = words.rpartition(" to ")[2]
+        if name in schema.names:
+            return UndecodableError("type", f"{name!r} is {sql_type(schema.field(name).type)}, but a {found} is there")
+        return UndecodableError("type", words)
+    if words.startswith("Failed to convert JSON"):
+        return UndecodableError(
+            "type", words.removeprefix("Failed to convert JSON to ").replace(", couldn't", ": cannot")
+        )
+    return UndecodableError("json", words)

@@ -1,0 +1,1 @@
+"""From columns to the bytes of records, a file for each format."""

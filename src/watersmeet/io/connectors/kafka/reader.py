@@ -1,0 +1,245 @@
+"""A topic where one process reads all of it: one consumer, which waits for records of any partition."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.io.connectors.contract import Piece, Position, Range, Slice, untold
+from watersmeet.io.connectors.kafka.client import told
+from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_error
+from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.io.connectors.kafka.source import KafkaSource
+
+_WAIT_S = 0.05  # for the first record
+_MORE_S = 0.003  # for more, as every few rows cost a batch
+_GATHER_S = 0.1  # for more, where many lie there already
+_GATHERED = 1 << 12  # so many lie there, and it is worth waiting for them
+DISCOVER_S = 5.0  # how often to look for new partitions
+_COMMIT_S = 1.0  # how often a consumer group is told how far rows were read
+_SILENT_S = 10.0  # after so long without a broker somebody should know
+
+
+class KafkaReader:
+    """A range is [partition, first offset, offset behind the last, the next offset of every partition]."""
+
+    pause_s = 0.0  # whoever polls need not wait: this waits itself
+
+    def __init__(self, source: KafkaSource) -> None:
+        self.tell: Callable[[Warning], None] = untold
+        self._source = source
+        self._reading = source.reading
+        self._next: dict[int, int] | None = None  # the next offset of every partition
+        self._ends: dict[int, int] = {}  # what was there when this began to read
+        self._reached: dict[int, int] = {}  # where a partition ended when it was read to its end
+        self._client: ReadingClient | None = None
+        self._waiting: deque[tuple[int, list[Message]]] = deque()
+        self._given: dict[int, int] = {}
+        self._looked_s = self._committed_s = 0.0
+        self._silent_since_s: float | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are records, known since this began to read, that have not come yet."""
+        return (
+            self._client is None or bool(self._waiting) or any(self._at(one) < end for one, end in self._ends.items())
+        )
+
+    def _at(self, partition: int) -> int:
+        return max((self._next or {}).get(partition, 0), self._reached.get(partition, 0))
+
+    def first_position(self) -> Position:
+        self._find_beginning()
+        return self._nexts()
+
+    def poll(self, most_rows: int) -> Piece | None:
+        if not self._waiting:
+            self._commit()
+            self._look_around()
+            self._fetch(most_rows)
+        return self._piece() if self._waiting else None
+
+    def again(self, range: Range) -> Piece:
+        """With the records that could not be read."""
+        partition, after, upto, nexts = range
+        lots = list(self._source.read(Slice(str(partition), after, upto)))
+        self._forget_ahead()
+        self._next = dict(enumerate(nexts))
+        rows = _together([lot.rows for lot in lots])
+        if rows is None:
+            rows = pa.RecordBatch.from_pylist([], schema=self._source.schema)
+        bad = _together([lot.bad for lot in lots if lot.bad is not None])
+        return Piece(rows, range, str(partition), bad)
+
+    def position_after(self, range: Range) -> Position:
+        return range[3]
+
+    def resume(self, position: Position) -> None:
+        self._forget_ahead()
+        self._next = dict(enumerate(position))
+
+    def lag(self) -> dict[str, int]:
+        """How many records of each partition wait to be read, as far as is known without asking. For any thread."""
+        client, nexts = self._client, self._next
+        if client is None or nexts is None:
+            return {}
+        found: dict[str, int] = {}
+        for one in list(nexts):
+            try:
+                place = TopicPartition(self._reading.topic, one)
+                high = client.consumer.get_watermark_offsets(place, cached=True)[1]
+            except (RuntimeError, KafkaException):  # it was closed meanwhile
+                return {}
+            found[str(one)] = max(max(high, self._ends.get(one, 0)) - self._at(one), 0)
+        return found
+
+    def close(self) -> None:
+        self._commit(now=True)
+        self._forget_ahead()
+        self._source.close()
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def _forget_ahead(self) -> None:
+        """What was read ahead comes again, from where it is told to go on."""
+        self._waiting.clear()
+        self._reached.clear()
+        if self._client is not None:
+            self._client.consumer.close()
+            self._client = None
+
+    def _look_around(self) -> None:
+        """Begin, and from then on look now and then for partitions that are new."""
+        if self._client is not None and monotonic() < self._looked_s + DISCOVER_S:
+            return
+        self._looked_s = monotonic()
+        if self._client is None:
+            self._begin()
+            return
+        assert self._next is not None
+        try:
+            there = self._client.consumer.list_topics(self._reading.topic, timeout=1.0).topics[self._reading.topic]
+        except KafkaException:  # the brokers are away for a moment
+            return
+        new = sorted(set(there.partitions) - set(self._next))
+        if new:
+            self._next.update(dict.fromkeys(new, 0))
+            self._client.consumer.incremental_assign([TopicPartition(self._reading.topic, one, 0) for one in new])
+
+    def _begin(self) -> None:
+        self._ends = self._source.ends()
+        self._find_beginning()
+        assert self._next is not None
+        lost = [one for one in self._next if one not in self._ends]
+        if lost:
+            raise gone(self._reading.stream, f"partition {lost[0]} of topic {self._reading.topic!r}")
+        self._next.update({one: 0 for one in self._ends if one not in self._next})
+        client = ReadingClient(self._reading.stream, self._reading.cluster, self._reading.group)
+        client.consumer.assign(
+            [TopicPartition(self._reading.topic, one, offset) for one, offset in sorted(self._next.items())]
+        )
+        self._client = client
+
+    def _find_beginning(self) -> None:
+        if self._next is None:
+            self._next = {int(lane): offset for lane, offset in self._source.begin().items()}
+
+    def _nexts(self) -> list[int]:
+        """The next offset of every partition, by its number."""
+        assert self._next is not None
+        return [self._next.get(one, 0) for one in range(max(self._next) + 1)]
+
+    def _fetch(self, most_rows: int) -> None:
+        assert self._client is not None
+        consumer = self._client.consumer
+        first = consumer.poll(_WAIT_S)
+        if first is None:
+            self._tell_of_silence()
+            return
+        lying = sum(max(end - self._at(one), 0) for one, end in self._ends.items())
+        some = [first]
+        if most_rows > 1:
+            some += consumer.consume(most_rows - 1, _GATHER_S if lying > _GATHERED else _MORE_S)
+        found: dict[int, list[Message]] = {}
+        for one in some:
+            if one.error() is None:
+                found.setdefault(one.partition(), []).append(one)
+            else:
+                self._note(one)
+        if found:
+            self._silent_since_s = None
+        self._waiting.extend(found.items())
+
+    def _note(self, message: Message) -> None:
+        assert self._client is not None
+        error, partition = message.error(), message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
+            # Behind the last record there may be the ends of transactions, which are no records.
+            self._reached[partition] = message.offset()
+            self._silent_since_s = None
+            return
+        place = f"partition {partition} of topic {self._reading.topic!r}"
+        wrong = read_error(self._reading.stream, self._client, place, error)
+        if wrong is not None:
+            raise wrong
+
+    def _piece(self) -> Piece:
+        assert self._next is not None
+        partition, messages = self._waiting.popleft()
+        after, upto = self._next[partition], messages[-1].offset() + 1
+        lot = self._reading.rows.lot(Records(self._reading.topic, partition, messages))
+        self._next[partition] = upto
+        self._given[partition] = upto
+        return Piece(lot.rows, [partition, after, upto, self._nexts()], str(partition), lot.bad, self._lanes())
+
+    def _lanes(self) -> tuple[str, ...]:
+        """The partitions that have records which wait to be read, or that were read: time waits for each."""
+        lying = {one for one, end in self._ends.items() if self._at(one) < end}
+        waiting = {partition for partition, _ in self._waiting}
+        return tuple(str(one) for one in sorted(lying | waiting))
+
+    def _tell_of_silence(self) -> None:
+        """The library connects again by itself; who waits should know for what."""
+        assert self._client is not None
+        heard = self._client.heard
+        if heard.denied is not None:
+            what = f"stream {self._reading.stream!r} cannot be read"
+            raise told(SourceError, self._reading.cluster, what, heard.denied, heard)
+        if heard.last is None:
+            return
+        if self._silent_since_s is None:
+            self._silent_since_s = monotonic()
+        elif 0 < self._silent_since_s < monotonic() - _SILENT_S:
+            self._silent_since_s = -1.0  # once
+            self.tell(
+                SourceGoneWarning(
+                    f"no broker answers at {self._reading.cluster.brokers}, from which stream "
+                    f"{self._reading.stream!r} is read; the run waits for one"
+                )
+            )
+
+    # ---- the group --------------------------------------------------------------------------------------------------
+
+    def _commit(self, *, now: bool = False) -> None:
+        """Tell the group how far rows were handed on. Nothing here depends on it: ordinary tools see the lag by it."""
+        if self._reading.group is None or self._client is None or not self._given:
+            return
+        if now or monotonic() >= self._committed_s + _COMMIT_S:
+            self._committed_s = monotonic()
+            places = [TopicPartition(self._reading.topic, one, offset) for one, offset in self._given.items()]
+            self._given = {}
+            try:
+                self._client.consumer.commit(offsets=places, asynchronous=not now)
+            except KafkaException:
+                self._given = {place.partition: place.offset for place in places}
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    if len(batches) <= 1:
+        return batches[0] if batches else None
+    return pa.concat_batches(batches)

@@ -1,0 +1,215 @@
+"""Which columns a stream has of a topic, and what decodes them, by the options of WITH (…)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from watersmeet.errors import OptionError, SetupError, SourceError
+from watersmeet.io.conform import check_columns
+from watersmeet.io.connectors.contract import SourceOpening
+from watersmeet.io.connectors.kafka.decoding.changes import DebeziumDecoder, UpsertDecoder
+from watersmeet.io.connectors.kafka.decoding.contract import Decoder
+from watersmeet.io.connectors.kafka.decoding.csv import CsvDecoder
+from watersmeet.io.connectors.kafka.decoding.json import JsonDecoder
+from watersmeet.io.connectors.kafka.decoding.raw import RawDecoder
+from watersmeet.io.connectors.kafka.records import METADATA, RECORD_TIME, check_metadata
+from watersmeet.io.connectors.kafka.rows import RowMaker
+from watersmeet.io.connectors.kafka.schemas import avro_schema, file_of, wire_of
+from watersmeet.io.formats import null_values
+from watersmeet.model.names import column_named, nearest
+from watersmeet.model.types import is_bytes, is_text
+from watersmeet.model.versions import parse_key
+
+VALUE = "value"
+
+
+def row_maker(opening: SourceOpening) -> tuple[RowMaker, str]:
+    """What makes rows of records, and a word for people on how."""
+    kind = opening.options.get("format", "").lower()
+    make = FORMATS.get(kind)
+    if make is None:
+        raise _no_format(opening.name, kind)
+    decoder = make(opening, value_columns(opening))
+    schema = _schema(opening, decoder.schema)
+    time = None if opening.time is None else column_named(opening.time, schema.names)
+    refuses = opening.options.get("on_null", "error") == "error"
+    return RowMaker(opening.name, schema, decoder, time, refuses), kind
+
+
+def value_columns(opening: SourceOpening) -> pa.Schema | None:
+    """The declared columns that a record's value holds, as they are there: an event time that is a number or text of a
+    format is read by the engine."""
+    if opening.columns is None:
+        return None
+    for field in opening.columns:
+        check_metadata(opening.name, field)
+    return pa.schema([_as_written(opening, field) for field in opening.columns if not _is_of_record(opening, field)])
+
+
+def _is_of_record(opening: SourceOpening, field: pa.Field) -> bool:
+    return field.name in METADATA or (field.name == RECORD_TIME == opening.time)
+
+
+def _as_written(opening: SourceOpening, field: pa.Field) -> pa.Field:
+    said = opening.options
+    if field.name.lower() != (opening.time or "").lower() or not pa.types.is_timestamp(field.type):
+        return pa.field(field.name, field.type)
+    if "time_format" in said or ("time_zone" in said and "time_unit" not in said):
+        return pa.field(field.name, pa.string())
+    return pa.field(field.name, pa.int64() if "time_unit" in said else field.type)
+
+
+def _schema(opening: SourceOpening, decoded: pa.Schema) -> pa.Schema:
+    """All columns: in the order in which they were declared, else those of the value."""
+    columns = decoded if opening.columns is None else opening.columns
+    order = columns.names
+    fields = [(decoded if one in decoded.names else columns).field(one) for one in order]
+    if opening.time == RECORD_TIME and RECORD_TIME not in order:
+        fields.append(pa.field(RECORD_TIME, pa.timestamp("us")))
+    return pa.schema(fields)
+
+
+def declared(opening: SourceOpening, columns: pa.Schema | None) -> pa.Schema:
+    if columns is None:
+        raise SourceError(
+            f"stream {opening.name!r} does not say its columns, and a topic of {opening.options['format']} does not "
+            "tell them",
+            hint=f"write CREATE STREAM {opening.name} (id BIGINT, ts TIMESTAMP, …) WITH (…)",
+        )
+    return columns
+
+
+def _json(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    return JsonDecoder(declared(opening, columns))
+
+
+def _csv(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    delimiter = opening.options.get("delimiter", ",").replace("\\t", "\t")
+    if len(delimiter) != 1:
+        raise OptionError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
+    return CsvDecoder(declared(opening, columns), delimiter, null_values(opening.options))
+
+
+def _raw(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    columns = pa.schema([(VALUE, pa.binary())]) if columns is None else columns
+    if len(columns) != 1 or not (is_text(columns.field(0).type) or is_bytes(columns.field(0).type)):
+        raise SourceError(
+            f"a record of stream {opening.name!r} is one raw value, but {len(columns)} columns are declared for it",
+            hint="declare one column of BINARY or STRING, beside those of the record: " + ", ".join(METADATA),
+        )
+    return RawDecoder(columns)
+
+
+def _avro(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    with _extra("avro"):
+        from watersmeet.io.connectors.kafka.decoding.avro import AvroDecoder, columns_of
+    wire, writer = wire_of(opening.name, opening.options), avro_schema(opening.name, opening.options)
+    if writer is None and wire.registry is None:
+        raise SourceError(
+            f"stream {opening.name!r} does not say the schema of its Avro records",
+            hint="add schema = '{\"type\": \"record\", …}', schema_file = '…' or registry = 'http://…'",
+        )
+    found = None if writer is None else columns_of(writer)
+    if columns is None and found is None:
+        return AvroDecoder(declared(opening, columns), writer, wire)
+    if columns is None or found is None:
+        return AvroDecoder(found if columns is None else columns, writer, wire)
+    check_columns(found, _as_instants(columns, found), opening.name, "its schema of Avro")
+    return AvroDecoder(columns, writer, wire)
+
+
+def _as_instants(columns: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """Times of Avro are instants in UTC, which a TIMESTAMP without a zone takes as they are."""
+    both = [
+        one.with_type(found.field(one.name).type)
+        if one.name in found.names
+        and pa.types.is_timestamp(one.type)
+        and pa.types.is_timestamp(found.field(one.name).type)
+        else one
+        for one in columns
+    ]
+    return pa.schema(both)
+
+
+def _protobuf(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    with _extra("protobuf"):
+        from watersmeet.io.connectors.kafka.decoding.protobuf import ProtobufDecoder, columns_of
+    if "schema_file" not in opening.options or "message" not in opening.options:
+        raise SourceError(
+            f"stream {opening.name!r} does not say the type of its messages",
+            hint="add schema_file = '…', which protoc --include_imports --descriptor_set_out=… writes, and message = "
+            "'package.Name'",
+        )
+    described, message = file_of(opening.name, opening.options), opening.options["message"]
+    found = columns_of(described, message)
+    columns = found if columns is None else columns
+    check_columns(found, columns, opening.name, f"message {message!r}")
+    return ProtobufDecoder(columns, described, message, wire_of(opening.name, opening.options))
+
+
+def _debezium(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    columns = declared(opening, columns)
+    key, op = opening.options.get("key"), _op(opening, columns)
+    if key is not None and op is None:
+        raise _no_op(opening)
+    return DebeziumDecoder(columns, opening.name, op, opening.time, key is not None)
+
+
+def _upsert(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
+    columns = declared(opening, columns)
+    if "key" not in opening.options:
+        raise OptionError(
+            f"a record of {opening.name!r} replaces the one before of its key, so its rows do not only come",
+            hint="read it as a table with versions: CREATE TABLE … (…, op VARCHAR) WITH (…, key = '…', op = 'op')",
+            option="format",
+        )
+    op = _op(opening, columns)
+    if op is None:
+        raise _no_op(opening)
+    key = tuple(column_named(one, columns.names) or one for one in parse_key(opening.options["key"]))
+    return UpsertDecoder(columns, key, op, opening.time)
+
+
+def _op(opening: SourceOpening, columns: pa.Schema) -> str | None:
+    written = opening.options.get("op")
+    return None if written is None else column_named(written, columns.names)
+
+
+def _no_op(opening: SourceOpening) -> OptionError:
+    return OptionError(
+        f"{opening.name!r} has no column that says what is put there and what is taken away",
+        hint="declare one, such as op VARCHAR, and say op = 'op'",
+        option="op",
+    )
+
+
+@contextmanager
+def _extra(kind: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise SetupError(
+            f"topics of {kind} need {error.name}, which is not installed", hint="pip install 'watersmeet[kafka]'"
+        ) from None
+
+
+FORMATS: dict[str, Callable[[SourceOpening, pa.Schema | None], Decoder]] = {
+    "json": _json,
+    "avro": _avro,
+    "csv": _csv,
+    "protobuf": _protobuf,
+    "raw": _raw,
+    "debezium": _debezium,
+    "upsert": _upsert,
+}
+
+
+def _no_format(name: str, kind: str) -> OptionError:
+    known = ", ".join(map(repr, FORMATS))
+    near = nearest(kind, FORMATS)
+    told = f"there is no format {kind!r} for stream {name!r}" if kind else f"stream {name!r} does not say its format"
+    way = f"did you mean {near!r}? " if near else ""
+    return OptionError(told, hint=f"{way}format may be {known}", option="format")

@@ -1,0 +1,57 @@
+"""The schema of a topic's records: in the script, in a file, or known by a registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from watersmeet.errors import OptionError, SourceError
+from watersmeet.io.connectors.kafka.decoding.registry import Wire
+
+PLAIN, FRAMED = "plain", "registry"
+
+
+def wire_of(owner: str, options: Mapping[str, str]) -> Wire:
+    registry = options.get("registry")
+    word = options.get("wire", PLAIN if registry is None else FRAMED).lower()
+    if word not in (PLAIN, FRAMED):
+        raise OptionError(
+            f"wire of {owner!r} is {word!r}",
+            hint="it may be 'plain', or 'registry' for records that begin with the id of their schema",
+            option="wire",
+        )
+    if registry is not None and word == PLAIN:
+        raise OptionError(f"{owner!r} has a registry, but its records are plain", hint="leave one out", option="wire")
+    return Wire(word == FRAMED, registry, options.get("registry_auth"))
+
+
+def avro_schema(owner: str, options: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """The schema that was given; None if none was."""
+    text = options.get("schema")
+    if text is not None and "schema_file" in options:
+        raise OptionError(f"{owner!r} has both schema and schema_file", hint="leave one out", option="schema")
+    if text is None and "schema_file" in options:
+        text = file_of(owner, options).decode("utf-8", "replace")
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"the schema of {owner!r} is no JSON: {error}", option="schema") from None
+    if not isinstance(found, dict) or found.get("type") != "record" or not isinstance(found.get("fields"), list):
+        raise OptionError(
+            f"the schema of {owner!r} is no record of Avro",
+            hint='it looks like {"type": "record", "name": "…", "fields": […]}',
+            option="schema",
+        )
+    return found
+
+
+def file_of(owner: str, options: Mapping[str, str]) -> bytes:
+    path = Path(options["schema_file"]).expanduser()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"schema_file of {owner!r}, {path}, cannot be read: {error.strerror}") from None

@@ -1,0 +1,165 @@
+"""Answers as records of a topic: a batch is one transaction, which also says its number, so that none comes twice.
+
+Whoever reads with isolation.level = read_committed sees each batch whole or not at all. A run that starts anew with
+the same checkpoint shuts out the one before, should that still live: both have the same transactional.id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from watersmeet.errors import SinkError
+from watersmeet.io.connectors.contract import SinkOpening
+from watersmeet.io.connectors.kafka import markers
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
+from watersmeet.io.connectors.kafka.topics import ensure_topic, is_missing
+from watersmeet.io.connectors.kafka.writing import KeyAndValue, RecordMaker, record_maker, whole_number
+
+_TRIES = 5
+_COMMIT_S = 60.0  # how long a commit may take, a restart of the brokers within it
+_FULL_S = 0.05
+_RESTART = "mend that, then start again with the same checkpoint: nothing is lost"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where records go, and under which name batches are known."""
+
+    sink: str
+    cluster: Cluster
+    topic: str
+    marker_topic: str
+    run: str
+
+    @property
+    def what(self) -> str:
+        return f"sink {self.sink!r} cannot write to topic {self.topic!r}"
+
+
+class KafkaSink:
+    def __init__(self, target: Target, records: RecordMaker) -> None:
+        """The topics are there. It first ends what a life before has left open, then learns what it has."""
+        self._target, self._records = target, records
+        self._heard = Heard()
+        self._key = markers.marker_key(target.run, target.sink)
+        self._producer = self._connected()
+        self.last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
+
+    def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        if number <= self.last_number:
+            return
+        made_of = [self._records.records(batch) for batch in rows if batch.num_rows]
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._write(number, made_of)
+                break
+            except KafkaException as error:
+                self._after(error.args[0], tries_left)
+        self.last_number = number
+
+    def close(self) -> None:
+        # Nothing is on its way: a commit waits for all of it.
+        del self._producer
+
+    def _connected(self) -> Producer:
+        target = self._target
+        config = target.cluster.config(
+            self._heard,
+            transactional_id=f"watersmeet-{target.run}-{target.sink}",
+            transaction_timeout_ms=60_000,
+            queue_buffering_max_messages=1_000_000,
+            partitioner="murmur2_random",  # as Java's clients spread keys
+            linger_ms=5,
+        )
+        config.setdefault("compression.type", "lz4")
+        producer: Producer = made(SinkError, target.cluster, target.what, Producer, config)
+        self._heard.serve = lambda: producer.poll(0)
+        try:
+            producer.init_transactions(max(target.cluster.timeout_s, 30.0))
+        except KafkaException as error:
+            raise told(SinkError, target.cluster, target.what, error.args[0], self._heard) from None
+        return producer
+
+    def _write(self, number: int, made_of: Sequence[Sequence[KeyAndValue]]) -> None:
+        self._producer.begin_transaction()
+        for records in made_of:
+            for key, value in records:
+                self._put(self._target.topic, key, value)
+        self._put(self._target.marker_topic, self._key, markers.marker_value(number), markers.PARTITION)
+        self._commit_transaction()
+
+    def _put(self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1) -> None:
+        """Into the queue of the library, when it has room."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition)
+                return
+            except BufferError:
+                self._producer.poll(_FULL_S)
+
+    def _commit_transaction(self) -> None:
+        """A commit that is not answered in time may be asked for again: it is done once."""
+        until_s = monotonic() + _COMMIT_S
+        while True:
+            try:
+                self._producer.commit_transaction(_COMMIT_S)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or monotonic() > until_s:
+                    raise
+
+    def _after(self, error: KafkaError, tries_left: int) -> None:
+        """Undo what was begun, so that it can be tried again; raises if that makes no sense."""
+        if not error.txn_requires_abort() or not tries_left:
+            raise self._told(error)
+        try:
+            self._producer.abort_transaction(_COMMIT_S)
+        except KafkaException as then:
+            raise self._told(then.args[0]) from None
+
+    def _told(self, error: KafkaError) -> SinkError:
+        target = self._target
+        if error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+            return SinkError(
+                f"{target.what}: another process writes with the same checkpoint",
+                hint="let one of them run; what this one had not committed is the other's to write",
+            )
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return SinkError(
+                f"{target.what}: a row is larger than the topic takes ({error.str()})",
+                hint="raise max.message.bytes of the topic and 'kafka.message.max.bytes' of the sink; " + _RESTART,
+            )
+        missing = [one for one in (target.topic, target.marker_topic) if is_missing(target.cluster, one)]
+        if missing:
+            return SinkError(
+                f"{target.what}: topic {missing[0]!r} is there no more",
+                hint="start again with the same checkpoint, which makes it anew; what was in it is gone with it",
+            )
+        return told(SinkError, target.cluster, target.what, error, self._heard, _RESTART)  # type: ignore[return-value]
+
+
+def open_sink(opening: SinkOpening) -> KafkaSink:
+    options = opening.options
+    topic = options.get("topic", "").strip()
+    if not topic:
+        raise SinkError(f"sink {opening.name!r} does not say its topic", hint="add topic = '…' to WITH (…)")
+    records = record_maker(opening)
+    cluster = cluster_of(opening.name, options)
+    partitions, replication = (whole_number(opening, name) for name in ("partitions", "replication"))
+    marker_topic = options.get("marker_topic", markers.DEFAULT_TOPIC)
+    config = {"cleanup.policy": "compact"} if records.upserts else {}
+    there = ensure_topic(cluster, opening.name, topic, partitions=partitions, replication=replication, config=config)
+    if partitions is not None and partitions != there:
+        raise SinkError(
+            f"topic {topic!r} has {there} partitions, but sink {opening.name!r} says {partitions}",
+            hint="leave partitions out: it is for a topic that is not there yet",
+        )
+    ensure_topic(
+        cluster, opening.name, marker_topic, partitions=1, replication=replication, config={"cleanup.policy": "compact"}
+    )
+    return KafkaSink(Target(opening.name, cluster, topic, marker_topic, opening.run), records)

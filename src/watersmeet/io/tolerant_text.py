@@ -1,0 +1,284 @@
+"""Files of text, line by line, where the stream says what becomes of lines that cannot be read: on_bad.
+
+Many lines are read at once. Only where that fails they are halved, until the lines that make it fail stand alone; so
+what is read does not depend on how lines are put together.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+
+from watersmeet.errors import DataError, SourceError
+from watersmeet.io.bad_rows import (
+    NOT_CSV,
+    NOT_JSON,
+    NOT_TEXT,
+    UNREADABLE_TIME,
+    WRONG_TYPE,
+    bad_records,
+)
+from watersmeet.io.filesystems import AnyFile
+from watersmeet.io.formats import Csv, csv_conversion
+
+_BLOCK_BYTES = 1 << 20
+_LONGEST_RECORD = 1 << 10  # lines that a quoted text may go on for
+_QUOTE = b'"'
+_ROW = re.compile(r"( in row \d+|Row #\d+: )")
+# Makes rows of some lines; raises what is wrong with them.
+Parse = Callable[[Sequence[bytes]], pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Records as they stand in a file, and at which line each begins, counted from 1."""
+
+    raw: Sequence[bytes]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def part(self, start: int, end: int) -> Lines:
+        return Lines(self.raw[start:end], self.numbers[start:end])
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows that were read, with the lines they are of; and the lines that could not be, as BAD_RECORDS."""
+
+    rows: pa.RecordBatch
+    lines: Lines
+    bad: pa.RecordBatch | None
+
+
+class TolerantText:
+    """Reads one file. `conformed` makes of parsed rows those of the stream, and raises DataError."""
+
+    def __init__(
+        self,
+        stream: str,
+        path: AnyFile,
+        format_: object,
+        wanted: pa.Schema,
+        conformed: Callable[[pa.RecordBatch], pa.RecordBatch],
+    ) -> None:
+        self._stream, self._path, self._wanted, self._conformed = stream, path, wanted, conformed
+        self._csv = format_ if isinstance(format_, Csv) else None
+        self._names: list[str] = []
+
+    def read(self) -> Iterator[Found]:
+        number = 1
+        for lines in self._blocks():
+            if self._csv is not None and number == 1 and self._csv.header and lines:
+                self._names = self._header(lines[0])
+                lines, number = lines[1:], number + 1
+            elif self._csv is not None and not self._names:
+                self._names = list(self._wanted.names)
+            records = self._records(lines, number)
+            number += len(lines)
+            if len(records):
+                yield self._found(records)
+
+    # ---- lines ------------------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> Iterator[list[bytes]]:
+        """Whole lines, many at a time. A quoted text that goes on stays with the line it begins in."""
+        rest = b""
+        # Packed ones are unpacked, by their name.
+        with pa.input_stream(self._path) if isinstance(self._path, Path) else self._path.streamed() as file:
+            while block := file.read(_BLOCK_BYTES):
+                rest += block
+                end = self._whole(rest)
+                if end:
+                    yield rest[: end - 1].split(b"\n")
+                    rest = rest[end:]
+        if rest:
+            yield rest.removesuffix(b"\n").split(b"\n")
+
+    def _whole(self, text: bytes) -> int:
+        """Behind which byte the last line ends that nothing is missing of."""
+        end = text.rfind(b"\n") + 1
+        if self._csv is None or text.count(_QUOTE, 0, end) % 2 == 0 or len(text) > 2 * _BLOCK_BYTES:
+            return end
+        return text.rfind(b"\n", 0, text.rfind(_QUOTE, 0, end)) + 1
+
+    def _records(self, lines: list[bytes], number: int) -> Lines:
+        raw = [line.removesuffix(b"\r") for line in lines]
+        numbers: list[int] = list(range(number, number + len(raw)))
+        if self._csv is not None:
+            raw, numbers = _joined(raw, numbers)
+        # An empty line is no record.
+        kept = [place for place, line in enumerate(raw) if line and not line.isspace()]
+        if len(kept) < len(raw):
+            raw, numbers = [raw[place] for place in kept], [numbers[place] for place in kept]
+        return Lines(raw, numbers)
+
+    def _header(self, line: bytes) -> list[str]:
+        assert self._csv is not None
+        text = line.removesuffix(b"\r").decode("utf-8-sig", errors="replace")
+        names = next(csv.reader([text], delimiter=self._csv.delimiter), [])
+        for field in self._wanted:
+            if field.name not in names:
+                raise SourceError(
+                    f"{self._stream!r} is declared with a column {field.name!r}, but {self._path} has none",
+                    hint=f"its columns are {', '.join(names)}",
+                )
+        return names
+
+    # ---- rows -------------------------------------------------------------------------------------------------------
+
+    def _found(self, records: Lines) -> Found:
+        rows: list[pa.RecordBatch] = []
+        good: list[Lines] = []
+        bad: list[tuple[Lines, Exception]] = []
+        self._read(records, rows, good, bad)
+        return Found(
+            rows[0] if len(rows) == 1 else pa.concat_batches(rows) if rows else self._conformed(self._none()),
+            Lines([line for one in good for line in one.raw], [number for one in good for number in one.numbers]),
+            self._told(bad) if bad else None,
+        )
+
+    def _read(
+        self,
+        records: Lines,
+        rows: list[pa.RecordBatch],
+        good: list[Lines],
+        bad: list[tuple[Lines, Exception]],
+    ) -> None:
+        try:
+            made = self._conformed(self._parsed(records.raw))
+        except (pa.ArrowException, DataError, SourceError, UnicodeDecodeError) as error:
+            if len(records) == 1:
+                self._alone(records, error, rows, good, bad)
+                return
+            half = len(records) // 2
+            self._read(records.part(0, half), rows, good, bad)
+            self._read(records.part(half, len(records)), rows, good, bad)
+            return
+        rows.append(made)
+        good.append(records)
+
+    def _alone(
+        self,
+        record: Lines,
+        error: Exception,
+        rows: list[pa.RecordBatch],
+        good: list[Lines],
+        bad: list[tuple[Lines, Exception]],
+    ) -> None:
+        lines = record.raw[0].split(b"\n")
+        if len(lines) == 1:
+            bad.append((record, error))
+            return
+        # A quote that opened no text has drawn other lines to it.
+        first = record.numbers[0]
+        for place, line in enumerate(lines):
+            if line:
+                self._read(Lines([line], [first + place]), rows, good, bad)
+
+    def _parsed(self, lines: Sequence[bytes]) -> pa.RecordBatch:
+        text = b"\n".join(lines)
+        text.decode("utf-8")  # Arrow takes other bytes for text
+        table = self._as_csv(text) if self._csv is not None else self._as_json(text)
+        if table.num_rows != len(lines):
+            raise DataError(f"{len(lines)} lines are {table.num_rows} rows")
+        return table.combine_chunks().to_batches()[0] if table.num_rows else self._none()
+
+    def _as_json(self, text: bytes) -> pa.Table:
+        options = pa_json.ParseOptions(explicit_schema=self._wanted, unexpected_field_behavior="ignore")
+        reading = pa_json.ReadOptions(block_size=max(len(text) + 1, _BLOCK_BYTES), use_threads=False)
+        return pa_json.read_json(pa.BufferReader(text), reading, options)
+
+    def _as_csv(self, text: bytes) -> pa.Table:
+        types = {field.name: field.type for field in self._wanted}
+        try:
+            return self._typed_csv(text, types)
+        except pa.ArrowInvalid:
+            # Times are parsed with a zone exactly if the text has one; the cast to the declared type follows.
+            other = {name: _other_zone(kind) for name, kind in types.items()}
+            if other == types:
+                raise
+            try:
+                return self._typed_csv(text, other)
+            except pa.ArrowInvalid:
+                pass
+            raise
+
+    def _typed_csv(self, text: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+        assert self._csv is not None
+        return pa_csv.read_csv(
+            pa.BufferReader(text),
+            pa_csv.ReadOptions(
+                column_names=self._names, block_size=max(len(text) + 1, _BLOCK_BYTES), use_threads=False
+            ),
+            pa_csv.ParseOptions(delimiter=self._csv.delimiter, newlines_in_values=True),
+            csv_conversion(types, self._csv.null_values),
+        )
+
+    def _none(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in self._wanted], schema=self._wanted)
+
+    # ---- what is bad ------------------------------------------------------------------------------------------------
+
+    def _told(self, bad: Sequence[tuple[Lines, Exception]]) -> pa.RecordBatch:
+        reasons = [self._reason(record.raw[0], error) for record, error in bad]
+        return bad_records(
+            self._stream,
+            reasons,
+            [_first_line(error) for _, error in bad],
+            str(self._path),
+            [record.numbers[0] for record, _ in bad],
+            [record.raw[0] for record, _ in bad],
+        )
+
+    def _reason(self, line: bytes, error: Exception) -> str:
+        if isinstance(error, UnicodeDecodeError):
+            return NOT_TEXT
+        if isinstance(error, DataError) and "rows" not in error.message:
+            return UNREADABLE_TIME
+        if self._csv is not None:
+            fields = next(csv.reader([line.decode()], delimiter=self._csv.delimiter), [])
+            return WRONG_TYPE if len(fields) == len(self._names) else NOT_CSV
+        try:
+            return WRONG_TYPE if isinstance(json.loads(line), dict) else NOT_JSON
+        except ValueError:
+            return NOT_JSON
+
+
+def _other_zone(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp(kind.unit, tz=None if kind.tz else "UTC") if pa.types.is_timestamp(kind) else kind
+
+
+def _first_line(error: Exception) -> str:
+    told = error.message if isinstance(error, DataError | SourceError) else str(error)
+    # Arrow counts rows from where it was told to begin, which was here.
+    return _ROW.sub("", told.split("\n", 1)[0]).rstrip(".")
+
+
+def _joined(lines: list[bytes], numbers: list[int]) -> tuple[list[bytes], list[int]]:
+    """Lines of CSV with those that a quoted text goes on over put together: between two quotes that stand alone."""
+    odd = np.flatnonzero(pc.count_substring(pa.array(lines, pa.binary()), '"').to_numpy(zero_copy_only=False) % 2)
+    if not odd.size:
+        return lines, numbers
+    made: list[bytes] = []
+    begins: list[int] = []
+    at, places = 0, iter(odd.tolist())
+    for first in places:
+        last = next(places, None)
+        if last is None or last - first > _LONGEST_RECORD:
+            break
+        made += [*lines[at:first], b"\n".join(lines[first : last + 1])]
+        begins += [*numbers[at:first], numbers[first]]
+        at = last + 1
+    return made + lines[at:], begins + numbers[at:]

@@ -1,0 +1,49 @@
+"""The connector that CONTRIBUTING shows is whole, and does what a connector must."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.test_docs import ROOT, blocks
+from watersmeet.io.connectors import registry
+from watersmeet.io.connectors.contract import as_piece
+from watersmeet.io.connectors.readers import reader_of
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.chdir(tmp_path)
+    Path("logs").mkdir()
+    Path("logs/a.log").write_text("2026-01-01T12:00:00 all well\n2026-01-01T12:00:02 an error of a\n")
+    Path("logs/b.log").write_text("2026-01-01T12:00:01 another error\n2026-01-01T12:00:03 half a li")
+    (text,) = (text for language, text in blocks(ROOT / "CONTRIBUTING.md") if language == "python")
+    names: dict[str, Any] = {}
+    exec(text, names)
+    yield names, capsys.readouterr().out
+    registry.forget("logs")
+
+
+def test_it_answers_over_lines_that_are_whole(shown: Any) -> None:
+    _, printed = shown
+    assert printed == "['another error', 'an error of a']\n"
+
+
+def test_it_goes_on_with_what_comes_and_gives_the_same_again(shown: Any) -> None:
+    names, _ = shown
+    stream = names["session"].catalog.find("log")
+    reader = reader_of(stream)
+    found = []
+    while (piece := reader.poll(1)) is not None:
+        found.append((piece.range, piece.rows["line"].to_pylist()))
+    assert len(found) == 3
+    with Path("logs/b.log").open("a") as file:
+        file.write("ne\n")
+    last = reader.poll(1)
+    assert last is not None
+    assert last.rows["line"].to_pylist() == ["half a line"]
+    again = reader_of(stream)
+    for where, lines in found:
+        assert as_piece(again.again(where), where).rows["line"].to_pylist() == lines

@@ -1,0 +1,199 @@
+"""A connector that does what the contract does not allow ends in a sentence that names it and the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+from watersmeet.io.connectors import registry
+from watersmeet.io.connectors.contract import Connector, Lot, Options, Slice
+
+COLUMNS = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
+ROWS = pa.record_batch({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}, schema=COLUMNS)
+
+
+@dataclass
+class Source:
+    """Well-behaved, but for what a test lays over it."""
+
+    wrong: dict[str, Any] = field(default_factory=dict)
+    schema: Any = COLUMNS
+    description: str = "odd"
+
+    def _or(self, call: str, right: Any) -> Any:
+        given = self.wrong.get(call, right)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    def begin(self) -> Any:
+        return self._or("begin", {"0": 0})
+
+    def newest(self, after: Any, most_rows: int | None = None) -> Any:
+        return self._or("newest", {"0": 1})
+
+    def slices(self, after: Any, upto: Any) -> Any:
+        if after == upto:
+            return []
+        return self._or("slices", [Slice("0", 0, 1)])
+
+    def read(self, part: Slice) -> Any:
+        return iter(self._or("read", [Lot(ROWS)]))
+
+    def close(self) -> None:
+        self._or("close", None)
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    registry.forget("odd")
+
+
+def answered(source: Any) -> pa.Table:
+    wm.register_connector(Connector("odd", source=lambda _: source, source_options=Options(())))
+    session = wm.Session()
+    session.stream("s", source="odd", time="ts")
+    return session.sql("SELECT k FROM s").to_arrow()
+
+
+def told(source: object) -> str:
+    with pytest.raises(wm.SourceError) as error:
+        answered(source)
+    return error.value.message
+
+
+def test_a_connector_that_does_as_it_should_is_read() -> None:
+    assert answered(Source())["k"].to_pylist() == [1, 2]
+
+
+BREAKS: dict[str, tuple[dict[str, Any], str]] = {
+    "begins with a list": ({"begin": [1]}, "begin() gave [1], not offsets by the names of lanes"),
+    "begins with numbers as lanes": ({"begin": {0: 1}}, "begin() gave {0: 1}, not offsets"),
+    "offsets that are no JSON": ({"newest": {"0": object()}}, "newest() gave offsets that are no JSON"),
+    "goes back": ({"begin": {"0": 5}}, "newest() went back in lane '0', from 5 to 1"),
+    "parts that are none": ({"slices": [("0", 0, 1)]}, "slices() gave ('0', 0, 1), which is no Slice"),
+    "parts with a gap": (
+        {"slices": [Slice("0", 3, 5)]},
+        "slices() gave a part of lane '0' behind 3, but 0 was to come next",
+    ),
+    "rows that are none": ({"read": [ROWS]}, "read() gave a RecordBatch, not a Lot with a RecordBatch"),
+    "other columns": (
+        {"read": [Lot(ROWS.select(["k"]))]},
+        "read() gave rows with (k int64), but its schema says (k int64, ts timestamp[us])",
+    ),
+    "other types": (
+        {"read": [Lot(pa.record_batch({"k": ["x"], "ts": pa.array([0], pa.timestamp("us"))}))]},
+        "read() gave rows with (k string, ts timestamp[us]), but its schema says (k int64, ts timestamp[us])",
+    ),
+    "bad records of another form": (
+        {"read": [Lot(ROWS, ROWS)]},
+        "read() gave bad records that have not the columns of BAD_RECORDS",
+    ),
+    "fails in its own way": (
+        {"read": ZeroDivisionError("by zero\nmore")},
+        "failed in read(): ZeroDivisionError: by zero",
+    ),
+    "fails without a word": ({"newest": KeyError()}, "failed in newest(): KeyError: without a word"),
+    "fails at the end": ({"close": OSError("gone")}, "failed in close(): OSError: gone"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_a_source_may_not_do(name: str) -> None:
+    wrong, sentence = BREAKS[name]
+    message = told(Source(wrong))
+    assert sentence in message
+    assert "connector 'odd'" in message
+    assert "\n" not in message
+
+
+def test_a_source_without_columns_or_calls() -> None:
+    assert told(Source(schema=None)) == "connector 'odd': schema is a NoneType, not a pyarrow.Schema"
+    assert told(7) == "connector 'odd': source gave a int without begin, newest, slices, read, close()"
+
+
+def test_a_source_that_cannot_be_opened() -> None:
+    def failing(opening: object) -> Any:
+        raise RuntimeError("no route")
+
+    wm.register_connector(Connector("odd", source=failing))
+    with pytest.raises(wm.SourceError, match="connector 'odd' failed in source: RuntimeError: no route"):
+        wm.Session().stream("s", source="odd", time="ts")
+
+
+def test_a_half_that_is_not_there() -> None:
+    wm.register_connector(Connector("odd", table=lambda _: pa.table({})))
+    with pytest.raises(wm.SourceError, match="'odd' cannot be read as a stream") as error:
+        wm.Session().stream("s", source="odd", time="ts")
+    assert "CREATE TABLE" in str(error.value.hint)
+
+
+def test_a_sink_that_fails_or_lacks_a_call(tmp_path: Path) -> None:
+    class Half:
+        last_number = -1
+
+        def commit(self, number: int, rows: object) -> None:
+            raise ValueError("full")
+
+    session = wm.Session()
+    session.stream("s", pa.Table.from_batches([ROWS]), time="ts")
+    wm.register_connector(Connector("odd", sink=lambda _: Half()))  # type: ignore[arg-type,return-value]
+    with pytest.raises(wm.SinkError, match="connector 'odd' opened a Half without close as its sink"):
+        session.run("CREATE SINK o WITH (sink = 'odd') AS SELECT k FROM s")
+    Half.close = lambda self: None  # type: ignore[attr-defined]
+    with pytest.raises(wm.SinkError, match=r"connector 'odd' failed in commit\(\): ValueError: full"):
+        session.run("CREATE SINK o WITH (sink = 'odd') AS SELECT k FROM s")
+
+
+def test_rows_other_than_before_are_noticed(tmp_path: Path) -> None:
+    source = Source()
+    wm.register_connector(Connector("odd", source=lambda _: source))
+    session = wm.Session()
+    session.stream("s", source="odd", time="ts", lateness="1 second")
+    reader_of_again = _reader(session)
+    piece = reader_of_again.poll(1)
+    source.wrong["read"] = [Lot(ROWS.slice(0, 0))]
+    with pytest.raises(wm.SourceError, match=r"lane '0' has 0 rows behind 0 up to 1, but 1 were read there before"):
+        _reader(session).again(piece.range)
+    source.wrong["read"] = [Lot(ROWS), Lot(ROWS)]
+    with pytest.raises(wm.SourceError, match="has more than 2 rows"):
+        _reader(session).again(["0", 0, 1, 0, 2, True])
+
+
+def _reader(session: wm.Session) -> Any:
+    from watersmeet.io.connectors.readers import reader_of
+
+    return reader_of(session.catalog.find("s"))  # type: ignore[arg-type]
+
+
+def test_what_is_no_connector_is_not_registered() -> None:
+    for wrong in (object(), Connector("odd"), Connector("odd", source=7), Connector("parquet", table=lambda _: None)):  # type: ignore[arg-type]
+        with pytest.raises(wm.OptionError):
+            wm.register_connector(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["stream", "table"])
+def test_every_word_of_the_call_says_something_of_a_source(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: dict[str, object] = {}
+    monkeypatch.setattr("watersmeet.runtime.words.declare_in_words", lambda *given, **more: heard.update(given[2]))
+    declare = getattr(wm.Session(), kind)
+    words = set(signature(declare).parameters) - {"name", "data", "schema", "replace", "options"}
+    declare("s", **dict.fromkeys(words, "x"))
+    assert {word for word, value in heard.items() if value == "x"} == words
+
+
+def test_words_that_nobody_reads() -> None:
+    with pytest.raises(wm.CatalogError, match="stream 's' has no option 'latness'") as error:
+        wm.Session().stream("s", schema={"ts": "TIMESTAMP"}, time="ts", latness="1 second")
+    assert "did you mean lateness?" in str(error.value.hint)
+    wm.register_connector(Connector("odd", source=lambda _: Source()))
+    with pytest.raises(wm.OptionError, match="'s' has no option 'brokers'"):
+        wm.Session().stream("s", source="odd", time="ts", brokers="x")

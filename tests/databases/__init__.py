@@ -1,0 +1,1 @@
+"""Answers kept as tables of databases, and static tables loaded from them."""

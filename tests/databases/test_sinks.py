@@ -1,0 +1,169 @@
+"""A table holds what the changes of the batches that were taken come to, whatever they were."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.databases.places import Place, batch
+from watersmeet.errors import SinkError
+
+LOG = pa.schema(
+    [("_op", pa.string()), ("_ts", pa.timestamp("us")), ("k", pa.int64()), ("w", pa.string()), ("v", pa.float64())]
+)
+PLAIN = pa.schema([("k", pa.int64()), ("w", pa.string())])
+
+
+def changed(at: random.Random, present: Counter[tuple[Any, ...]], rows: int, *, keyed: bool) -> list[tuple[Any, ...]]:
+    """A stretch of a log, which `present` follows: what leaves was there."""
+    log: list[tuple[Any, ...]] = []
+    for instant in range(rows):
+        key = at.choice([None, 1, 2, 3]), at.choice([None, "", "x"])
+        row = *key, at.choice([None, 0.5, 2.0])
+        same = [one for one in present.elements() if one[:2] == key]
+        if keyed or at.random() < 0.4:
+            log += [("-", instant, *one) for one in same[:1]]
+            present.subtract(same[:1])
+        if at.random() < 0.6:
+            log.append(("+", instant, *row))
+            present[row] += 1
+    present += Counter()
+    return log
+
+
+@pytest.mark.parametrize("keys", [("k", "w"), ()])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_changing_answer_is_its_table_after_every_batch(place: Place, keys: tuple[str, ...], seed: int) -> None:
+    at = random.Random(seed)
+    present: Counter[tuple[Any, ...]] = Counter()
+    sink = place.sink(LOG, keys=keys, changes="_op")
+    for number in range(6):
+        log = changed(at, present, at.choice([1, 5, 20]), keyed=bool(keys))
+        at.shuffle(log)  # the order within a batch does not matter
+        sink.commit(number, [batch(LOG, log[:3]), batch(LOG, log[3:])])
+        assert place.rows() == +present
+        if at.random() < 0.5:
+            sink.close()
+            sink = place.sink(LOG, keys=keys, changes="_op")
+            assert sink.last_number == number
+    sink.close()
+
+
+def test_a_number_is_taken_once(place: Place) -> None:
+    sink, again = place.sink(PLAIN), place.sink(PLAIN)
+    sink.commit(4, [batch(PLAIN, [(1, "a")])])
+    again.commit(4, [batch(PLAIN, [(1, "a")])])  # it has not been told that another took it
+    again.commit(3, [batch(PLAIN, [(1, "a")])])
+    assert place.rows() == Counter([(1, "a")])
+    assert place.sink(PLAIN).last_number == again.last_number == 4
+    assert place.run("SELECT run, sink, number FROM watersmeet_batches") == [("r1", "answer", 4)]
+
+
+def test_sinks_of_a_run_are_known_apart(place: Place) -> None:
+    place.sink(PLAIN, "one").commit(0, [batch(PLAIN, [(1, "a")])])
+    other = place.sink(PLAIN, "two", table="one", mode="append")
+    assert other.last_number == -1
+    other.commit(0, [batch(PLAIN, [(2, "b")])])
+    assert place.rows("one") == Counter([(1, "a"), (2, "b")])
+
+
+@pytest.mark.parametrize("step", ["append", "note"])
+def test_a_batch_that_fails_leaves_no_trace(place: Place, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = place.sink(PLAIN)
+    sink.commit(0, [batch(PLAIN, [(1, "a")])])
+    with monkeypatch.context() as broken:
+        broken.setattr(type(sink), "_keep" if step == "append" else "_note", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            sink.commit(1, [batch(PLAIN, [(2, "b")])])
+    assert place.rows() == Counter([(1, "a")])
+    sink.commit(1, [batch(PLAIN, [(2, "b")])])
+    assert place.rows() == Counter([(1, "a"), (2, "b")])
+
+
+def test_a_log_may_be_kept_as_such(place: Place) -> None:
+    sink = place.sink(LOG, keys=("k",), changes="_op", as_said="log")
+    sink.commit(0, [batch(LOG, [("+", 0, 1, "a", 0.5), ("-", 1, 1, "a", 0.5)])])
+    assert [row[0] for row in place.run("SELECT _op FROM answer ORDER BY _ts")] == ["+", "-"]
+    with pytest.raises(SinkError, match="has changes = 'all'"):
+        place.sink(LOG, "other", changes="_op", as_said="all")
+
+
+def test_all_types_come_back(place: Place) -> None:
+    rows = pa.table(
+        {
+            "truth": [True, None],
+            "number": [-(2**63), None],
+            "small": pa.array([7, None], pa.int8()),
+            "fraction": [0.1, None],
+            "price": pa.array([Decimal("12345678901234567890.25"), None], pa.decimal128(30, 2)),
+            "day": pa.array([date(1969, 12, 31), None]),
+            "moment": pa.array([datetime(2026, 1, 1, 12, 0, 0, 123456), None], pa.timestamp("us")),
+            "instant": pa.array([datetime(2026, 1, 1, 12, tzinfo=UTC), None], pa.timestamp("us", "Europe/Berlin")),
+            "word": ['a,"b"\n\\N', ""],
+            "raw": [b"\x00\xff\\x", None],
+        }
+    )
+    sink = place.sink(rows.schema)
+    sink.commit(0, rows.to_batches())
+    found = place.load(table="answer")
+    expected = rows.set_column(2, "small", rows["small"].cast(pa.int64()))
+    zoned = expected["instant"].cast(found.schema.field("instant").type)
+    assert found.to_pydict() == expected.set_column(7, "instant", zoned).to_pydict()
+    assert found.schema.field("price").type == pa.decimal128(30, 2)
+    assert pa.types.is_timestamp(found.schema.field("instant").type)
+
+
+def test_a_table_of_others_is_left_alone_unless_told(place: Place) -> None:
+    place.run("CREATE TABLE answer (w TEXT, k BIGINT, note TEXT)")
+    place.sink(PLAIN, run="r0").close()  # nothing is in it
+    place.run("INSERT INTO answer VALUES ('theirs', 0, 'x')")
+    with pytest.raises(SinkError, match="already holds rows"):
+        place.sink(PLAIN)
+    place.sink(PLAIN, mode="append").commit(0, [batch(PLAIN, [(1, "a")])])
+    assert place.rows() == Counter([("theirs", 0, "x"), ("a", 1, None)])
+    place.sink(PLAIN, run="r2", mode="overwrite").commit(0, [batch(PLAIN, [(2, "b")])])
+    assert place.rows() == Counter([("b", 2, None)])
+    # The same run goes on: nothing is overwritten once more.
+    place.sink(PLAIN, run="r2", mode="overwrite").commit(1, [batch(PLAIN, [(3, "c")])])
+    assert place.rows() == Counter([("b", 2, None), ("c", 3, None)])
+
+
+def test_columns_that_do_not_fit_are_refused_by_name(place: Place) -> None:
+    place.run("CREATE TABLE answer (k BIGINT)")
+    with pytest.raises(SinkError, match="has no column 'w'"):
+        place.sink(PLAIN)
+    place.run("CREATE TABLE other (k BIGINT, w DATE)")
+    with pytest.raises(SinkError, match=r"column 'w' of the table other .* holds date, and .* has string"):
+        place.sink(PLAIN, table="other")
+    lists = pa.schema([("k", pa.list_(pa.int64()))])
+    with pytest.raises(SinkError, match="column 'k' of sink 'answer' is list"):
+        place.sink(lists, table="third")
+
+
+def test_a_table_that_was_dropped_is_missed(place: Place) -> None:
+    sink = place.sink(PLAIN)
+    sink.commit(0, [batch(PLAIN, [(1, "a")])])
+    place.run("DROP TABLE answer")
+    with pytest.raises(SinkError, match="answer"):
+        sink.commit(1, [batch(PLAIN, [(2, "b")])])
+    with pytest.raises(SinkError, match="written up to batch 0, is not there any more"):
+        place.sink(PLAIN)
+    place.run("DELETE FROM watersmeet_batches")
+    with pytest.raises(SinkError, match="no longer knows what sink 'answer' has taken"):
+        sink.commit(1, [batch(PLAIN, [(2, "b")])])
+
+
+def test_names_may_be_anything(place: Place) -> None:
+    schema = pa.schema([("select", pa.int64()), ('a "b" % ?', pa.string())])
+    for changes in (None, "_op"):
+        log = schema if changes is None else pa.schema([("_op", pa.string()), ("_ts", pa.timestamp("us")), *schema])
+        row = (1, "'x'") if changes is None else ("+", 0, 1, "'x'")
+        name = f"my answer; {changes} --"
+        place.sink(log, name, changes=changes, keys=('a "b" % ?',) if changes else ()).commit(0, [batch(log, [row])])
+        assert place.rows(name) == Counter([(1, "'x'")])

@@ -1,0 +1,184 @@
+"""What records hold: Avro, Protobuf, changes of Debezium, topics whose last record counts. On a played cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.openings import EVENTS, all_bad, all_rows, sink, source
+from watersmeet.errors import OptionError, SourceError
+from watersmeet.io.connectors.kafka.markers import DEFAULT_TOPIC
+
+JAN = datetime(2026, 1, 1)
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+EVENT = {
+    "type": "record",
+    "name": "event",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "ts", "type": MICROS},
+        {"name": "s", "type": ["null", "string"]},
+    ],
+}
+MAPPED = {
+    "type": "record",
+    "name": "m",
+    "fields": [*EVENT["fields"], {"name": "m", "type": {"type": "map", "values": "int"}}],
+}
+COLUMNS = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("s", pa.string())])
+
+
+def avro(number: int, schema: dict[str, object] = EVENT, **more: object) -> bytes:
+    made = io.BytesIO()
+    fastavro.schemaless_writer(
+        made, fastavro.parse_schema(schema), {"id": number, "ts": JAN.replace(tzinfo=UTC), "s": f"s{number}", **more}
+    )
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("schema", [EVENT, MAPPED], ids=["by columns", "one by one"])
+def test_avro_records_that_are_cut_short_or_too_long_are_told_and_the_others_stay(
+    mock: MockCluster, schema: dict[str, object]
+):
+    topic = mock.topic()
+    good = [avro(number, schema, m={"x": 1}) if schema is MAPPED else avro(number) for number in range(6)]
+    mock.put(topic, [good[0], good[1][:-2], good[2], b"", good[3] + b"more", good[4], None, good[5]])
+    opened = source(mock.brokers, topic, COLUMNS, format="avro", schema=json.dumps(schema))
+    assert [(row["id"], row["ts"], row["s"]) for row in all_rows(opened)] == [
+        (number, JAN, f"s{number}") for number in (0, 2, 4, 5)
+    ]
+    told = all_bad(source(mock.brokers, topic, COLUMNS, format="avro", schema=json.dumps(schema)))
+    assert [(row["offset"], row["reason"]) for row in told] == [(1, "avro"), (3, "avro"), (4, "avro"), (6, "empty")]
+
+
+def test_avro_tells_its_columns_and_refuses_others(mock: MockCluster):
+    topic = mock.topic()
+    mock.put(topic, [avro(1)])
+    opened = source(mock.brokers, topic, None, format="avro", schema=json.dumps(EVENT))
+    assert opened.schema.names == ["id", "ts", "s"]
+    wrong = pa.schema([("id", pa.string()), ("ts", pa.timestamp("us"))])
+    with pytest.raises(SourceError, match="column 'id' of 'events' is declared STRING"):
+        source(mock.brokers, topic, wrong, format="avro", schema=json.dumps(EVENT))
+    with pytest.raises(SourceError, match="does not say the schema"):
+        source(mock.brokers, topic, COLUMNS, format="avro")
+    with pytest.raises(OptionError, match="no JSON"):
+        source(mock.brokers, topic, COLUMNS, format="avro", schema="{")
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    older = {**EVENT, "fields": EVENT["fields"][:2]}  # type: ignore[index]
+    schemas = {"/schemas/ids/7": EVENT, "/schemas/ids/3": older}
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = schemas.get(self.path)
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"schema": json.dumps(found)}).encode())
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_a_registry_knows_the_schema_of_every_record(mock: MockCluster, registry: str):
+    topic = mock.topic()
+    older = {**EVENT, "fields": EVENT["fields"][:2]}  # type: ignore[index]
+
+    def framed(known: int, value: bytes) -> bytes:
+        return b"\0" + known.to_bytes(4, "big") + value
+
+    mock.put(topic, [framed(7, avro(1)), framed(3, avro(2, older)), framed(7, avro(3)), avro(4)])
+    options = {"format": "avro", "registry": registry}
+    found = [(row["id"], row["s"]) for row in all_rows(source(mock.brokers, topic, COLUMNS, **options))]
+    assert found == [(1, "s1"), (2, None), (3, "s3")]
+    assert [row["offset"] for row in all_bad(source(mock.brokers, topic, COLUMNS, **options))] == [3]
+    mock.put(topic, [framed(99, avro(1))])
+    with pytest.raises(SourceError, match="schema 99 cannot be had from the registry"):
+        all_rows(source(mock.brokers, topic, COLUMNS, **options))
+
+
+def test_protobuf_messages_by_their_descriptors(mock: MockCluster, tmp_path: Path):
+    from google.protobuf import descriptor_pb2
+
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="event.proto", package="shop", syntax="proto3")
+    message = file.message_type.add(name="Event")
+    for number, (name, type_) in enumerate([("id", kind.TYPE_INT64), ("s", kind.TYPE_STRING), ("ms", kind.TYPE_INT64)]):
+        message.field.add(name=name, number=number + 1, type=type_, label=kind.LABEL_OPTIONAL)
+    path = tmp_path / "event.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    topic = mock.topic()
+    mock.put(topic, [b"\x08\x05\x12\x01a\x18\x07", b"\x08", b"\x08\x06"])
+    options = {"format": "protobuf", "schema_file": str(path), "message": "shop.Event"}
+    opened = source(mock.brokers, topic, None, None, **options)
+    assert all_rows(opened) == [{"id": 5, "s": "a", "ms": 7}, {"id": 6, "s": "", "ms": 0}]
+    assert [row["reason"] for row in all_bad(source(mock.brokers, topic, None, None, **options))] == ["protobuf"]
+    with pytest.raises(SourceError, match=r"no message 'shop\.Evnt'"):
+        source(mock.brokers, topic, None, None, **{**options, "message": "shop.Evnt"})
+
+
+def change(op: str, before: object, after: object, *, wrapped: bool = False) -> bytes:
+    made = {"op": op, "before": before, "after": after, "ts_ms": 9, "source": {"ts_ms": 1_767_225_600_000, "db": "x"}}
+    return json.dumps({"schema": {}, "payload": made} if wrapped else made).encode()
+
+
+def test_changes_of_debezium_feed_a_table_with_versions(mock: MockCluster):
+    topic = mock.topic()
+    old = {"id": 1, "ts": "2020-01-01T00:00:00"}
+    new = {"id": 1, "ts": "2021-01-01T00:00:00"}
+    records = [change("c", None, old), change("u", old, new, wrapped=True), change("d", new, None), None, b"{}"]
+    mock.put(topic, records)
+    columns = pa.schema([*EVENTS, ("op", pa.string())])
+    options = {"format": "debezium", "key": "id", "op": "op"}
+    assert all_rows(source(mock.brokers, topic, columns, **options)) == [
+        {"id": 1, "ts": datetime(2020, 1, 1), "op": "c"},
+        {"id": 1, "ts": datetime(2021, 1, 1), "op": "u"},
+        {"id": 1, "ts": JAN, "op": "d"},
+    ]
+    assert [row["reason"] for row in all_bad(source(mock.brokers, topic, columns, **options))] == ["debezium"]
+    with pytest.raises(SourceError, match="an update came in stream 'events', whose rows only come"):
+        all_rows(source(mock.brokers, topic, EVENTS, format="debezium"))
+    with pytest.raises(OptionError, match="no column that says"):
+        source(mock.brokers, topic, EVENTS, format="debezium", key="id")
+
+
+def test_the_last_record_of_a_key_counts_and_none_takes_it_away(mock: MockCluster):
+    topic = mock.topic()
+    value = b'{"id": 1, "ts": "2020-01-01T00:00:00"}'
+    mock.put(topic, [value, None, value, None, None], keys=[b"1", b"1", b"2", b'{"id": 3}', b"x"])
+    columns = pa.schema([*EVENTS, ("op", pa.string())])
+    options = {"format": "upsert", "key": "id", "op": "op"}
+    found = [(row["id"], row["op"]) for row in all_rows(source(mock.brokers, topic, columns, **options))]
+    assert found == [(1, "u"), (1, "d"), (1, "u"), (3, "d")]
+    assert [row["reason"] for row in all_bad(source(mock.brokers, topic, columns, **options))] == ["key"]
+    with pytest.raises(OptionError, match="replaces the one before"):
+        source(mock.brokers, topic, columns, format="upsert")
+
+
+def test_avro_that_was_written_is_read(mock: MockCluster):
+    mock.topic(DEFAULT_TOPIC)
+    topic = mock.topic()
+    rows = pa.record_batch({"id": [1, 2], "ts": pa.array([JAN, JAN], pa.timestamp("us")), "s": ["a", None]})
+    one = sink(mock.brokers, topic, rows.schema, run="avro", format="avro")
+    one.commit(0, [rows])
+    from watersmeet.io.connectors.kafka.encoding.avro import schema_of
+
+    schema = json.dumps(schema_of("answers", rows.schema))
+    found = all_rows(source(mock.brokers, topic, COLUMNS, format="avro", schema=schema))
+    assert sorted(found, key=lambda row: str(row["id"])) == rows.to_pylist()

@@ -1,0 +1,113 @@
+"""Topics as sinks, on a cluster that the client library plays."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+
+from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.openings import sink
+from watersmeet.errors import OptionError, SinkError
+from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.markers import DEFAULT_TOPIC
+from watersmeet.io.writers import json_rows
+
+ROWS = pa.record_batch({"id": [1, 2, 3], "page": ["/a", None, "/c"]})
+COUNTS = pa.schema([("page", pa.string()), ("n", pa.int64()), ("_op", pa.string())])
+
+
+@pytest.fixture
+def topic(mock: MockCluster) -> str:
+    mock.topic(DEFAULT_TOPIC)
+    return mock.topic()
+
+
+def values(mock: MockCluster, topic: str) -> list[object]:
+    return sorted((json.loads(value or b"null") for _, value in mock.records(topic)), key=str)
+
+
+def test_a_number_is_taken_once_in_all_lives(mock: MockCluster, topic: str):
+    one = sink(mock.brokers, topic, ROWS.schema, run="once")
+    assert one.last_number == -1
+    one.commit(3, [ROWS.slice(0, 1)])
+    one.commit(3, [ROWS.slice(0, 1)])
+    one.close()
+    other = sink(mock.brokers, topic, ROWS.schema, run="once")
+    assert other.last_number == 3
+    other.commit(2, [ROWS.slice(1, 1)])
+    other.commit(5, [ROWS.slice(1)])
+    other.close()
+    assert values(mock, topic) == [{"id": 1, "page": "/a"}, {"id": 2, "page": None}, {"id": 3, "page": "/c"}]
+    assert sink(mock.brokers, topic, ROWS.schema, run="another").last_number == -1
+
+
+def test_upserts_leave_what_every_key_is_now_and_tombstones(mock: MockCluster, topic: str):
+    rows = pa.record_batch(
+        {"page": ["/a", "/a", "/b", "/a", "/b", None], "n": [1, 1, 1, 2, 1, 9], "_op": ["+", "-", "+", "+", "-", "+"]}
+    )
+    one = sink(mock.brokers, topic, COUNTS, run="upserts", keys=("page",), changes="_op", mode="upsert")
+    one.commit(0, [rows])
+    one.close()
+    found = dict(mock.records(topic))
+    assert found == {b"/a": b'{"page": "/a", "n": 2}', b"/b": None, None: b'{"page": null, "n": 9}'}
+
+
+def test_changes_are_written_as_they_are(mock: MockCluster, topic: str):
+    rows = pa.record_batch({"page": ["/a", "/a"], "n": [1, 1], "_op": ["+", "-"]})
+    one = sink(mock.brokers, topic, COUNTS, run="changes", keys=("page",), changes="_op", key="page")
+    one.commit(0, [rows])
+    assert [key for key, _ in mock.records(topic)] == [b"/a", b"/a"]
+    assert [json.loads(value or b"")["_op"] for _, value in mock.records(topic)] == ["+", "-"]
+
+
+def test_a_key_of_several_columns_is_json(mock: MockCluster, topic: str):
+    one = sink(mock.brokers, topic, ROWS.schema, run="keys", key="id, page", format="csv")
+    one.commit(0, [ROWS.slice(0, 1)])
+    assert mock.records(topic) == [(b'{"id": 1, "page": "/a"}', b'1,"/a"')]
+
+
+def test_a_raw_value_is_the_column_beside_the_key(mock: MockCluster, topic: str):
+    one = sink(mock.brokers, topic, ROWS.schema, run="raw", key="id", format="raw")
+    one.commit(0, [ROWS.slice(0, 2)])
+    assert sorted(mock.records(topic)) == [(b"1", b"/a"), (b"2", None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mode": "overwrite"}, "may be 'append' or 'upsert'"),
+        ({"mode": "upsert"}, "no GROUP BY"),
+        ({"key": "nope"}, "names column 'nope'"),
+        ({"format": "xml"}, "no format 'xml'"),
+        ({"format": "raw"}, "one raw value"),
+        ({"partitions": "none"}, "not a number"),
+        ({"key": "id", "key_format": "xml"}, "'text' or 'json'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(mock: MockCluster, topic: str, options: dict[str, str], words: str):
+    with pytest.raises((OptionError, SinkError)) as told:
+        sink(mock.brokers, topic, ROWS.schema, **options)  # type: ignore[arg-type]
+    assert words in str(told.value)
+
+
+def test_json_is_that_of_our_files():
+    rows = pa.record_batch(
+        {
+            "i": pa.array([1, None, -(2**63)]),
+            "f": pa.array([1.5, float("nan"), 1e300]),
+            "s": pa.array(['a"b\\c', None, "é\n\t\x00"]),
+            "plain": pa.array(['"', "\\", None]),
+            "b": pa.array([True, None, False]),
+            "t": pa.array([datetime(2026, 1, 1), datetime(1, 1, 1), None]),
+            "u": pa.array(
+                [datetime(2026, 1, 1), datetime(1960, 1, 1, 0, 0, 0, 5), datetime(2026, 1, 1, 1, 1, 1, 500_000)]
+            ),
+            "l": pa.array([[1], None, []]),
+            'na"me': pa.array([1, 2, 3]),
+        }
+    )
+    made = [json.loads(one or b"") for one in json_objects(rows)]
+    assert made == [json.loads(one) for one in json_rows(rows)]

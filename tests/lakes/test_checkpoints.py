@@ -1,0 +1,129 @@
+"""Checkpoints in a store: a run goes on from there on another machine, and only one run at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep, time
+
+import pytest
+
+import watersmeet as wm
+from tests.lakes import opened
+from tests.lakes.lives import Case, expected, killed_again_and_again
+from tests.lakes.store import Store
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable import mirror
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Iterator[wm.Query]:
+    (tmp_path / "in").mkdir()
+    session = wm.Session()
+    session.sql(
+        f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) "
+        f"WITH (source = 'csv', path = 'file://{tmp_path}/in', time = 'ts', lateness = '1 minute')"
+    )
+    yield session.sql("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED] GROUP BY k")
+    assert not mirror._mirrors  # every run has let go of its checkpoint
+
+
+def add(folder: Path, number: int) -> None:
+    rows = "".join(f"{k},2026-01-01 00:0{number}:0{k}\n" for k in range(3))
+    (folder / f"{number}.csv").write_text(f"k,ts\n{rows}")
+
+
+def counts(path: Path) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for file in sorted(path.glob("*.json")):
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            if row["_op"] == "+":
+                found[row["k"]] = row["n"]
+    return found
+
+
+def test_a_run_goes_on_from_a_checkpoint_in_a_store(query: wm.Query, tmp_path: Path) -> None:
+    where = f"file://{tmp_path}/store/checkpoint"
+    sink = {"sink": "json", "path": str(tmp_path / "out")}
+    for number in range(3):
+        add(tmp_path / "in", number)
+        query.start(checkpoint=where, sink=sink, available_now=True, flush=number == 2).wait()
+    assert counts(tmp_path / "out") == {0: 3, 1: 3, 2: 3}
+    assert not (tmp_path / "store" / "checkpoint" / mirror.HOLDER).exists()
+
+
+def test_a_second_run_is_refused_while_the_first_lives(query: wm.Query, tmp_path: Path) -> None:
+    add(tmp_path / "in", 0)
+    where = f"file://{tmp_path}/store/checkpoint"
+    run = query.start(checkpoint=where, sink=str(tmp_path / "out.json"))
+    try:
+        with pytest.raises(RunError, match="is using the checkpoint file://"):
+            query.start(checkpoint=where, sink=str(tmp_path / "out.json"))
+    finally:
+        run.stop()
+
+
+def test_a_holder_elsewhere_is_respected_until_its_time_is_over(query: wm.Query, tmp_path: Path) -> None:
+    add(tmp_path / "in", 0)
+    folder = tmp_path / "store" / "checkpoint"
+    folder.mkdir(parents=True)
+    sink = {"sink": "json", "path": str(tmp_path / "out")}
+    holder = {"who": "x", "host": "elsewhere", "pid": 7, "at": time()}
+    (folder / mirror.HOLDER).write_text(json.dumps(holder))
+    with pytest.raises(RunError, match="process 7 on elsewhere"):
+        query.start(checkpoint=f"file://{folder}", sink=sink, available_now=True)
+    (folder / mirror.HOLDER).write_text(json.dumps(holder | {"at": time() - mirror.LEASE_S - 1}))
+    query.start(checkpoint=f"file://{folder}", sink=sink, available_now=True, flush=True).wait()
+    assert counts(tmp_path / "out") == {0: 1, 1: 1, 2: 1}
+
+
+def test_who_was_taken_over_stops(query: wm.Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "RENEW_S", 0.05)
+    add(tmp_path / "in", 0)
+    folder = tmp_path / "store" / "checkpoint"
+    run = query.start(checkpoint=f"file://{folder}", sink={"sink": "json", "path": str(tmp_path / "out")})
+    holder = {"who": "x", "host": "elsewhere", "pid": 7, "at": time()}
+    (folder / mirror.HOLDER).write_text(json.dumps(holder))
+    held = next(iter(mirror._mirrors.values()))
+    for _ in range(200):  # it may have said that it holds it after that was read
+        (folder / "other").write_text(json.dumps(holder))
+        (folder / "other").replace(folder / mirror.HOLDER)
+        if held._lost is not None:
+            break
+        sleep(0.05)
+    add(tmp_path / "in", 1)
+    with pytest.raises(RunError, match="another run has taken over the checkpoint"):
+        run.wait()
+    assert json.loads((folder / mirror.HOLDER).read_text())["who"] == "x"
+
+
+def test_a_store_that_is_not_there_is_told(query: wm.Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunError, match=r"the checkpoint file:///proc/nowhere cannot be"):
+        query.start(checkpoint="file:///proc/nowhere", sink="out.json")
+
+
+@pytest.mark.lakes
+def test_kills_with_the_checkpoint_in_s3(store: Store, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    environment = {
+        "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": store.endpoint,
+        "AWS_REGION": "us-east-1",
+    }  # fmt: skip
+
+    def grow(name: str, step: int, rows: object) -> None:
+        deltalake.write_deltalake(str(tmp_path / name), rows, mode="append")
+
+    streams = "".join(
+        f"CREATE STREAM {name} (id BIGINT, k BIGINT, v DOUBLE, s VARCHAR, ts TIMESTAMP) "
+        f"WITH (source = 'delta', path = '{tmp_path / name}', start = '0', time = 'ts', lateness = '2 minutes');"
+        for name in ("a", "b")
+    )
+    sink = {"sink": "delta", "path": str(tmp_path / "out")}
+    where = store.address("checkpoint")
+    case = Case(streams, sink, "watersmeet.io.connectors.delta.sink:DeltaSink", where, environment)
+    died = killed_again_and_again(case, 4, 20, grow)
+    assert died >= 10
+    found = opened.table("delta", path=str(tmp_path / "out")).select(["x", "y", "s"])
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == expected(21) != []

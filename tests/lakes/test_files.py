@@ -1,0 +1,145 @@
+"""Files by addresses: what is read, read again, found late, and put once. Of this machine, which needs no store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+
+import watersmeet as wm
+from tests.lakes import opened
+from watersmeet.errors import OptionError, SetupError, SinkError, SourceError
+
+ROWS = pa.schema([("k", pa.int64()), ("v", pa.string())])
+
+
+def write(path: Path, *numbers: int, at_s: int | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pa_parquet.write_table(pa.table({"k": list(numbers), "v": [f"v{one}" for one in numbers]}, ROWS), path)
+    if at_s is not None:
+        os.utime(path, (at_s, at_s))
+
+
+def keys(found: list[dict[str, Any]]) -> list[int]:
+    return [row["k"] for row in found]
+
+
+@pytest.mark.parametrize("most_rows", [None, 1])
+def test_files_are_read_by_their_times_and_then_new_ones(tmp_path: Path, most_rows: int | None) -> None:
+    write(tmp_path / "b.parquet", 1, 2, at_s=100)
+    write(tmp_path / "a.parquet", 3, at_s=200)
+    source = opened.source("files", path=f"file://{tmp_path}")
+    found, at = opened.read_all(source, source.begin(), most_rows)
+    assert keys(found) == [1, 2, 3]
+    write(tmp_path / "c.parquet", 4, at_s=300)
+    (tmp_path / "_SUCCESS").touch()
+    found, at = opened.read_all(source, at, most_rows)
+    assert keys(found) == [4]
+    again = opened.source("files", path=f"file://{tmp_path}")
+    assert opened.read_all(again, at) == ([], at)
+
+
+def test_a_file_that_appears_out_of_order_is_read_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "b.parquet", 1, at_s=100)
+    source = opened.source("files", path=f"file://{tmp_path}")
+    _, at = opened.read_all(source, source.begin())
+    write(tmp_path / "a.parquet", 2, at_s=100)
+    write(tmp_path / "older.parquet", 3, at_s=50)
+    write(tmp_path / "newer.parquet", 4, at_s=150)
+    found, at = opened.read_all(source, at)
+    assert keys(found) == [3, 2, 4]
+    restarted = opened.source("files", path=f"file://{tmp_path}")
+    assert opened.read_all(restarted, at) == ([], at)
+
+
+def test_a_file_that_came_late_while_nobody_looked_is_told(tmp_path: Path) -> None:
+    write(tmp_path / "b.parquet", 1, at_s=100)
+    source = opened.source("files", path=f"file://{tmp_path}")
+    _, at = opened.read_all(source, source.begin())
+    write(tmp_path / "older.parquet", 3, at_s=50)
+    with pytest.raises(SourceError, match="others came since that are older"):
+        opened.source("files", path=f"file://{tmp_path}").newest(at)
+
+
+def test_a_file_that_changed_or_went_before_it_was_read_is_told(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", 1, at_s=100)
+    source = opened.source("files", path=f"file://{tmp_path}")
+    begun = source.begin()
+    upto = source.newest(begun)
+    (part,) = source.slices(begun, upto)
+    write(tmp_path / "a.parquet", 1, 2, 3, at_s=100)
+    with pytest.raises(SourceError, match="bytes, but had"):
+        list(source.read(part))
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(SourceError, match="there is no file"):
+        list(source.read(part))
+    with pytest.raises(SourceError, match="has 0 files where 1 were found before"):
+        opened.source("files", columns=ROWS, path=f"file://{tmp_path}", format="parquet").slices(begun, upto)
+
+
+def test_patterns_and_text_are_read_too(tmp_path: Path) -> None:
+    for day, number in (("01", 1), ("02", 2)):
+        path = tmp_path / f"day={day}" / "x.csv"
+        path.parent.mkdir()
+        path.write_text(f"k;v\n{number};v{number}\n")
+        os.utime(path, (number, number))
+    source = opened.source("files", path=f"file://{tmp_path}/**/*.csv", delimiter=";")
+    assert keys(opened.read_all(source, source.begin())[0]) == [1, 2]
+
+
+def test_a_number_is_put_once_and_leftovers_are_removed(tmp_path: Path) -> None:
+    where = f"file://{tmp_path}/out"
+    sink = opened.sink("files", ROWS, path=where, format="parquet", partition_by="v")
+    sink.commit(2, [pa.RecordBatch.from_pydict({"k": [1, 2], "v": ["a", "b"]}, ROWS)])
+    # What a crash in the middle of the next commit would leave: files, and no mark.
+    write(tmp_path / "out" / "v=a" / f"part-0123456789ab-{5:015d}.parquet", 9)
+    again = opened.sink("files", ROWS, path=where, format="parquet", partition_by="v")
+    assert again.last_number == 2
+    again.commit(2, [pa.RecordBatch.from_pydict({"k": [7], "v": ["a"]}, ROWS)])
+    found = sorted(str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*.parquet"))
+    assert found == [f"v=a/part-0123456789ab-{2:015d}.parquet", f"v=b/part-0123456789ab-{2:015d}.parquet"]
+
+
+def test_answers_of_others_are_refused_added_to_or_replaced(tmp_path: Path) -> None:
+    where = f"file://{tmp_path}/out"
+    rows = [pa.RecordBatch.from_pydict({"k": [1], "v": ["a"]}, ROWS)]
+    opened.sink("files", ROWS, run="aa", path=where, format="json").commit(0, rows)
+    with pytest.raises(SinkError, match="which another run has written"):
+        opened.sink("files", ROWS, run="bb", path=where, format="json")
+    opened.sink("files", ROWS, run="bb", path=where, format="json", mode="append").commit(0, rows)
+    assert len(list((tmp_path / "out").iterdir())) == 2
+    opened.sink("files", ROWS, run="cc", path=where, format="json", mode="overwrite").commit(0, rows)
+    assert [one.name for one in (tmp_path / "out").iterdir()] == [f"part-cc-{0:015d}.json"]
+
+
+def test_a_script_reads_and_writes_addresses(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.parquet", 1, 2, 3)
+    write(tmp_path / "t" / "t.parquet", 2, 3)
+    wm.Session().run(
+        f"""CREATE STREAM s WITH (source = 'parquet', path = 'file://{tmp_path}/in', time = 'k', time_unit = 's');
+            CREATE TABLE t WITH (path = 'file://{tmp_path}/t/t.parquet');
+            CREATE SINK out WITH (sink = 'csv', path = 'file://{tmp_path}/out') AS
+            SELECT s.v, t.k FROM s, t WHERE s.v = t.v;"""
+    )
+    (found,) = (tmp_path / "out").iterdir()
+    assert sorted(found.read_text().split()) == ['"v","k"', '"v2",2', '"v3",3']
+
+
+def test_a_store_that_nobody_knows_is_told() -> None:
+    with pytest.raises(SetupError, match="there is no file system for quux://"):
+        opened.source("files", path="quux://x/y", format="csv", columns=ROWS).newest({"files": [-1, "", 0, 0, []]})
+    with pytest.raises(OptionError, match=r"has no setting fs\.colour"):
+        opened.source("files", path="s3://x/y", format="csv", columns=ROWS, fs__colour="red").newest(
+            {"files": [-1, "", 0, 0, []]}
+        )
+
+
+def test_a_format_must_be_known(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="does not say its format"):
+        opened.sink("files", ROWS, path=f"file://{tmp_path}/out")
+    with pytest.raises(OptionError, match="has format = 'xml'"):
+        opened.sink("files", ROWS, path=f"file://{tmp_path}/out", format="xml")
