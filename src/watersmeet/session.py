@@ -395,12 +395,13 @@ class Session:
         """
         # sqlglot is loaded here, not with the session.
         with undisturbed():
-            from watersmeet.io.hidden_text import hidden
+            from watersmeet.io.hidden_text import hidden, hiding
             from watersmeet.sql import bind_query, parse_script
             from watersmeet.sql.parse import single_question
             from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain
 
-        statements = parse_script(text, parameters)
+        with hiding(text):
+            statements = parse_script(text, parameters)
         text = hidden(text, statements)
         asked = single_question(statements, text)
         creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView | CreateSink)]

@@ -85,3 +85,14 @@ def test_what_the_environment_holds_is_no_less_secret(monkeypatch: pytest.Monkey
     with pytest.raises(wm.SourceError) as told:
         query.to_arrow()
     assert told.value.message == "connector 'odd' failed in begin(): OSError: ***?"
+
+
+@pytest.mark.parametrize("wrong", ["k BIGINT ts TIMESTAMP", "k BIGINT, ts TIMESTAMP,"])
+def test_nor_does_a_script_that_cannot_be_read(wrong: str) -> None:
+    register(lambda opening: Source())
+    text = STREAM.replace("s WITH", f"s ({wrong}) WITH")
+    for read in (lambda: wm.Session().sql(text), lambda: read_script(text)):
+        with pytest.raises(wm.SqlError) as told:
+            read()
+        assert "pin = '*********'" in str(told.value)
+        assert SECRET not in str(told.value)

@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from tests.connectors.test_own_files import SCRIPT as LOGS
+from tests.connectors.test_own_files import connector_of_contributing
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
 from watersmeet.errors import DataError, OptionError, SinkError, SourceError, UnsupportedError
 from watersmeet.hosts.spark.checkpoint import Checkpoint
@@ -21,6 +23,7 @@ from watersmeet.hosts.spark.lanes_source import LanesReader
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
+from watersmeet.io.connectors.own_files import load_connectors
 from watersmeet.io.connectors.registry import forget, register
 
 SECOND = 1_000_000
@@ -314,3 +317,19 @@ def test_words_that_nothing_reads_are_refused_before_anything_runs(spark):
         SparkRun(spark, PAIRS.replace("folder='a'", "folders='a'"))
     with pytest.raises(OptionError, match="'pairs' has no option 'files'"):
         SparkRun(spark, PAIRS.replace("file='out.db'", "files='out.db'"))
+
+
+def test_one_of_a_file_that_only_the_driver_has_is_read_by_tasks(spark, tmp_path):
+    own = tmp_path / "elsewhere" / "logs_of_mine.py"
+    own.parent.mkdir()
+    own.write_text(connector_of_contributing())
+    Path("logs").mkdir()
+    Path("logs/a.log").write_text("2026-01-01T12:00:00 all well\n2026-01-01T12:00:02 an error of a\n")
+    try:
+        assert load_connectors(own) == ["logs"]
+        own.unlink()
+        run(spark, LOGS.replace("folder = 'logs'", f"folder = '{Path('logs').absolute()}'"))
+    finally:
+        forget("logs")
+    written = [line for path in Path("found.json").glob("part-*") for line in path.open()]
+    assert [json.loads(line) for line in written] == [{"line": "an error of a"}]

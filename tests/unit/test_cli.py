@@ -93,7 +93,7 @@ def test_several_queries_run_in_order(data: Path, capsys: pytest.CaptureFixture[
         (STREAMS + STREAMS, 2, "'a' is declared twice"),
         ("CREATE STREAM a WITH (path='none.parquet', time='ts'); SELECT a.k FROM a", 1, "there is no file or folder"),
         (STREAMS + "SELECT a.k * 9223372036854775807 AS x FROM a", 1, "does not fit in BIGINT"),
-        (f"{STREAMS} CREATE SINK s WITH (sink='kafka') AS {JOIN}", 1, "there is no sink 'kafka'"),
+        (f"{STREAMS} CREATE SINK s WITH (sink='rabbit') AS {JOIN}", 1, "there is no sink 'rabbit'"),
         (
             f"{STREAMS} CREATE SINK s WITH (path='o.csv') AS {JOIN}; CREATE SINK s WITH (path='p.csv') AS {JOIN}",
             2,

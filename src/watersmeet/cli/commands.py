@@ -54,12 +54,20 @@ Script = Annotated[
 @app.callback(invoke_without_command=True)
 def _options(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+    connectors: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="A Python file that registers connectors of your own; may be repeated."),
+    ] = None,
 ) -> None:
     if version:
         from watersmeet import __version__
 
         typer.echo(f"watersmeet {__version__}")
         raise typer.Exit
+    for one in connectors or ():
+        from watersmeet.io.connectors.own_files import load_connectors
+
+        load_connectors(one)
 
 
 @app.command(cls=WithView)

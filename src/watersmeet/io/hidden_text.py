@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
+from watersmeet.errors import SqlError
 from watersmeet.io.connectors.contract import Options
-from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.registry import connector_named, known
 from watersmeet.io.connectors.secrets import is_secret
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable
 
 _HALVES = ("source_options", "sink_options", "table_options")
+# An option and its text in a script that cannot be read: one that is not closed goes to the end of its line.
+_WRITTEN = re.compile(r"""(?P<name>'[^'\n]+'|"[^"\n]+"|[\w.]+)\s*=\s*'(?P<value>(?:[^'\n]|'')*)""")
 
 
 def hidden(text: str, statements: Iterable[object]) -> str:
@@ -22,6 +27,30 @@ def hidden(text: str, statements: Iterable[object]) -> str:
                     written = setting.value.replace("'", "''")
                     text = text.replace(f"'{written}'", f"'{'*' * len(written)}'")
     return text
+
+
+@contextmanager
+def hiding(text: str) -> Iterator[None]:
+    """A script that is read here shows no secrets in the error that it ends with, if it does."""
+    try:
+        yield
+    except SqlError as error:
+        if error.sql == text:
+            error.sql = _hidden_by_names(text)
+        raise
+
+
+def _hidden_by_names(text: str) -> str:
+    """The same by the names of options alone, of whatever connector."""
+    own = [getattr(one, half) for one in known() for half in _HALVES]
+
+    def starred(found: re.Match[str]) -> str:
+        value = found["value"]
+        if value.startswith("${") or not is_secret(found["name"].strip("'\""), own):
+            return found[0]
+        return found[0][: -len(value) or None] + "*" * len(value)
+
+    return _WRITTEN.sub(starred, text)
 
 
 def _options_of(statement: CreateSink | CreateStream | CreateTable) -> list[Options]:

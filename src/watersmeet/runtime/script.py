@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, UnusedSinkWarning
 from watersmeet.io.files import FileSource
-from watersmeet.io.hidden_text import hidden
+from watersmeet.io.hidden_text import hidden, hiding
 from watersmeet.io.reopened import ReopenedFiles
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
@@ -88,7 +88,8 @@ def read_script(
     jobs: list[Job] = []
     told: list[Job] = []
     sinks: list[CreateSink] = []
-    statements = parse_script(text, parameters)
+    with hiding(text):
+        statements = parse_script(text, parameters)
     text = hidden(text, statements)  # it is shown with errors, plans and on pages
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))

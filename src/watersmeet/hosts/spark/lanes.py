@@ -23,6 +23,7 @@ from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.conform import conform, enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Slice
+from watersmeet.io.connectors.own_files import LOADED
 from watersmeet.model.catalog import Stream
 from watersmeet.runtime.bad_records import refusal
 
@@ -51,6 +52,8 @@ class LanedStream:
     def encoded_options(self) -> dict[str, str]:
         """What the data source is told, in texts."""
         # Classes that a user registered may be known to this process alone, so they travel by value.
+        for module in LOADED:
+            _pickle.register_pickle_by_value(module)
         lanes = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
         return {"lanes": lanes} | ({} if limit is None else {"maxRows": str(limit)})

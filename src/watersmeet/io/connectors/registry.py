@@ -1,11 +1,13 @@
-"""The connectors that are known by name: ours, and those that a user registers."""
+"""The connectors that are known by name: ours, those that are registered, and those of installed packages."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from watersmeet.errors import OptionError, SetupError
@@ -23,6 +25,8 @@ OURS: Mapping[str, str] = {
     "iceberg": "watersmeet.io.connectors.iceberg:ICEBERG",
     "files": "watersmeet.io.connectors.files:FILES",
 }
+# A package that is installed brings connectors under this group of entry points, each by its name.
+GROUP = "watersmeet.connectors"
 _FORMATS = ("parquet", "csv", "tsv", "json", "jsonl", "ndjson")
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
@@ -34,6 +38,11 @@ def register(connector: Connector) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_.-]*", name):
         raise OptionError(f"{connector.name!r} is no name for a connector", hint="letters, digits, '_', '.' and '-' do")
     _registered[name] = connector
+
+
+def registered() -> Mapping[str, Connector]:
+    """What was registered, by names."""
+    return _registered
 
 
 def forget(name: str) -> None:
@@ -48,8 +57,9 @@ def connector_named(name: str | None) -> Connector | None:
     name = name.lower()
     if name in _registered:
         return _registered[name]
-    where = OURS.get(name)
-    return None if where is None else _attribute(where)
+    if name in OURS:
+        return _attribute(OURS[name])  # type: ignore[no-any-return]
+    return _loaded(name) if name in _installed() else None
 
 
 def connector_of(word: str, options: Mapping[str, str]) -> Connector | None:
@@ -63,7 +73,37 @@ def connector_of(word: str, options: Mapping[str, str]) -> Connector | None:
 
 
 def names() -> list[str]:
-    return sorted({*OURS, *_registered})
+    return sorted({*OURS, *_registered, *_installed()})
+
+
+def known() -> list[Connector]:
+    """Ours and those that were registered. A package's own is loaded only if it is named: one that is broken is no
+    trouble of the others."""
+    return [one for name in sorted({*OURS, *_registered}) if (one := connector_named(name)) is not None]
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {one.name.lower(): one for one in entry_points(group=GROUP)}
+
+
+@cache
+def _loaded(name: str) -> Connector:
+    """The connector of a package."""
+    point = _installed()[name]
+    try:
+        found = point.load()
+    except Exception as error:
+        raise SetupError(
+            f"connector {name!r} of package {_package(point)!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(found, Connector):
+        raise SetupError(f"{point.value!r} of package {_package(point)!r} is a {type(found).__name__}, not a Connector")
+    return found
+
+
+def _package(point: EntryPoint) -> str:
+    return "?" if point.dist is None else point.dist.name
 
 
 def known_sources(given: str = "") -> str:
@@ -83,9 +123,9 @@ def _meant(given: str) -> str:
 
 
 def _with(*halves: str) -> str:
-    found = [one for name in names() if (one := connector_named(name)) is not None]
-    able = [one for one in found if any(getattr(one, half) is not None for half in halves)]
+    able = [one for one in known() if any(getattr(one, half) is not None for half in halves)]
     told = [f"'{one.name}'{f' (watersmeet[{one.extra}])' if one.extra else ''}" for one in able]
+    told += [f"'{name}' ({_package(point)})" for name, point in sorted(_installed().items())]
     return "".join(f", {one}" for one in told)
 
 

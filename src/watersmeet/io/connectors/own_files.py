@@ -1,0 +1,56 @@
+"""Connectors of a Python file that lies somewhere: the file is run, and registers them."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from watersmeet.errors import SetupError, WatersmeetError
+from watersmeet.io.connectors import registry
+
+# What was run so: no other process can import it by its name, so what it defines must travel by value.
+LOADED: list[ModuleType] = []
+
+
+def load_connectors(path: str | Path) -> list[str]:
+    """Run a Python file and give the names of the connectors that it registered."""
+    if not Path(path).is_file():
+        raise SetupError(f"there is no file {str(path)!r}", hint="give a Python file that calls register_connector")
+    before = dict(registry.registered())
+    module = _run(Path(path).resolve(), str(path))
+    new = [name for name, one in registry.registered().items() if before.get(name) is not one]
+    if not new:
+        raise SetupError(
+            f"{str(path)!r} registered no connector", hint="it calls watersmeet.register_connector(Connector(…))"
+        )
+    LOADED.append(module)
+    return new
+
+
+def _run(path: Path, given: str) -> ModuleType:
+    name = f"watersmeet_connectors_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SetupError(f"{given!r} is no Python file", hint="its name ends in .py")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up there
+    sys.path.insert(0, str(path.parent))  # as of any script, for what it imports from beside it
+    try:
+        spec.loader.exec_module(module)
+    except WatersmeetError:
+        raise
+    except Exception as error:
+        raise SetupError(f"{given!r} failed{_line(error, path)}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _line(error: Exception, path: Path) -> str:
+    if isinstance(error, SyntaxError):
+        return f" in line {error.lineno}"
+    at = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f" in line {at[-1]}" if at else ""
