@@ -13,7 +13,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.io.connectors import registry
-from watersmeet.io.connectors.contract import Connector, Lot, Options, Slice
+from watersmeet.io.connectors.contract import Connector, Lot, Options, Piece, Slice
 
 COLUMNS = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
 ROWS = pa.record_batch({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}, schema=COLUMNS)
@@ -172,6 +172,66 @@ def _reader(session: wm.Session) -> Any:
     from watersmeet.io.connectors.readers import reader_of
 
     return reader_of(session.catalog.find("s"))  # type: ignore[arg-type]
+
+
+class Waiting:
+    """A reader of its own, of which one thing may be wrong."""
+
+    def __init__(self, **wrong: Any) -> None:
+        self.tell = lambda what: None
+        self.wrong = wrong
+
+    def poll(self, most_rows: int) -> Any:
+        return self._given("poll", Piece(ROWS, [0, 1]))
+
+    def again(self, range: Any) -> Any:
+        return self._given("again", ROWS)
+
+    def position_after(self, range: Any) -> Any:
+        return self._given("position_after", 1)
+
+    def resume(self, position: Any) -> None:
+        self._given("resume", None)
+
+    def close(self) -> None:
+        pass
+
+    def _given(self, call: str, right: Any) -> Any:
+        found = self.wrong.get(call, right)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"poll": ValueError("lost")}, r"connector 'odd' failed in poll\(\) of its reader: ValueError: lost"),
+        ({"poll": 7}, r"connector 'odd': poll\(\) of its reader gave a int, not a Piece"),
+        ({"poll": Piece(ROWS, object())}, r"poll\(\) of its reader gave a range that is no JSON"),
+        ({"poll": Piece(ROWS.select(["k"]), 1)}, r"connector 'odd': the reader gave rows with \(k int64\), but"),
+        ({"again": 7}, r"again\(\) of its reader gave a int, not a Piece or RecordBatch"),
+        ({"again": KeyError("k")}, r"connector 'odd' failed in again\(\) of its reader: KeyError"),
+        ({"resume": OSError("no")}, r"connector 'odd' failed in resume\(\) of its reader: OSError: no"),
+        ({"position_after": OSError("no")}, r"failed in position_after\(\) of its reader: OSError: no"),
+    ],
+)
+def test_a_reader_of_its_own_is_held_to_the_contract(wrong: dict[str, Any], said: str) -> None:
+    source = Source()
+    source.reader = lambda: Waiting(**wrong)  # type: ignore[attr-defined]
+    wm.register_connector(Connector("odd", source=lambda _: source))
+    session = wm.Session()
+    session.stream("s", source="odd", time="ts", lateness="1 second")
+    reader = _reader(session)
+
+    def used() -> None:
+        reader.resume(1)
+        reader.poll(10)
+        reader.again([0, 1])
+        reader.position_after([0, 1])
+
+    with pytest.raises(wm.SourceError, match=said):
+        used()
 
 
 def test_what_is_no_connector_is_not_registered() -> None:

@@ -57,11 +57,11 @@ class GuardedSource:
             self.description = without(str(source.description), secrets)
 
     def begin(self) -> Offsets:
-        with self._called("begin()"):
+        with self.called("begin()"):
             return self._offsets("begin()", self.inner.begin())
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        with self._called("newest()"):
+        with self.called("newest()"):
             found = self._offsets("newest()", self.inner.newest(dict(after), most_rows))
         for lane, offset in after.items():
             if lane not in found:
@@ -73,7 +73,7 @@ class GuardedSource:
         return found
 
     def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        with self._called("slices()"):
+        with self.called("slices()"):
             found = list(self.inner.slices(dict(after), dict(upto)))
         at = dict(after)
         for one in found:
@@ -89,20 +89,20 @@ class GuardedSource:
         return found
 
     def read(self, part: Slice) -> Iterator[Lot]:
-        with self._called("read()"):
+        with self.called("read()"):
             lots = iter(self.inner.read(part))
         while True:
-            with self._called("read()"):
+            with self.called("read()"):
                 lot = next(lots, None)
             if lot is None:
                 return
-            yield self._checked(lot)
+            yield self.checked(lot)
 
     def close(self) -> None:
-        with self._called("close()"):
+        with self.called("close()"):
             self.inner.close()
 
-    def _called(self, call: str) -> AbstractContextManager[None]:
+    def called(self, call: str) -> AbstractContextManager[None]:
         return called(self.connector, call, secrets=self._secrets)
 
     def _offsets(self, call: str, given: Any) -> dict[str, Any]:
@@ -114,11 +114,12 @@ class GuardedSource:
         except (TypeError, ValueError):
             raise _breaks(self.connector, call, f"gave offsets that are no JSON: {given!r:.100}") from None
 
-    def _checked(self, lot: Lot) -> Lot:
+    def checked(self, lot: Lot, call: str = "read()") -> Lot:
+        """Rows and bad records as the contract has them."""
         if not isinstance(lot, Lot) or not isinstance(lot.rows, pa.RecordBatch):
-            raise _breaks(self.connector, "read()", f"gave a {type(lot).__name__}, not a Lot with a RecordBatch")
+            raise _breaks(self.connector, call, f"gave a {type(lot).__name__}, not a Lot with a RecordBatch")
         if lot.bad is not None and not lot.bad.schema.equals(BAD_RECORDS):
-            raise _breaks(self.connector, "read()", "gave bad records that have not the columns of BAD_RECORDS")
+            raise _breaks(self.connector, call, "gave bad records that have not the columns of BAD_RECORDS")
         rows = lot.rows
         if rows.schema.equals(self.schema):
             return lot
@@ -127,7 +128,7 @@ class GuardedSource:
         if not same or not all(fits(found, said) for found, said in pairs):
             raise _breaks(
                 self.connector,
-                "read()",
+                call,
                 f"gave rows with ({_columns(rows.schema)}), but its schema says ({_columns(self.schema)})",
             )
         return replace(lot, rows=conform(rows, self.schema))

@@ -28,6 +28,7 @@ from watersmeet.io.connectors.contract import (
     untold,
 )
 from watersmeet.io.connectors.guarded import GuardedSource, called
+from watersmeet.io.connectors.guarded_reader import GuardedReader
 
 
 class _Cursor:
@@ -250,7 +251,7 @@ def reader_of_lanes(laned: GuardedSource, *, in_step: bool = False) -> Reader:
     inner = laned.inner
     if isinstance(inner, PollingSource):
         with called(laned.connector, "reader()"):
-            own = inner.reader()
+            own: Reader = GuardedReader(laned, inner.reader())
         if not in_step or hasattr(own, "keep_step"):
             return own
         own.close()
