@@ -165,6 +165,10 @@ class SourceChangedWarning(UserWarning):
     """A file that a run has read has grown or shrunk since; what is new in it is not read."""
 
 
+class SinkGoneWarning(UserWarning):
+    """What a run has written is not where it wrote it; the run goes on with what comes next."""
+
+
 class TemporaryFolderWarning(UserWarning):
     """TMPDIR names no folder that can be written to, so temporary files go elsewhere."""
 

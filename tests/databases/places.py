@@ -23,13 +23,16 @@ class Place:
 
     def sink(self, schema: pa.Schema, name: str = "answer", run: str = "r1", **more: Any) -> NumberedSink:
         keys, changes = more.pop("keys", ()), more.pop("changes", None)
+        taken, makes_anew = more.pop("taken", -1), more.pop("makes_anew", False)
         if "as_said" in more:
             more["changes"] = more.pop("as_said")
         connector = connector_named(self.kind)
         assert connector is not None
         opener = opener_of(connector, "sink")
         assert opener is not None
-        sink: NumberedSink = opener(SinkOpening(name, {**self.options, **more}, schema, run, keys, changes))
+        sink: NumberedSink = opener(
+            SinkOpening(name, {**self.options, **more}, schema, run, keys, changes, taken, makes_anew)
+        )
         return sink
 
     def load(self, columns: pa.Schema | None = None, **more: str) -> pa.Table:

@@ -152,11 +152,29 @@ def test_a_table_that_was_dropped_is_missed(place: Place) -> None:
     place.run("DROP TABLE answer")
     with pytest.raises(SinkError, match="answer"):
         sink.commit(1, [batch(PLAIN, [(2, "b")])])
-    with pytest.raises(SinkError, match="written up to batch 0, is not there any more"):
-        place.sink(PLAIN)
+    with pytest.raises(SinkError, match=r"up to batch 0, but .* has no table answer"):
+        place.sink(PLAIN, taken=0)
     place.run("DELETE FROM watersmeet_batches")
     with pytest.raises(SinkError, match="no longer knows what sink 'answer' has taken"):
         sink.commit(1, [batch(PLAIN, [(2, "b")])])
+
+
+def test_a_table_that_was_dropped_is_made_anew_where_all_comes_again(place: Place) -> None:
+    place.sink(PLAIN).commit(3, [batch(PLAIN, [(1, "a")])])
+    place.run("DROP TABLE answer")
+    again = place.sink(PLAIN)  # of the checkpoint nothing counts yet
+    assert again.last_number == -1
+    again.commit(3, [batch(PLAIN, [(1, "a")])])
+    place.run("DROP TABLE answer")
+    assert place.sink(PLAIN, taken=3, makes_anew=True).last_number == -1
+    assert place.rows() == Counter()
+
+
+def test_a_run_whose_notes_are_gone_is_told_so(place: Place) -> None:
+    place.sink(PLAIN).commit(0, [batch(PLAIN, [(1, "a")])])
+    place.run("DROP TABLE watersmeet_batches")
+    with pytest.raises(SinkError, match=r"up to batch 0, but .* has no row of it in watersmeet_batches"):
+        place.sink(PLAIN, taken=0, mode="append")
 
 
 def test_names_may_be_anything(place: Place) -> None:

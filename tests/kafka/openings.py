@@ -31,6 +31,7 @@ def sink(
     run: str = "run",
     keys: tuple[str, ...] = (),
     changes: str | None = None,
+    taken: int = -1,
     **options: str,
 ) -> NumberedSink:
     connector = connector_named("kafka")
@@ -38,7 +39,7 @@ def sink(
     opener = opener_of(connector, "sink")
     assert opener is not None
     given = {"brokers": brokers, "topic": topic, "timeout": "5 seconds", **options}
-    found: NumberedSink = opener(SinkOpening("answers", given, schema, run, keys, changes))
+    found: NumberedSink = opener(SinkOpening("answers", given, schema, run, keys, changes, taken))
     return found
 
 

@@ -44,6 +44,20 @@ def test_a_number_is_taken_once_in_all_lives(mock: MockCluster, topic: str):
     assert sink(mock.brokers, topic, ROWS.schema, run="another").last_number == -1
 
 
+def test_a_topic_that_is_gone_is_not_made_anew_for_a_run_that_has_written_to_it(
+    mock: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    made: list[str] = []
+    monkeypatch.setattr(
+        "watersmeet.io.connectors.kafka.topics._make", lambda cluster, sink, new: made.append(new.topic)
+    )
+    with pytest.raises(SinkError, match="up to batch 3, but there is no topic 'gone'"):
+        sink(mock.brokers, "gone", ROWS.schema, run="on", taken=3)
+    with pytest.raises(SinkError, match=r"up to batch 3, but there is no topic 'no\.markers'"):
+        sink(mock.brokers, topic, ROWS.schema, run="on", taken=3, marker_topic="no.markers")
+    assert made == []
+
+
 def test_upserts_leave_what_every_key_is_now_and_tombstones(mock: MockCluster, topic: str):
     rows = pa.record_batch(
         {"page": ["/a", "/a", "/b", "/a", "/b", None], "n": [1, 1, 1, 2, 1, 9], "_op": ["+", "-", "+", "+", "-", "+"]}

@@ -261,6 +261,25 @@ def test_records_that_cannot_be_read_go_to_a_sink_once_and_are_counted(spark, se
     assert first.metrics.results == len(found)
 
 
+def test_a_sink_that_is_gone_ends_the_next_run_unless_it_may_be_made_anew(spark, tmp_path):
+    script = f"{STREAMS} CREATE SINK rows WITH (sink='sqlite', path='{tmp_path}/out.db') AS SELECT a.v FROM a;"
+    add(Path("a"), 0, rows(0, 5))
+    add(Path("b"), 0, rows(0, 1))
+    run(spark, script)
+    run(spark, script)  # whose batches are empty, if there are any
+    (tmp_path / "out.db").unlink()
+    add(Path("a"), 0, rows(5, 5))
+    for _ in range(2):
+        with pytest.raises(
+            SinkError, match="sink 'rows' was given the answers of this run up to batch 0, but there is"
+        ):
+            run(spark, script)
+        assert not (tmp_path / "out.db").exists()
+    run(spark, script.replace("out.db'", "out.db', if_gone='make'"))
+    with sqlite3.connect("out.db") as database:
+        assert sorted(row[0] for row in database.execute("SELECT v FROM rows")) == [5, 6, 7, 8, 9]
+
+
 def test_records_that_cannot_be_read_are_skipped_and_counted(spark):
     add(Path("a"), 0, ["what?", *rows(0, 5), (1, 7, None)])
     add(Path("b"), 0, rows(0, 5))

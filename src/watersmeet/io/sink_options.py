@@ -90,7 +90,7 @@ def _wrong_for(
 ) -> tuple[str, str] | None:
     if connector is None:
         return _wrong(setting, owner, kind, on_spark=on_spark)
-    return wrong_option(setting.name, owner, connector.sink_options, ("sink",))
+    return wrong_option(setting.name, owner, connector.sink_options, ("sink", "if_gone"))
 
 
 def _wrong(setting: Setting, owner: str, kind: str, *, on_spark: bool) -> tuple[str, str] | None:

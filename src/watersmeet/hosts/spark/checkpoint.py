@@ -101,13 +101,13 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self.spark = spark
         self.folder = folder
-        self._here = _is_here(spark, folder)
+        self.is_here = _is_here(spark, folder)
 
     def refuse_others(self, owner: Owner) -> bool:
         """Refuse an owner that is not this checkpoint's; else whether it is certain that this one is, or will be."""
-        if self._read(METADATA) is None:
+        if self.read(METADATA) is None:
             return True
-        held = _owner_in(self._read(NOTE))
+        held = _owner_in(self.read(NOTE))
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
@@ -117,11 +117,11 @@ class Checkpoint:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
         a file that cannot be written does not end it."""
         try:
-            held = _owner_in(self._read(NOTE))
+            held = _owner_in(self.read(NOTE))
             if held is None:
-                self._write(json.dumps(asdict(owner)))
+                self.write(json.dumps(asdict(owner)))
             elif owner.streams and not held.streams:  # earlier versions did not note their names
-                self._write(json.dumps(asdict(replace(held, streams=owner.streams))))
+                self.write(json.dumps(asdict(replace(held, streams=owner.streams))))
         except Exception as error:
             logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
 
@@ -135,8 +135,8 @@ class Checkpoint:
             raise SetupError(f"{self.folder} {why}", hint=hint)
         return True
 
-    def _read(self, name: str) -> str | None:
-        if self._here:
+    def read(self, name: str) -> str | None:
+        if self.is_here:
             path = Path(self.folder) / name
             # A note that was written through Spark is a folder of parts.
             parts = [path] if path.is_file() else sorted(path.glob("part-*"))
@@ -152,15 +152,15 @@ class Checkpoint:
     def run_name(self) -> str:
         """The name of the run whose checkpoint this is: the same in all its lives, and never that of another. By it
         sinks know what they have taken."""
-        held = (self._read(RUN_NOTE) or "").strip()
+        held = (self.read(RUN_NOTE) or "").strip()
         if held:
             return held
         made = uuid4().hex[:12]
-        self._write(made, RUN_NOTE)
+        self.write(made, RUN_NOTE)
         return made
 
-    def _write(self, text: str, name: str = NOTE) -> None:
-        if self._here:
+    def write(self, text: str, name: str = NOTE) -> None:
+        if self.is_here:
             folder = Path(self.folder)
             folder.mkdir(parents=True, exist_ok=True)
             # Under another name first: a crash must not leave half of it.

@@ -6,7 +6,7 @@ batch that is repeated has the same rows, maybe in another order; the sink passe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -23,6 +23,8 @@ from watersmeet.plan.nodes import AT, OP, Plan
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.watched import OnAnswers
 
+Noted = Callable[[str, int], None]
+
 
 @dataclass(frozen=True)
 class Sides:
@@ -32,13 +34,14 @@ class Sides:
     sinks: Mapping[str, NumberedSink]
     streams: Mapping[str, Stream]
 
-    def commit(self, number: int, packets: Iterable[bytes]) -> None:
+    def commit(self, number: int, packets: Iterable[bytes], noted: Noted) -> None:
         for packet in packets:
             for records in from_packet(packet):
                 self.output.bad(self.streams[stream_named(records)], records)
         for name, records in self.output.take().items():
             if number > self.sinks[name].last_number:
                 self.sinks[name].commit(number, records)
+            noted(name, number)
 
     def close(self) -> None:
         for sink in self.sinks.values():
@@ -49,21 +52,31 @@ class NumberedWriter:
     """Takes batches into a sink, and what goes beside them into others: for `foreachBatch`."""
 
     def __init__(
-        self, plan: Plan, sink: NumberedSink, on_rows: OnAnswers | None = None, sides: Sides | None = None
+        self,
+        name: str,
+        plan: Plan,
+        sink: NumberedSink,
+        noted: Noted,
+        on_rows: OnAnswers | None = None,
+        sides: Sides | None = None,
     ) -> None:
-        self._plan, self._sink, self._on_rows, self._sides = plan, sink, on_rows, sides
+        """noted: is told of every batch whose rows a sink has, before Spark hears that it is done."""
+        self._name, self._plan, self._sink, self._noted = name, plan, sink, noted
+        self._on_rows, self._sides = on_rows, sides
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         # Asked for in any case: the state goes on, and numbers are observed, only when the batch is computed.
         found = batch.toArrow()
         if self._sides is not None:
-            self._sides.commit(number, found[BESIDE].drop_null().to_pylist())
+            self._sides.commit(number, found[BESIDE].drop_null().to_pylist(), self._noted)
             packets = found["payload"].drop_null().to_pylist()
             parts = [conform(part, self._plan.output_schema) for packet in packets for part in from_packet(packet)]
             found = pa.Table.from_batches(parts, self._plan.output_schema)
         rows = self._rows(found)
         if rows and number > self._sink.last_number:
             self._sink.commit(number, rows)
+        if rows:
+            self._noted(self._name, number)
         if rows and self._on_rows is not None:
             self._on_rows(number, rows)
 

@@ -6,6 +6,7 @@ import re
 
 NOTE = "watersmeet.json"  # in a checkpoint: whose it is
 RUN_NOTE = "watersmeet-run.txt"  # and the name of its run
+TAKEN_NOTE = "watersmeet-taken.json"  # and the last batches whose rows its sinks have
 
 
 def has_scheme(path: str) -> bool:

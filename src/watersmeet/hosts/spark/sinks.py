@@ -20,6 +20,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import how_to_get, missing_format
 from watersmeet.hosts.spark.numbered import NumberedWriter, Sides, run_beside
 from watersmeet.hosts.spark.paths import has_scheme
+from watersmeet.hosts.spark.taken import TakenNote
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import connector_named
@@ -124,7 +125,9 @@ class SparkSink:
         """What takes the batches of this run; opened once, also if the query starts again to end."""
         if self._numbered is None:
             plan = self.job.plan
-            run = Checkpoint(spark, self.checkpoint).run_name()
+            checkpoint = Checkpoint(spark, self.checkpoint)
+            run, note = checkpoint.run_name(), TakenNote(spark, checkpoint)
+            taken = note.known()
             sink = numbered_sink(
                 self.job.name,
                 self.job.sink,
@@ -132,20 +135,29 @@ class SparkSink:
                 run,
                 keys=answer_keys(plan),
                 changes=change_column(plan),
+                taken=taken.get(self.job.name, -1),
+                tell=_tell,
             )
             if any(name.lower() == "commit_every" for name in self.job.sink):
                 log.warning(
                     "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
                 )
-            sides = self._sides(run) if self.beside else None
-            self._numbered = NumberedWriter(plan, sink, self.on_rows, sides)
+            sides = self._sides(run, taken) if self.beside else None
+            self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
         return self._numbered
 
-    def _sides(self, run: str) -> Sides:
+    def _sides(self, run: str, taken: Mapping[str, int]) -> Sides:
         """The sinks beside the answers; another query of the script may write to them too."""
         output = SideOutput(streams_of(self.job.plan))
         sinks = {
-            name: numbered_sink(name, _appending(one.options), output.schemas[name], run_beside(run, name))
+            name: numbered_sink(
+                name,
+                _appending(one.options),
+                output.schemas[name],
+                run_beside(run, name),
+                taken=taken.get(name, -1),
+                tell=_tell,
+            )
             for name, one in output.sinks.items()
         }
         return Sides(output, sinks, {one.name: one for one in streams_of(self.job.plan)})
@@ -186,6 +198,10 @@ class SparkSink:
         if self.mode == "append":
             raise SinkError(f"{target} holds the output of another run, to which a new one cannot append", hint=hint)
         raise SinkError(f"{target} already exists", hint=hint)
+
+
+def _tell(what: Warning) -> None:
+    log.warning("%s", what)
 
 
 def _appending(options: Mapping[str, str]) -> dict[str, str]:

@@ -187,7 +187,8 @@ def untold(what: Warning) -> None:
 class NumberedSink(Protocol):
     """Takes the rows of batches, in order, under the number of the last batch they are of. What it has taken is there
     for good, whole or not at all. One that wants few large commits also has `commit_every_s`: in-process, answers of so
-    many seconds come together."""
+    many seconds come together. `may_forget`, if it is true: whoever reads may take away what it has, as with files, so
+    a run that misses there what it gave goes on with a warning; else it ends."""
 
     @property
     def last_number(self) -> int:
@@ -215,7 +216,9 @@ class SourceOpening:
 class SinkOpening:
     """What a sink is opened with. `run` is the name of the run, the same in all its lives, new for a new checkpoint.
     `keys` are the columns by which the rows of a changing answer are known, if it has any; `changes` names the column
-    that says whether a row comes or goes, None if rows only come."""
+    that says whether a row comes or goes, None if rows only come. `taken`: the last number that the checkpoint knows
+    the sink to have, -1 if all that it was given will be given again. `makes_anew`: the user has said that what is gone
+    is to be made anew all the same."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -223,6 +226,13 @@ class SinkOpening:
     run: str
     keys: tuple[str, ...] = ()
     changes: str | None = None
+    taken: int = -1
+    makes_anew: bool = False
+
+    @property
+    def must_be_there(self) -> bool:
+        """Whether what the sink has written before must not be made anew: rows would be gone without a word."""
+        return self.taken >= 0 and not self.makes_anew
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
 
 class FolderSink:
+    may_forget = True  # files may be taken away by those they are for
+
     def __init__(
         self, name: str, path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], run: str
     ) -> None:

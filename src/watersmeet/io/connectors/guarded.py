@@ -150,6 +150,7 @@ class GuardedSink:
         self._secrets = tuple(secrets)
         # How often it wants to be given answers, if it says so.
         self.commit_every_s: float | None = getattr(sink, "commit_every_s", None)
+        self.may_forget = bool(getattr(sink, "may_forget", False))
 
     @property
     def last_number(self) -> int:

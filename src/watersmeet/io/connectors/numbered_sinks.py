@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.connectors.gone import OPTION, check_taken
 from watersmeet.io.connectors.opening import open_sink
 from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
 from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
+from watersmeet.model.telling import warn
 
 
 class NumberedConsole:
@@ -55,16 +58,29 @@ def numbered_sink(
     *,
     keys: tuple[str, ...] = (),
     changes: str | None = None,
+    taken: int = -1,
+    tell: Callable[[Warning], None] = warn,
 ) -> NumberedSink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on. keys, changes: by which
-    columns the rows of a changing answer are known, and which one says whether they come or go."""
+    columns the rows of a changing answer are known, and which one says whether they come or go. taken: the last number
+    that the checkpoint knows it to have; if it has not, that is an error, or told where readers may take files away."""
     given = {key.lower(): value for key, value in options.items()}
     connector = connector_of("sink", given)
     if connector is not None:
-        return open_sink(connector, name, given, schema, run, keys, changes)
+        sink = open_sink(connector, name, given, schema, run, keys, changes, taken)
+        check_taken(name, sink, taken, given.get(OPTION), tell)
+        return sink
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))
+    sink = _folder_sink(name, path, kind, schema, given, run)
+    check_taken(name, sink, taken, None, tell)
+    return sink
+
+
+def _folder_sink(
+    name: str, path: Path, kind: str, schema: pa.Schema, given: Mapping[str, str], run: str
+) -> FolderSink | PartitionedFolderSink:
     if not schema.names:
         raise SinkError(f"sink {name!r} would have no columns")
     columns = partition_columns(name, given.get("partition_by"), schema)

@@ -12,6 +12,7 @@ from watersmeet.io.conform import check_columns, held_columns, plain_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.connected_table import ConnectedTable
 from watersmeet.io.connectors.contract import Connector, NumberedSink, SinkOpening, SourceOpening, TableOpening
+from watersmeet.io.connectors.gone import makes_anew
 from watersmeet.io.connectors.guarded import GuardedSink, GuardedSource, called
 from watersmeet.io.connectors.registry import opener_of, with_environment
 from watersmeet.io.connectors.secrets import secret_values
@@ -74,8 +75,10 @@ def open_sink(
     run: str,
     keys: tuple[str, ...] = (),
     changes: str | None = None,
+    taken: int = -1,
 ) -> NumberedSink:
-    opening = SinkOpening(name, with_environment(name, options), schema, run, keys, changes)
+    given = with_environment(name, options)
+    opening = SinkOpening(name, given, schema, run, keys, changes, taken, makes_anew(name, given))
     secrets = secret_values(opening.options, connector.sink_options)
     return GuardedSink(connector.name, _opened(connector, "sink", opening, SinkError, secrets), secrets)
 

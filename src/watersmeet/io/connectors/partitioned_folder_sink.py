@@ -20,6 +20,8 @@ from watersmeet.io.writers import writable
 
 
 class PartitionedFolderSink:
+    may_forget = True  # files may be taken away by those they are for
+
     def __init__(
         self,
         name: str,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
@@ -90,7 +91,16 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
         if pushed and job.sink is CONSOLE:
             return NoSink()
         keys, changes = answer_keys(job.plan), change_column(job.plan)
-        return numbered_sink(job.name, job.sink, job.plan.output_schema, run, keys=keys, changes=changes)
+        return numbered_sink(
+            job.name,
+            job.sink,
+            job.plan.output_schema,
+            run,
+            keys=keys,
+            changes=changes,
+            taken=taken_by(folder).answers,
+            tell=tell,
+        )
 
     return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)
 

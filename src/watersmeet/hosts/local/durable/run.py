@@ -122,7 +122,7 @@ class DurableRun:
             self._snapshots = Snapshots(self._folder.path)
             self._loads = TableLoads(self._folder.path, self.fed, tell, kept)
             self._sink = make_sink(self._folder.identity.run)
-            self._sides = SideFlows(self.fed.clock.side, self._folder.identity.run, self._folder.path)
+            self._sides = SideFlows(self.fed.clock.side, self._folder.identity.run, self._folder.path, tell)
         except BaseException:
             self._folder.close()
             raise
@@ -647,6 +647,7 @@ class DurableRun:
                 "wall": [self.wall.now, self.wall.today],
                 "pushed": self.notes.as_json(),
                 "answered": self.answered_number,
+                "sides": dict(self._sides.taken),
                 "tables": dict(self._loads.numbers),
             }
             self.snapshot_pause_s = max(self.snapshot_pause_s, monotonic() - began_s)

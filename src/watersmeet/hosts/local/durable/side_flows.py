@@ -14,26 +14,36 @@ from pathlib import Path
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.files import replace_file
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.model.side_sink import SideSink
+from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.side_output import SideOutput
 
 _FILE = "sides.json"
 
 
 class SideFlows:
-    def __init__(self, output: SideOutput, run: str, folder: Path) -> None:
+    def __init__(self, output: SideOutput, run: str, folder: Path, tell: Tell = warn) -> None:
         """run: the name of the run; folder: its checkpoint, where it is noted which sinks it has had."""
         self._output = output
+        self.taken = dict(taken_by(folder).sides)  # the last batch that brought something, by sink
         self._sinks: dict[str, NumberedSink] = {}
         self._flows: dict[str, Outflow] = {}
         had = _noted(folder / _FILE)
         try:
             for name, sink in output.sinks.items():
                 options = _options(sink, is_new=name not in had)
-                self._sinks[name] = numbered_sink(name, options, output.schemas[name], run_beside(run, name))
+                self._sinks[name] = numbered_sink(
+                    name,
+                    options,
+                    output.schemas[name],
+                    run_beside(run, name),
+                    taken=self.taken.get(name, -1),
+                    tell=tell,
+                )
             if not had >= set(self._sinks):
                 replace_file(folder / _FILE, json.dumps(sorted({*had, *self._sinks})).encode())
         except BaseException:
@@ -48,6 +58,8 @@ class SideFlows:
         brought = self._output.take()
         for name, flow in self._flows.items():
             is_there = number <= self._sinks[name].last_number  # it was committed before a crash
+            if any(one.num_rows for one in brought.get(name, [])):
+                self.taken[name] = number
             flow.put(number, [] if is_there else brought.get(name, []))
 
     def flush(self, number: int) -> None:

@@ -67,7 +67,7 @@ class Snapshots:
     def latest(self) -> Snapshot | None:
         """The last one that is whole; None if there is none."""
         damage: RunError | None = None
-        for path in sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True):
+        for path in manifests(self._folder):
             try:
                 snapshot = self._load(path)
             except RunError as error:
@@ -145,6 +145,11 @@ class Snapshots:
             live[place.file] = live.get(place.file, 0) + place.size
         full = {name for name, size in live.items() if 2 * size >= _size_of(self._folder / name)}
         return {name: place for name, place in latest.items() if place.file in full}
+
+
+def manifests(folder: Path) -> list[Path]:
+    """What names the parts of each snapshot that counts, the last one first."""
+    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
 
 
 def _size_of(path: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from watersmeet.hosts.local.durable.lasting_run import LastingRun
 from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
+from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
@@ -40,7 +42,7 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     kept = KeptAnswers(asked.max_waiting) if asked.sink is None and asked.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
     folder = local_folder(asked.checkpoint)
-    run = DurableRun(plan, folder, lambda name: _sink(plan, asked, kept, name), readers, settings_of(asked))
+    run = DurableRun(plan, folder, lambda name: _sink(plan, asked, kept, name, folder), readers, settings_of(asked))
     run.fed.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
@@ -89,7 +91,7 @@ def settings_of(asked: Lasting) -> Settings:
     )
 
 
-def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str) -> NumberedSink:
+def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, folder: Path) -> NumberedSink:
     if kept is not None:
         return kept
     if asked.sink is None:
@@ -98,7 +100,8 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str) -> Num
         return _own(asked.sink(run))
     check_sink_words("out", asked.sink)
     keys, changes = answer_keys(plan), change_column(plan)
-    return numbered_sink("out", asked.sink, plan.output_schema, run, keys=keys, changes=changes)
+    taken = taken_by(folder).answers
+    return numbered_sink("out", asked.sink, plan.output_schema, run, keys=keys, changes=changes, taken=taken)
 
 
 def _own(sink: object) -> NumberedSink:

@@ -18,6 +18,7 @@ from watersmeet.io.connectors.databases.duckdb_types import family_of_name, type
 from watersmeet.io.connectors.databases.paths import file_of
 from watersmeet.io.connectors.databases.queries import query_of
 from watersmeet.io.connectors.databases.table_sink import TableSink
+from watersmeet.io.connectors.gone import gone
 
 PATIENCE_S = 30.0
 _ROWS = "watersmeet_rows"
@@ -29,7 +30,10 @@ ORDER BY column_index
 
 
 def open_sink(opening: SinkOpening) -> TableSink:
-    return TableSink(opening, DuckdbFile(file_of(opening.name, opening.options, SinkError)))
+    path = file_of(opening.name, opening.options, SinkError)
+    if opening.must_be_there and not path.exists():
+        raise gone(opening, f"there is no file {path}")
+    return TableSink(opening, DuckdbFile(path))
 
 
 def load_table(opening: TableOpening) -> pa.Table:

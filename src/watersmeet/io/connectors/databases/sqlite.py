@@ -18,13 +18,17 @@ from watersmeet.io.connectors.databases.families import family_of
 from watersmeet.io.connectors.databases.paths import file_of
 from watersmeet.io.connectors.databases.sqlite_types import affinity_family, type_of
 from watersmeet.io.connectors.databases.table_sink import TableSink
+from watersmeet.io.connectors.gone import gone
 
 PATIENCE_S = 30.0  # others may write the same file
 _ROWS = "watersmeet_rows"
 
 
 def open_sink(opening: SinkOpening) -> TableSink:
-    return TableSink(opening, SqliteFile(file_of(opening.name, opening.options, SinkError)))
+    path = file_of(opening.name, opening.options, SinkError)
+    if opening.must_be_there and not path.exists():
+        raise gone(opening, f"there is no file {path}")
+    return TableSink(opening, SqliteFile(path))
 
 
 class SqliteFile:

@@ -21,6 +21,7 @@ from watersmeet.io.connectors.databases.database import (
 )
 from watersmeet.io.connectors.databases.families import family_of, fits
 from watersmeet.io.connectors.databases.netting import COUNT, NULLS, by_key, by_row, netted, with_nulls
+from watersmeet.io.connectors.gone import gone
 from watersmeet.io.sinks import mode_of
 
 BATCHES = "watersmeet_batches"
@@ -31,7 +32,7 @@ _STAGED = "s"
 
 class TableSink:
     def __init__(self, opening: SinkOpening, database: Database) -> None:
-        self._name, self._run, self._database = opening.name, opening.run, database
+        self._opening, self._name, self._run, self._database = opening, opening.name, opening.run, database
         self._written = opening.options.get("table") or opening.name
         if not table_parts(self._written):
             raise SinkError(f"sink {opening.name!r} has table = {self._written!r}, which names no table")
@@ -153,13 +154,17 @@ class TableSink:
                 "(run TEXT NOT NULL, sink TEXT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (run, sink))"
             )
             columns, taken = work.columns_of(self._written), self._taken(work)
-            if taken is not None:
-                self._check_still_there(columns, taken)
-                return taken
+            self._check_still_there(columns, taken)
             if columns is None:
                 self._create(work)
             else:
                 self._check_columns(columns)
+            if taken is not None and columns is not None:
+                return taken
+            if taken is not None:  # what was in the table is gone, and what can be given again shall be
+                self._note(work, -1)
+                return -1
+            if columns is not None:
                 self._check_mode(work, mode)
             mark = self._database.mark
             work.run(f"INSERT INTO {self._batches} VALUES ({mark}, {mark}, -1)", self._run, self._name)
@@ -172,14 +177,14 @@ class TableSink:
             index = quoted(f"{table_parts(self._written)[-1]}_by_key")
             work.run(f"CREATE UNIQUE INDEX {index} ON {self._table} ({listed(self._keys)})")
 
-    def _check_still_there(self, columns: Mapping[str, str] | None, taken: int) -> None:
+    def _check_still_there(self, columns: Mapping[str, str] | None, taken: int | None) -> None:
+        """A run that goes on finds its table, and what it has noted beside it; if it does not, nothing is made."""
+        if not self._opening.must_be_there:
+            return
         if columns is None:
-            raise SinkError(
-                f"the table {self._written} of {self._database.description}, which this run has written up to batch "
-                f"{taken}, is not there any more",
-                hint="bring it back, or start anew with another checkpoint",
-            )
-        self._check_columns(columns)
+            raise gone(self._opening, f"{self._database.description} has no table {self._written}")
+        if taken is None:
+            raise gone(self._opening, f"{self._database.description} has no row of it in {BATCHES}")
 
     def _check_columns(self, columns: Mapping[str, str]) -> None:
         missing = [name for name in self._names if name not in columns]

@@ -4,14 +4,18 @@ known, in the same transaction as the rows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+from watersmeet.io.connectors.delta.log import version_file
 from watersmeet.io.connectors.delta.opening import Place, columns_of
+from watersmeet.io.connectors.gone import gone
 from watersmeet.io.connectors.lake_options import column_list, interval_s, one_of, size_in_bytes, whole_number
 from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
 
@@ -37,7 +41,10 @@ class DeltaSink:
         self._schema = as_lake_holds(opening.schema, name)
         self._partition = partition_names(name, column_list(options, "partition_by"), self._schema)
         mode = one_of(name, options, "mode", ("append", "error"), "append")
+        self._opening = opening
         table = self._place.opened_if_there()
+        if table is None and opening.must_be_there:
+            raise gone(opening, f"there is no Delta table at {self._place.path}")
         self.last_number = -1 if table is None else self._last(table)
         if table is not None and mode == "error" and self.last_number < 0:
             raise SinkError(f"the Delta table {self._place.path} is there already", hint="say mode = 'append'")
@@ -52,6 +59,7 @@ class DeltaSink:
         mark = CommitProperties(app_transactions=[Transaction(app_id=self._run, version=number)])
         with self._place.told("cannot be written", GO_ON):
             self._table.update_incremental()
+            self._check_there()
             self._check_alone()
             write_deltalake(
                 self._table,
@@ -83,9 +91,21 @@ class DeltaSink:
         found = table.transaction_version(self._run)
         return -1 if found is None else int(found)
 
+    def _check_there(self) -> None:
+        """The library would write on into the log of a table that was dropped: a commit that no reader finds."""
+        newest = version_file(self._table.version())
+        if self._place.files().get_file_info(newest).type != pa_fs.FileType.File:
+            raise gone(
+                replace(self._opening, taken=self.last_number),
+                f"there is no Delta table at {self._place.path} any more, or another one",
+            )
+
     def _check_alone(self) -> None:
         """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
         found = self._last(self._table)
+        if found < self.last_number:
+            said = f"the Delta table {self._place.path} has them up to batch {found:,} only"
+            raise gone(replace(self._opening, taken=self.last_number), said)
         if found != self.last_number:
             raise SinkError(
                 f"the Delta table {self._place.path} has batch {found:,} of this run, which another "

@@ -31,6 +31,8 @@ def files_sink(opening: SinkOpening) -> NumberedSink:
 
 
 class StoreSink:
+    may_forget = True  # files may be taken away by those they are for
+
     def __init__(self, opening: SinkOpening) -> None:
         name, options = opening.name, opening.options
         if not opening.schema.names:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
 from pyiceberg.table import Table
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+from watersmeet.io.connectors.gone import gone
 from watersmeet.io.connectors.iceberg.opening import Place, columns_of
 from watersmeet.io.connectors.lake_options import column_list, interval_s, one_of, size_in_bytes
 from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
@@ -40,6 +42,9 @@ class IcebergSink:
         size = size_in_bytes(name, options, "target_file_size")
         catalog = self._place.catalog()
         table = self._place.opened_if_there(catalog)
+        self._opening = opening
+        if table is None and opening.must_be_there:
+            raise gone(opening, f"there is no Iceberg table {self._place.name} in its catalog")
         self.last_number = -1 if table is None else self._last(table)
         if table is not None and mode == "error" and self.last_number < 0:
             raise SinkError(f"the Iceberg table {self._place.name} is there already", hint="say mode = 'append'")
@@ -52,7 +57,7 @@ class IcebergSink:
             return
         given = pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema)
         with self._place.told("cannot be written", GO_ON):
-            self._table.refresh()
+            self._refresh()
             self._check_alone()
             with self._table.transaction() as change:
                 change.append(given, snapshot_properties={"watersmeet.run": self._run, "watersmeet.batch": str(number)})
@@ -79,12 +84,22 @@ class IcebergSink:
                         spec.add_identity(column)
             return table
 
+    def _refresh(self) -> None:
+        with suppress(NoSuchTableError):
+            self._table.refresh()
+            return
+        said = f"there is no Iceberg table {self._place.name} in its catalog any more"
+        raise gone(replace(self._opening, taken=self.last_number), said)
+
     def _last(self, table: Table) -> int:
         return int(table.properties.get(self._key, -1))
 
     def _check_alone(self) -> None:
         """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
         found = self._last(self._table)
+        if found < self.last_number:
+            said = f"the Iceberg table {self._place.name} has them up to batch {found:,} only"
+            raise gone(replace(self._opening, taken=self.last_number), said)
         if found != self.last_number:
             raise SinkError(
                 f"the Iceberg table {self._place.name} has batch {found:,} of this run, which another process has "

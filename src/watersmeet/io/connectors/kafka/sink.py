@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import SinkOpening
+from watersmeet.io.connectors.gone import gone
 from watersmeet.io.connectors.kafka import markers
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
 from watersmeet.io.connectors.kafka.topics import ensure_topic, is_missing
@@ -138,7 +139,8 @@ class KafkaSink:
         if missing:
             return SinkError(
                 f"{target.what}: topic {missing[0]!r} is there no more",
-                hint="start again with the same checkpoint, which makes it anew; what was in it is gone with it",
+                hint="start anew with a new checkpoint; or say if_gone = 'make' and start again with this one, which "
+                "makes the topic anew and goes on, without what was in it",
             )
         return told(SinkError, target.cluster, target.what, error, self._heard, _RESTART)  # type: ignore[return-value]
 
@@ -153,13 +155,37 @@ def open_sink(opening: SinkOpening) -> KafkaSink:
     partitions, replication = (whole_number(opening, name) for name in ("partitions", "replication"))
     marker_topic = options.get("marker_topic", markers.DEFAULT_TOPIC)
     config = {"cleanup.policy": "compact"} if records.upserts else {}
-    there = ensure_topic(cluster, opening.name, topic, partitions=partitions, replication=replication, config=config)
+    missing: list[str] = []
+
+    def is_missing_now(name: str) -> None:
+        if opening.must_be_there:
+            raise gone(opening, f"there is no topic {name!r}")
+        missing.append(name)
+
+    there = ensure_topic(
+        cluster,
+        opening.name,
+        topic,
+        partitions=partitions,
+        replication=replication,
+        config=config,
+        if_missing=is_missing_now,
+    )
     if partitions is not None and partitions != there:
         raise SinkError(
             f"topic {topic!r} has {there} partitions, but sink {opening.name!r} says {partitions}",
             hint="leave partitions out: it is for a topic that is not there yet",
         )
     ensure_topic(
-        cluster, opening.name, marker_topic, partitions=1, replication=replication, config={"cleanup.policy": "compact"}
+        cluster,
+        opening.name,
+        marker_topic,
+        partitions=1,
+        replication=replication,
+        config={"cleanup.policy": "compact"},
+        if_missing=is_missing_now,
     )
-    return KafkaSink(Target(opening.name, cluster, topic, marker_topic, opening.run), records)
+    sink = KafkaSink(Target(opening.name, cluster, topic, marker_topic, opening.run), records)
+    if topic in missing:  # whatever the markers say: what can be given again shall be
+        sink.last_number = -1
+    return sink

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,8 +22,10 @@ def ensure_topic(
     partitions: int | None = None,
     replication: int | None = None,
     config: Mapping[str, str] | None = None,
+    if_missing: Callable[[str], None] = lambda name: None,
 ) -> int | None:
-    """Make a topic unless it is there; how many partitions it has, or None if they are as the brokers say."""
+    """Make a topic unless it is there; how many partitions it has, or None if they are as the brokers say. if_missing:
+    is told before it is made, and may raise."""
     what = f"sink {sink!r} cannot write to topic {name!r}"
     heard = Heard()
     # A consumer asks without making the topic by asking.
@@ -38,6 +40,7 @@ def ensure_topic(
         return len(found.partitions)
     if found.error.code() not in _MISSING:
         raise told(SinkError, cluster, what, found.error, heard)
+    if_missing(name)
     _make(cluster, sink, NewTopic(name, partitions or _DEFAULT, replication or _DEFAULT, config=dict(config or {})))
     return partitions
 

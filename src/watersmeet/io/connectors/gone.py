@@ -1,0 +1,51 @@
+"""A run that goes on and does not find what it has written: rows are gone, and nobody shall hear of it by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from watersmeet.errors import OptionError, SinkError, SinkGoneWarning
+from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+
+OPTION = "if_gone"
+
+
+def gone(opening: SinkOpening, what: str) -> SinkError:
+    """what: what the sink did not find, as a sentence."""
+    return SinkError(f"{_given(opening.name, opening.taken)}, but {what}", hint=_way_out())
+
+
+def check_taken(name: str, sink: NumberedSink, taken: int, option: str | None, tell: Callable[[Warning], None]) -> None:
+    """Compare what a sink has with what the checkpoint knows it was given. option: what the user says of it."""
+    found = sink.last_number
+    if found >= taken:
+        return
+    has = "has none of them" if found < 0 else f"has them up to batch {found:,} only"
+    said = f"{_given(name, taken)}, and it {has}"
+    may_forget = option == "make" if option is not None else getattr(sink, "may_forget", False)
+    if not may_forget:
+        sink.close()
+        raise SinkError(said, hint=_way_out())
+    tell(SinkGoneWarning(f"{said}; the run goes on with what comes next"))
+
+
+def makes_anew(name: str, options: Mapping[str, str]) -> bool:
+    said = options.get(OPTION, "error").strip().lower()
+    if said not in ("error", "make"):
+        raise OptionError(
+            f"{name!r} has {OPTION} = {options[OPTION]!r}",
+            hint="it may be 'error', which ends the run, or 'make', which goes on without what is gone",
+            option=OPTION,
+        )
+    return said == "make"
+
+
+def _given(name: str, taken: int) -> str:
+    return f"sink {name!r} was given the answers of this run up to batch {taken:,}"
+
+
+def _way_out() -> str:
+    return (
+        "it was removed, or put back to an older state, or the sink was another one before: bring it back, or start "
+        f"anew with a new checkpoint; {OPTION} = 'make' goes on without what is gone"
+    )
