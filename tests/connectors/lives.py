@@ -5,7 +5,6 @@ For any connector: a point is 'module:Class.method before' or '… after', and t
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from tests.one_life import lived_through
 
 _DURABLE = "watersmeet.hosts.local.durable"
 # Between every two steps of a batch; a connector adds those of its own commit.
@@ -87,16 +88,7 @@ def die_at(point: str, after: int) -> None:
 
 def lived(script: Script, ends_at: str | None = None, after: int = 0, timeout_s: float = 120) -> bool:
     """Whether a life in a process of its own came to its end; False if it was killed as asked."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
-    process = context.Process(target=live, args=(script, ends_at, after))
-    process.start()
-    process.join(timeout_s)
-    if process.exitcode is None:
-        process.kill()
-        raise AssertionError(f"a life did not end within {timeout_s:g} s")
-    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
-    return process.exitcode == 0
+    return lived_through(live, script, ends_at, after, timeout_s=timeout_s)
 
 
 def killed_again_and_again(script: Script, points: Sequence[str], seed: int, kills: int) -> int:

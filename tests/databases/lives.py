@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 
 from tests.databases.places import Place
 from tests.durable.lives import Case, write_files
+from tests.one_life import lived_through
 
 OF_KIND = {
     "sqlite": ("sqlite", "SqliteFile", "SqliteWork"),
@@ -116,16 +116,7 @@ def die_after(kind: str, steps: int) -> None:
 
 
 def lived(kept: Kept, dies_at: int | None = None, timeout_s: float = 120) -> bool:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
-    process = context.Process(target=live, args=(kept, dies_at))
-    process.start()
-    process.join(timeout_s)
-    if process.exitcode is None:
-        process.kill()
-        raise AssertionError(f"a life did not end within {timeout_s:g} s")
-    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
-    return process.exitcode == 0
+    return lived_through(live, kept, dies_at, timeout_s=timeout_s)
 
 
 def killed_again_and_again(kept: Kept, kills: int, seed: int, most_steps: int = 24) -> int:

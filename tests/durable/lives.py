@@ -5,7 +5,6 @@ The processes are forked from one that has imported all and started no thread, s
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -18,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.dataset import dataset, partitioning
+
+from tests.one_life import lived_through
 
 MINUTE_US = 60_000_000
 # Where a life may end: a method, and whether before it, after it, or half way through what it writes.
@@ -188,16 +189,7 @@ def die_at(point: str, after: int) -> None:
 
 def lived(case: Case, count: int, ends_at: str | None = None, after: int = 0, timeout_s: float = 120) -> bool:
     """Whether a life in a process of its own came to its end; False if it was killed as asked."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
-    process = context.Process(target=live, args=(case, count, ends_at, after))
-    process.start()
-    process.join(timeout_s)
-    if process.exitcode is None:
-        process.kill()
-        raise AssertionError(f"a life did not end within {timeout_s:g} s")
-    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
-    return process.exitcode == 0
+    return lived_through(live, case, count, ends_at, after, timeout_s=timeout_s)
 
 
 def killed_again_and_again(case: Case, count: int, seed: int, kills: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -16,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tests.durable.lives import rows_of
+from tests.one_life import lived_through
 
 STEP_ROWS = 60
 SQL = "SELECT a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
@@ -69,16 +69,7 @@ def killed_again_and_again(case: Case, seed: int, kills: int, grow: Callable[[st
 
 
 def _lived(case: Case, point: str | None, after: int, amid_ms: int, timeout_s: float = 200) -> bool:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
-    process = context.Process(target=live, args=(case, point, after, amid_ms))
-    process.start()
-    process.join(timeout_s)
-    if process.exitcode is None:
-        process.kill()
-        raise AssertionError(f"a life did not end within {timeout_s:g} s")
-    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
-    return process.exitcode == 0
+    return lived_through(live, case, point, after, amid_ms, timeout_s=timeout_s)
 
 
 def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:

@@ -196,12 +196,10 @@ class _TimesRead:
 
 
 @dataclass(frozen=True)
-class _Converted:
-    """Rows that flow past once, each batch made another on its way."""
+class Passing:
+    """Rows of another source, with which something is done on their way."""
 
     source: Source
-    schema: pa.Schema
-    convert: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     @property
     def description(self) -> str:
@@ -218,6 +216,14 @@ class _Converted:
     @property
     def known_rows(self) -> int | None:
         return self.source.known_rows
+
+
+@dataclass(frozen=True)
+class _Converted(Passing):
+    """Rows that flow past once, each batch made another on its way."""
+
+    schema: pa.Schema
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         return map(self.convert, self.source.batches(max_rows))

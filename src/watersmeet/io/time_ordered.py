@@ -20,7 +20,7 @@ from watersmeet.io.conform import conform, entered
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource, pieces
-from watersmeet.io.sources import Source, TableSource
+from watersmeet.io.sources import Passing, Source, TableSource
 from watersmeet.io.spill import END, Piece, TimeSorter, sort_memory
 from watersmeet.io.time_ordered_files import batches_in_order
 from watersmeet.model.catalog import Relation, Stream
@@ -77,32 +77,15 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch
 
 
 @dataclass(frozen=True)
-class _Flowing:
+class _Flowing(Passing):
     """Rows that flow past, without those that cannot be read."""
 
-    source: Source
     stream: Stream
     on_bad: OnBad | None
 
     @property
     def schema(self) -> pa.Schema:
         return self.source.schema
-
-    @property
-    def description(self) -> str:
-        return self.source.description
-
-    @property
-    def bounded(self) -> bool:
-        return self.source.bounded
-
-    @property
-    def at_hand(self) -> bool:
-        return self.source.at_hand
-
-    @property
-    def known_rows(self) -> int | None:
-        return self.source.known_rows
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         flowing = _counted(self.source.batches(max_rows))
