@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.durable.lives import rows_of
-from tests.kafka.test_broker import COUNT, STEPS, check, script, streams_in
+from tests.kafka.steps import STEPS
+from tests.kafka.test_broker import COUNT, check, script, streams_in
 from tests.kafka.topics import make_topic, put_rows
 from tests.spark.harness import ROOT, worker_environment
 from watersmeet.demo.broker import Broker

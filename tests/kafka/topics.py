@@ -46,9 +46,9 @@ def stream(brokers: str, name: str, topic: str, **options: str) -> str:
     return f"CREATE STREAM {name} (id BIGINT, k BIGINT, v DOUBLE, s VARCHAR, ts TIMESTAMP) WITH ({_with(said)});\n"
 
 
-def sink(brokers: str, topic: str, query: str, **options: str) -> str:
+def sink(brokers: str, topic: str, query: str, *, name: str = "answers", **options: str) -> str:
     said = {"sink": "kafka", "brokers": brokers, "topic": topic, **options}
-    return f"CREATE SINK answers WITH ({_with(said)}) AS {query};\n"
+    return f"CREATE SINK {name} WITH ({_with(said)}) AS {query};\n"
 
 
 def _with(options: Mapping[str, str]) -> str:

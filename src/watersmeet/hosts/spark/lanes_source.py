@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from watersmeet.io.connectors.connected_source import ConnectedSource
-    from watersmeet.io.connectors.contract import LanedSource, Offsets
+    from watersmeet.io.connectors.contract import Offsets
+    from watersmeet.io.connectors.guarded import GuardedSource
 
 FORMAT = "watersmeet_lanes"
 ROWS_FORMAT = "watersmeet_lane_rows"
@@ -66,9 +67,10 @@ class LanesReader(StreamReader):
         self.max_rows = int(limit) if limit else None
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
+        self.is_known = False  # that what is read is what was read before
 
     @cached_property
-    def lanes(self) -> LanedSource:
+    def lanes(self) -> GuardedSource:
         # Opened when it is first used: before that Spark waits for this process, and not for long.
         return lanes_from(self.encoded_lanes).laned
 
@@ -79,7 +81,16 @@ class LanesReader(StreamReader):
         self.stops_at_what_is_there = True
 
     def initialOffset(self) -> Offset:
-        return {"upto": to_text(self.lanes.begin())}
+        known = self.lanes.identity()
+        return {"upto": to_text(self.lanes.begin())} | ({} if known is None else {"of": known})
+
+    def _check(self, offset: Offset) -> None:
+        """Once in a process: what is read may have been made anew under the same name since an offset was noted."""
+        from watersmeet.io.connectors.identity import check_identity
+
+        if not self.is_known:
+            check_identity(self.lanes, offset.get("of"))
+            self.is_known = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """As far as the limit allows; `start` itself if nothing has come, unless it remains to be told that nothing
@@ -89,10 +100,13 @@ class LanesReader(StreamReader):
                 f"stream {self.source!r}: this checkpoint was written when something else read it",
                 hint="go on with the script as it was, or start a new checkpoint",
             )
+        self._check(start)
         after = json.loads(start["upto"])
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         upto, is_last = self._upto(after, most)
-        place = {"after": start["upto"], "upto": to_text(upto)}
+        place = {"after": start["upto"], "upto": to_text(upto)} | {
+            name: start[name] for name in ("of",) if name in start
+        }
         ends = is_last and self.ending is not None
         return self.reached(start, place, moved=place["after"] != place["upto"], ends=ends)
 
@@ -129,6 +143,7 @@ class LanesReader(StreamReader):
         # Not from `start`: where a new run begins may be another place when its first batch is repeated.
         if start == end or "after" not in end:
             return []
+        self._check(end)
         after, upto = json.loads(end["after"]), json.loads(end["upto"])
         parts = self.lanes.slices(after, upto) if after != upto else []
         moments = Moments.of(end)

@@ -96,6 +96,15 @@ class LaggingSource(Protocol):
 
 
 @runtime_checkable
+class KnownSource(Protocol):
+    """A source whose other end may be deleted and made anew under the same name, and then is another."""
+
+    def identity(self) -> str | None:
+        """What is read, by a name that it shares with nothing that was there before; None if that is not known. Asked
+        when a run begins, and when it goes on."""
+
+
+@runtime_checkable
 class PollingSource(Protocol):
     """A source that can do better, where one process reads all of it: a reader of its own, which waits for rows."""
 

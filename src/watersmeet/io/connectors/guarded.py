@@ -13,6 +13,7 @@ import pyarrow as pa
 from watersmeet.errors import SinkError, SourceError, WatersmeetError
 from watersmeet.io.conform import conform, fits
 from watersmeet.io.connectors.contract import BAD_RECORDS, LanedSource, Lot, NumberedSink, Offsets, Slice
+from watersmeet.io.connectors.identity import identity_of
 from watersmeet.io.connectors.secrets import without
 
 _LONGEST = 200
@@ -101,6 +102,10 @@ class GuardedSource:
     def close(self) -> None:
         with self.called("close()"):
             self.inner.close()
+
+    def identity(self) -> str | None:
+        with self.called("identity()"):
+            return identity_of(self.inner)
 
     def called(self, call: str) -> AbstractContextManager[None]:
         return called(self.connector, call, secrets=self._secrets)

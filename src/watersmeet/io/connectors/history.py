@@ -131,6 +131,9 @@ class HistoryThenLive:
         for lot in self.live.laned.read(Slice(part.lane.removeprefix(LIVE), part.after, part.upto)):
             yield self.live_lot(lot)
 
+    def identity(self) -> str | None:
+        return self.live.laned.identity()
+
     def close(self) -> None:
         self.live.laned.close()
 

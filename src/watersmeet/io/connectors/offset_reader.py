@@ -29,6 +29,7 @@ from watersmeet.io.connectors.contract import (
 )
 from watersmeet.io.connectors.guarded import GuardedSource, called
 from watersmeet.io.connectors.guarded_reader import GuardedReader
+from watersmeet.io.connectors.identity import check_identity, identity_of
 
 
 class _Cursor:
@@ -109,7 +110,10 @@ class OffsetReader:
     def first_position(self) -> Position:
         """Where it begins: kept from the first moment on, as `latest` means another place later."""
         if self._offsets is None:
+            known = identity_of(self._source)
             self.resume({"offsets": dict(self._source.begin()), "inside": None})
+            if known is not None:
+                return {**(self._position or {}), "of": known}
         assert self._position is not None
         return self._position
 
@@ -191,10 +195,11 @@ class OffsetReader:
             self._given.append(range)
 
     def resume(self, position: Position) -> None:
+        check_identity(self._source, position.get("of"))
         self._close_cursor()
         self._parts.clear()
         self._given.clear()
-        self._position = dict(position)
+        self._position = {name: position[name] for name in ("offsets", "inside")}
         self._offsets = dict(position["offsets"])
         if position["inside"] is not None:
             lane, after, upto, row = position["inside"]

@@ -6,15 +6,22 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import monotonic, sleep
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told, told_as
 from watersmeet.model.names import nearest
 
+# A partition that was added a moment ago, or whose leader is another since.
+_ON_ITS_WAY = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
+                         KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
+                         KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE})  # fmt: skip
+_AGAIN_S = 0.05
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
@@ -84,6 +91,32 @@ class Topic:
             raise told(SourceError, self._cluster, self._what, found.error, self._heard)
         return sorted(found.partitions)
 
+    def identity(self) -> str | None:
+        """The id of the topic, which one that is made anew has not; None if the brokers are too old to have any."""
+        with told_as(SourceError, self._cluster, self._what, self._heard):
+            try:
+                return self._described(self._cluster.timeout_s)[0]
+            except KafkaException as error:
+                if error.args[0].code() in _MISSING:
+                    raise self._no_topic() from None
+                raise
+
+    def looked_at(self, timeout_s: float) -> tuple[str | None, list[int]] | None:
+        """Its id and its partitions; None if no broker answers, or knows it: whoever reads is told of that."""
+        try:
+            return self._described(timeout_s)
+        except KafkaException:
+            return None
+
+    def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
+        cluster = self._asker.list_topics(self.name, timeout=timeout_s)
+        if cluster.controller_id not in cluster.brokers:  # a cluster that is played has nobody to ask
+            return None, sorted(cluster.topics[self.name].partitions)
+        asked = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=timeout_s)
+        topic = asked[self.name].result()
+        known = str(topic.topic_id)
+        return None if known == _NO_ID else known, sorted(one.id for one in topic.partitions)
+
     def first(self, partitions: list[int] | None = None) -> dict[int, int]:
         """The first offset of each partition that is still there."""
         return self._listed(partitions, OffsetSpec.earliest)
@@ -128,16 +161,23 @@ class Topic:
         }
         if not asked:
             return {}
+        until_s = monotonic() + self._cluster.timeout_s
         with told_as(SourceError, self._cluster, self._what, self._heard):
-            futures: Mapping[TopicPartition, Any] = self._admin.list_offsets(
-                asked, isolation_level=self._level, request_timeout=self._cluster.timeout_s
-            )
-            try:
-                return {place.partition: future.result().offset for place, future in futures.items()}
-            except KafkaException as error:
-                if error.args[0].code() in _MISSING:
-                    raise self._no_topic() from None
-                raise
+            while True:
+                futures: Mapping[TopicPartition, Any] = self._admin.list_offsets(
+                    asked, isolation_level=self._level, request_timeout=self._cluster.timeout_s
+                )
+                try:
+                    return {place.partition: future.result().offset for place, future in futures.items()}
+                except KafkaException as error:
+                    if error.args[0].code() in _MISSING:
+                        self.partitions()  # which tells if the topic is gone; else it has a partition that is new,
+                        self._admin.list_topics(self.name, timeout=self._cluster.timeout_s)  # of which it now hears
+                    elif error.args[0].code() not in _ON_ITS_WAY:
+                        raise
+                    if monotonic() > until_s:
+                        raise
+                sleep(_AGAIN_S)
 
     def _no_topic(self) -> SourceError:
         with told_as(SourceError, self._cluster, self._what, self._heard):

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError, SourceGoneWarning
 from watersmeet.io.connectors.contract import Piece, Position, Range, Slice, untold
+from watersmeet.io.connectors.identity import check_identity, made_anew
 from watersmeet.io.connectors.kafka.client import told
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_error
 from watersmeet.io.connectors.kafka.records import Records
@@ -20,13 +21,15 @@ _WAIT_S = 0.05  # for the first record
 _MORE_S = 0.003  # for more, as every few rows cost a batch
 _GATHER_S = 0.1  # for more, where many lie there already
 _GATHERED = 1 << 12  # so many lie there, and it is worth waiting for them
-DISCOVER_S = 5.0  # how often to look for new partitions
+DISCOVER_S = 1.0  # how often to look for new partitions, whose rows wait so long
+_LOOK_S = 1.0
 _COMMIT_S = 1.0  # how often a consumer group is told how far rows were read
 _SILENT_S = 10.0  # after so long without a broker somebody should know
 
 
 class KafkaReader:
-    """A range is [partition, first offset, offset behind the last, the next offset of every partition]."""
+    """A range is [partition, first offset, offset behind the last, the next offset of every partition]. A position is
+    the last of these; the first one, which is noted for all lives, also says of which topic they are."""
 
     pause_s = 0.0  # whoever polls need not wait: this waits itself
 
@@ -35,6 +38,7 @@ class KafkaReader:
         self._source = source
         self._reading = source.reading
         self._next: dict[int, int] | None = None  # the next offset of every partition
+        self._topic_id: str | None = None  # of the topic that the run began with
         self._ends: dict[int, int] = {}  # what was there when this began to read
         self._reached: dict[int, int] = {}  # where a partition ended when it was read to its end
         self._client: ReadingClient | None = None
@@ -55,7 +59,7 @@ class KafkaReader:
 
     def first_position(self) -> Position:
         self._find_beginning()
-        return self._nexts()
+        return {"of": self._topic_id, "next": self._nexts()}
 
     def poll(self, most_rows: int) -> Piece | None:
         if not self._waiting:
@@ -81,6 +85,10 @@ class KafkaReader:
 
     def resume(self, position: Position) -> None:
         self._forget_ahead()
+        if isinstance(position, dict):
+            self._topic_id = position["of"]
+            check_identity(self._source, self._topic_id)  # before records of another topic are read as if again
+            position = position["next"]
         self._next = dict(enumerate(position))
 
     def lag(self) -> dict[str, int]:
@@ -121,15 +129,24 @@ class KafkaReader:
         if self._client is None:
             self._begin()
             return
-        assert self._next is not None
-        try:
-            there = self._client.consumer.list_topics(self._reading.topic, timeout=1.0).topics[self._reading.topic]
-        except KafkaException:  # the brokers are away for a moment
+        found = self._source.looked_at(_LOOK_S)
+        if found is None:  # the brokers are away for a moment
             return
-        new = sorted(set(there.partitions) - set(self._next))
-        if new:
-            self._next.update(dict.fromkeys(new, 0))
-            self._client.consumer.incremental_assign([TopicPartition(self._reading.topic, one, 0) for one in new])
+        topic_id, there = found
+        if None not in (topic_id, self._topic_id) and topic_id != self._topic_id:
+            raise made_anew(self._source.description)
+        self._take_new(sorted(set(there) - set(self._next or ())))
+
+    def _take_new(self, partitions: list[int]) -> None:
+        """Partitions that were added are read from their beginning; time waits for the first record of those that have
+        one."""
+        if not partitions:
+            return
+        assert self._next is not None
+        assert self._client is not None
+        self._ends.update(self._source.ends(partitions))
+        self._next.update(dict.fromkeys(partitions, 0))
+        self._client.consumer.incremental_assign([TopicPartition(self._reading.topic, one, 0) for one in partitions])
 
     def _begin(self) -> None:
         self._ends = self._source.ends()
@@ -147,6 +164,7 @@ class KafkaReader:
 
     def _find_beginning(self) -> None:
         if self._next is None:
+            self._topic_id = self._source.identity()
             self._next = {int(lane): offset for lane, offset in self._source.begin().items()}
 
     def _nexts(self) -> list[int]:

@@ -23,6 +23,7 @@ from watersmeet.io.connectors.kafka.writing import KeyAndValue, RecordMaker, rec
 
 _TRIES = 5
 _COMMIT_S = 60.0  # how long a commit may take, a restart of the brokers within it
+_LOOK_S = 3.0  # a commit that takes longer may be one into a topic that is there no more
 _FULL_S = 0.05
 _RESTART = "mend that, then start again with the same checkpoint: nothing is lost"
 
@@ -43,13 +44,21 @@ class Target:
 
 
 class KafkaSink:
-    def __init__(self, target: Target, records: RecordMaker) -> None:
-        """The topics are there. It first ends what a life before has left open, then learns what it has."""
+    def __init__(self, target: Target, records: RecordMaker, last_number: int | None = None) -> None:
+        """The topics are there. It ends what a life before has left open; what it has, it learns when it is asked: by
+        then all sinks of a script have ended theirs, which would hide what lies behind in the topic of markers."""
         self._target, self._records = target, records
         self._heard = Heard()
         self._key = markers.marker_key(target.run, target.sink)
         self._producer = self._connected()
-        self.last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
+        self._last_number = last_number
+
+    @property
+    def last_number(self) -> int:
+        if self._last_number is None:
+            target = self._target
+            self._last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
+        return self._last_number
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
@@ -61,7 +70,7 @@ class KafkaSink:
                 break
             except KafkaException as error:
                 self._after(error.args[0], tries_left)
-        self.last_number = number
+        self._last_number = number
 
     def close(self) -> None:
         # Nothing is on its way: a commit waits for all of it.
@@ -108,11 +117,14 @@ class KafkaSink:
         until_s = monotonic() + _COMMIT_S
         while True:
             try:
-                self._producer.commit_transaction(_COMMIT_S)
+                self._producer.commit_transaction(_LOOK_S)
                 return
             except KafkaException as error:
                 if not error.args[0].retriable() or monotonic() > until_s:
                     raise
+            missing = self._missing()
+            if missing is not None:
+                raise self._told_missing(missing)
 
     def _after(self, error: KafkaError, tries_left: int) -> None:
         """Undo what was begun, so that it can be tried again; raises if that makes no sense."""
@@ -135,14 +147,23 @@ class KafkaSink:
                 f"{target.what}: a row is larger than the topic takes ({error.str()})",
                 hint="raise max.message.bytes of the topic and 'kafka.message.max.bytes' of the sink; " + _RESTART,
             )
-        missing = [one for one in (target.topic, target.marker_topic) if is_missing(target.cluster, one)]
-        if missing:
-            return SinkError(
-                f"{target.what}: topic {missing[0]!r} is there no more",
-                hint="start anew with a new checkpoint; or say if_gone = 'make' and start again with this one, which "
-                "makes the topic anew and goes on, without what was in it",
-            )
+        missing = self._missing()
+        if missing is not None:
+            return self._told_missing(missing)
         return told(SinkError, target.cluster, target.what, error, self._heard, _RESTART)  # type: ignore[return-value]
+
+    def _missing(self) -> str | None:
+        """The topic that brokers which answer have not, if there is one."""
+        target = self._target
+        names = (target.topic, target.marker_topic)
+        return next((one for one in names if is_missing(target.cluster, one, _LOOK_S)), None)
+
+    def _told_missing(self, topic: str) -> SinkError:
+        return SinkError(
+            f"{self._target.what}: topic {topic!r} is there no more",
+            hint="start anew with a new checkpoint; or say if_gone = 'make' and start again with this one, which "
+            "makes the topic anew and goes on, without what was in it",
+        )
 
 
 def open_sink(opening: SinkOpening) -> KafkaSink:
@@ -185,7 +206,6 @@ def open_sink(opening: SinkOpening) -> KafkaSink:
         config={"cleanup.policy": "compact"},
         if_missing=is_missing_now,
     )
-    sink = KafkaSink(Target(opening.name, cluster, topic, marker_topic, opening.run), records)
-    if topic in missing:  # whatever the markers say: what can be given again shall be
-        sink.last_number = -1
-    return sink
+    target = Target(opening.name, cluster, topic, marker_topic, opening.run)
+    # Of a topic that was made just now, whatever the markers say: what can be given again shall be.
+    return KafkaSink(target, records, last_number=-1 if topic in missing else None)

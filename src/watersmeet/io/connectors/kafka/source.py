@@ -119,11 +119,15 @@ class KafkaSource:
             self._topic = Topic(self.reading.stream, self.reading.cluster, self.reading.topic)
         return self._topic
 
-    def ends(self) -> dict[int, int]:
-        return self._asked.ends()
+    def identity(self) -> str | None:
+        return self._asked.identity()
 
-    def partitions(self) -> list[int]:
-        return self._asked.partitions()
+    def ends(self, partitions: list[int] | None = None) -> dict[int, int]:
+        return self._asked.ends(partitions)
+
+    def looked_at(self, timeout_s: float) -> tuple[str | None, list[int]] | None:
+        """The id of the topic and its partitions, as they are now; None if no broker answers."""
+        return self._asked.looked_at(timeout_s)
 
     def _messages(self, client: ReadingClient, part: Slice) -> Iterator[list[Message]]:
         """The records of a part, some at a time. Offsets may have gaps: of what was compacted, and of transactions."""

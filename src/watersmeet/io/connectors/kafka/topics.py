@@ -45,11 +45,11 @@ def ensure_topic(
     return partitions
 
 
-def is_missing(cluster: Cluster, name: str) -> bool:
+def is_missing(cluster: Cluster, name: str, timeout_s: float) -> bool:
     """Whether brokers that answer have no such topic."""
     asker = Consumer(cluster.config(group_id="watersmeet"))
     try:
-        error = asker.list_topics(name, timeout=cluster.timeout_s).topics[name].error
+        error = asker.list_topics(name, timeout=timeout_s).topics[name].error
     except KafkaException:
         return False
     finally:

@@ -1,0 +1,28 @@
+"""What is read, told from another that was made anew under the same name: offsets of the one mean nothing there."""
+
+from __future__ import annotations
+
+from watersmeet.errors import SourceError
+from watersmeet.io.connectors.contract import KnownSource, LanedSource
+
+
+def identity_of(source: LanedSource) -> str | None:
+    """None if nobody knows."""
+    return source.identity() if isinstance(source, KnownSource) else None
+
+
+def check_identity(source: LanedSource, noted: str | None) -> None:
+    """Refuse to go on if what was noted at the beginning is not what is there now."""
+    if noted is None:
+        return
+    now = identity_of(source)
+    if now is not None and now != noted:
+        raise made_anew(source.description)
+
+
+def made_anew(what: str) -> SourceError:
+    return SourceError(
+        f"{what} was deleted and made anew since it was read, so what comes next is gone, or something else",
+        hint="what was read of it stays answered; start anew with another checkpoint, from start = 'earliest' or at a "
+        "time",
+    )
