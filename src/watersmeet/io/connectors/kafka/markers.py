@@ -4,6 +4,7 @@ the batch. Older ones are removed by the brokers, as the topic is compacted."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from time import monotonic
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
@@ -14,7 +15,8 @@ from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told, to
 
 DEFAULT_TOPIC = "watersmeet.batches"
 PARTITION = 0
-# An open transaction of somebody else holds up what comes behind it; the brokers end it after a minute.
+# An open transaction of somebody else holds up what comes behind it; the brokers end it after a minute. Such are those
+# of other sinks of a script that was killed, which are opened one after the other.
 _PATIENCE_S = 90.0
 
 
@@ -28,24 +30,11 @@ def marker_value(number: int) -> bytes:
 
 def last_number(cluster: Cluster, sink: str, topic: str, key: bytes) -> int:
     """The last number that was committed under a key, or -1."""
-    heard = Heard()
-    what = f"sink {sink!r} cannot learn from topic {topic!r} which batches it has"
-    admin = made(SinkError, cluster, what, AdminClient, cluster.config(heard))
-    config = cluster.config(
-        heard,
-        group_id="watersmeet",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        enable_partition_eof=True,
-        isolation_level="read_committed",
-    )
-    consumer: Consumer = made(SinkError, cluster, what, Consumer, config)
-    try:
-        with told_as(SinkError, cluster, what, heard):
-            end = _end(admin, cluster, topic)
-            return _read(consumer, cluster, topic, key, end, what, heard)
-    finally:
-        consumer.close()
+    asking = _Asking(cluster, sink, topic, key)
+    admin = made(SinkError, cluster, asking.what, AdminClient, cluster.config(asking.heard))
+    with told_as(SinkError, cluster, asking.what, asking.heard):
+        end = _end(admin, cluster, topic)
+        return asking.committed(end)
 
 
 def _end(admin: AdminClient, cluster: Cluster, topic: str) -> int:
@@ -59,23 +48,57 @@ def _end(admin: AdminClient, cluster: Cluster, topic: str) -> int:
     return int(asked[place].result().offset)
 
 
-def _read(consumer: Consumer, cluster: Cluster, topic: str, key: bytes, end: int, what: str, heard: Heard) -> int:
-    consumer.assign([TopicPartition(topic, PARTITION, 0)])
-    found, at, until_s = -1, 0, monotonic() + max(_PATIENCE_S, cluster.timeout_s)
-    while at < end:
-        for one in consumer.consume(1 << 12, 0.1):
-            error = one.error()
-            if error is None:
-                at = one.offset() + 1
-                if one.key() == key and one.value() is not None:
-                    found = json.loads(one.value())["batch"]
-            elif error.code() == KafkaError._PARTITION_EOF:
-                at = max(at, one.offset())
-            elif not error.retriable():
-                raise told(SinkError, cluster, what, error, heard)
-        if monotonic() > until_s:
-            raise SinkError(
-                f"{what}: a transaction of somebody else has been open there for {_PATIENCE_S:g} s",
-                hint="wait until the brokers have ended it, or give the sink a topic of its own: marker_topic = '…'",
-            )
-    return found
+class _Asking:
+    """Looks for the last marker of a key."""
+
+    def __init__(self, cluster: Cluster, sink: str, topic: str, key: bytes) -> None:
+        self._cluster, self._topic, self._key = cluster, topic, key
+        self.heard = Heard()
+        self.what = f"sink {sink!r} cannot learn from topic {topic!r} which batches it has"
+
+    def committed(self, end: int) -> int:
+        """The last number before an offset, or -1."""
+        found, looked, until_s = -1, False, monotonic() + max(_PATIENCE_S, self._cluster.timeout_s)
+        for at, number in self._read(0, end, "read_committed"):
+            found = found if number is None else number
+            held_up = at is not None and at < end
+            if held_up and not looked:
+                looked = True
+                if all(one is None for _, one in self._read(at or 0, end, "read_uncommitted")):
+                    return found
+            if monotonic() > until_s:
+                raise SinkError(
+                    f"{self.what}: a transaction of somebody else has been open there for {_PATIENCE_S:g} s",
+                    hint="wait until the brokers have ended it, or give it a topic of its own: marker_topic = '…'",
+                )
+        return found
+
+    def _read(self, at: int, end: int, level: str) -> Iterator[tuple[int | None, int | None]]:
+        """Numbers under the key, and where all that may be read ends, as they come; each beside None."""
+        config = self._cluster.config(
+            self.heard,
+            group_id="watersmeet",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            enable_partition_eof=True,
+            fetch_wait_max_ms=10,  # the end of a transaction is no record: that nothing follows is to be told at once
+        )
+        config["isolation.level"] = level  # whatever the user says of other topics
+        consumer: Consumer = made(SinkError, self._cluster, self.what, Consumer, config)
+        consumer.assign([TopicPartition(self._topic, PARTITION, at)])
+        try:
+            while at < end:
+                for one in consumer.consume(1 << 12, 0.1):
+                    error = one.error()
+                    if error is None:
+                        at = one.offset() + 1
+                        if one.key() == self._key and one.value() is not None:
+                            yield None, int(json.loads(one.value())["batch"])
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        at = max(at, one.offset())
+                        yield at, None
+                    elif not error.retriable():
+                        raise told(SinkError, self._cluster, self.what, error, self.heard)
+                yield None, None
+        finally:
+            consumer.close()

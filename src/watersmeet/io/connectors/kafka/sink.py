@@ -45,20 +45,14 @@ class Target:
 
 class KafkaSink:
     def __init__(self, target: Target, records: RecordMaker, last_number: int | None = None) -> None:
-        """The topics are there. It ends what a life before has left open; what it has, it learns when it is asked: by
-        then all sinks of a script have ended theirs, which would hide what lies behind in the topic of markers."""
+        """The topics are there. It first ends what a life before has left open, then learns what it has."""
         self._target, self._records = target, records
         self._heard = Heard()
         self._key = markers.marker_key(target.run, target.sink)
         self._producer = self._connected()
-        self._last_number = last_number
-
-    @property
-    def last_number(self) -> int:
-        if self._last_number is None:
-            target = self._target
-            self._last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
-        return self._last_number
+        if last_number is None:
+            last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
+        self.last_number = last_number
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
@@ -70,7 +64,7 @@ class KafkaSink:
                 break
             except KafkaException as error:
                 self._after(error.args[0], tries_left)
-        self._last_number = number
+        self.last_number = number
 
     def close(self) -> None:
         # Nothing is on its way: a commit waits for all of it.
