@@ -42,7 +42,7 @@ test-lab: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'lab and not soak'
 
 test-spark: $(READY)
-	$(BIN)/python -m pytest -m 'spark and not soak and not postgres' tests/spark
+	$(BIN)/python -m pytest -m 'spark and not soak and not postgres and not lakes' tests/spark
 
 # The page, the site and pictures in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
 # axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.
@@ -67,7 +67,7 @@ test-kafka: $(READY)
 # Files in a local S3 server (moto), and tables of lakes under kills, compared with DuckDB.
 test-lakes: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[stores]'
-	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes
+	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes tests/spark/test_lakes_killed.py
 
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,17 +12,20 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.databases.conftest import on_server, server  # noqa: F401 (fixtures)
 from tests.databases.places import Place
 from tests.durable.lives import Case, write_files
+from tests.spark.killed_sinks import COLUMNS, JOIN, TIMES, expected, killed_again_and_again
 from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.io.connectors.databases.table_sink import TableSink
 
 pytestmark = pytest.mark.postgres
 COUNT = 200
+KILLS = int(os.environ.get("KILLS_ON_SPARK", "20"))
 
 
 @pytest.fixture
@@ -85,3 +89,25 @@ def test_a_changing_answer_is_a_table(spark: SparkSession, tmp_path: Path, strea
     SparkRun(spark, script, Choices(available_now=True, buckets=2)).run()
     expected = said_by_duckdb("SELECT k, count(*), sum(id)::BIGINT FROM a GROUP BY k", tmp_path)
     assert on_server.rows() == expected
+
+
+@pytest.mark.spark
+def test_kills_between_the_steps_of_a_commit_change_nothing(
+    tmp_path: Path, on_server: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACE", on_server.options["dsn"])
+    on_server.run("CREATE TABLE names AS SELECT k::bigint, 'shop ' || k AS name FROM generate_series(0, 15) AS k")
+
+    def grow(name: str, step: int, rows: pa.Table) -> None:
+        (tmp_path / name).mkdir(exist_ok=True)
+        pa_parquet.write_table(rows, tmp_path / name / f"{step:03d}.parquet")
+
+    script = f"""
+        CREATE STREAM a {COLUMNS} WITH (source = 'files', format = 'parquet', path = 'file://{tmp_path}/a', {TIMES});
+        CREATE STREAM b {COLUMNS} WITH (source = 'files', format = 'parquet', path = 'file://{tmp_path}/b', {TIMES});
+        CREATE TABLE names WITH (source = 'postgres', dsn = '${{PLACE}}', table = 'names');
+        CREATE SINK answer WITH (sink = 'postgres', dsn = '${{PLACE}}') AS {JOIN};"""
+    sink = "watersmeet.io.connectors.databases.table_sink:TableSink"
+    died = killed_again_and_again(tmp_path, script, sink, KILLS, grow)
+    assert died > KILLS // 2
+    assert sorted(on_server.rows().elements()) == expected(KILLS) != []

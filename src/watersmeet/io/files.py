@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -337,16 +339,18 @@ def find_files(path: str, kind: str | None) -> list[Path]:
     if target.is_file():
         return [target]
     if target.is_dir():
-        found = [p for p in target.iterdir() if p.is_file()]
+        # Of a million files none is looked at: their names tell.
+        with os.scandir(target) as entries:
+            names = sorted(one.name for one in entries if is_data_name(one.name, kind) and one.is_file())
+        wanted = [target / name for name in names]
     elif glob.has_magic(path):
-        found = [p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file()]
+        found = (p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file())
+        wanted = sorted(p for p in found if is_data(p, kind))
     else:
         raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
-    # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
-    wanted = sorted(p for p in found if is_data(p, kind))
     if not wanted:
         raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
-    kinds = sorted({_suffix_kind(p) or "" for p in wanted})
+    kinds = sorted({_kind_of_name(p.name) or "" for p in wanted})
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
@@ -356,14 +360,33 @@ def is_empty(path: str, kind: str) -> bool:
     """Whether a folder or a pattern is there and no file of a format in it yet."""
     target = Path(path).expanduser()
     if target.is_dir():
-        return not any(one.is_file() and is_data(one, kind) for one in target.iterdir())
+        with os.scandir(target) as entries:
+            return not any(is_data_name(one.name, kind) and one.is_file() for one in entries)
     return glob.has_magic(path) and not glob.glob(str(target), recursive=True)
 
 
 def is_data(path: AnyFile, kind: str | None) -> bool:
     """Whether a file is data of a format, or of any."""
-    found = None if path.name.startswith((".", "_")) else _suffix_kind(path)
+    return is_data_name(path.name, kind)
+
+
+def is_data_name(name: str, kind: str | None) -> bool:
+    """The same of a file with that name."""
+    found = _kind_of_name(name)
     return found is not None and kind in (None, found)
+
+
+def _kind_of_name(name: str) -> str | None:
+    # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
+    if name[:1] in ("", ".", "_"):
+        return None
+    return _kind_of_end(name[name.find(".") :] if "." in name else "")
+
+
+@lru_cache(maxsize=10_000)
+def _kind_of_end(end: str) -> str | None:
+    """Of a million names most end in the same way, which is looked at once."""
+    return _suffix_kind(Path(f"x{end}"))
 
 
 def subfolder_hint(path: str, kind: str | None) -> str | None:

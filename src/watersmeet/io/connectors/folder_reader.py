@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Container, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -17,21 +17,13 @@ import pyarrow as pa
 
 from watersmeet.errors import SourceChangedWarning, SourceError, SourceGoneWarning
 from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, untold
-from watersmeet.io.files import FileSource, is_data, readable
+from watersmeet.io.connectors.listing import Listing
+from watersmeet.io.files import FileSource, readable
 
 READ_ROWS = 1 << 16
 KNOWN_ENDS = 1_000  # more than are read ahead
 WATCHED = 100  # so many of the last files are looked at again
 WATCH_S = 1.0
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A file as it was when it was found."""
-
-    path: str
-    changed_ns: int
-    size: int
 
 
 class _Cursor:
@@ -91,8 +83,8 @@ class FolderReader:
         """source: how files are read, and those that are there now. where: the file, folder or pattern to look in."""
         self._source = source
         self._where = where
-        self._seen: dict[str, Seen] = {}
-        self._ahead: list[Seen] = []
+        self._ahead: deque[str] = deque()  # files that were found, by the time they were changed
+        self._found: set[str] = set()  # the same
         self._begun: list[str] = []  # the files that were read, or are being read, in order
         self._places: dict[str, int] = {}  # of each of them in that order
         self._cursor: _Cursor | None = None
@@ -101,6 +93,7 @@ class FolderReader:
         self._sizes: dict[str, int] = {}  # of the last files, when they were opened
         self._watch_at = 0.0
         self._is_gone = False
+        self._listing = Listing(where, source.format.kind)
         self.tell: Callable[[Warning], None] = untold
 
     def poll(self, most_rows: int) -> Piece | None:
@@ -162,7 +155,8 @@ class FolderReader:
             self._look_around()
         if not self._ahead:
             return False
-        path = self._ahead.pop(0).path
+        path = self._ahead.popleft()
+        self._found.discard(path)
         self._begin(path)
         with suppress(OSError):
             self._sizes[path] = os.stat(path).st_size
@@ -185,18 +179,17 @@ class FolderReader:
             self._bad_ends.discard(forgotten)
 
     def _look_around(self) -> None:
-        found = _files_at(self._where, self._source.format.kind, self._seen)
+        found = self._listing.new(lambda path: path in self._places or path in self._found)
         self._tell_if_gone()
         self._tell_if_changed()
-        found.sort(key=lambda one: (one.changed_ns, one.path))
-        self._seen.update((one.path, one) for one in found)
         self._ahead += found
+        self._found.update(found)
 
     def _tell_if_gone(self) -> None:
         """A folder that was there and is not holds no new files, for a reason that somebody should know."""
         if glob.has_magic(self._where):
             return
-        is_gone = bool(self._seen) and not Path(self._where).expanduser().exists()
+        is_gone = bool(self._places) and not Path(self._where).expanduser().exists()
         if is_gone and not self._is_gone:
             self.tell(
                 SourceGoneWarning(
@@ -225,30 +218,12 @@ class FolderReader:
     def _note(self, path: str) -> None:
         """A file that was found in another life."""
         if path not in self._places:
-            self._seen[path] = Seen(path, 0, 0)
             self._begin(path)
-        self._ahead = [one for one in self._ahead if one.path != path]
+        if path in self._found:
+            self._found.discard(path)
+            self._ahead.remove(path)
 
     def _close_cursor(self) -> None:
         if self._cursor is not None:
             self._cursor.close()
             self._cursor = None
-
-
-def _files_at(where: str, kind: str, known: Container[str]) -> list[Seen]:
-    """The files that are not known yet."""
-    target = Path(where).expanduser()
-    if target.is_dir():
-        with os.scandir(target) as entries:
-            paths = [entry.path for entry in entries if entry.is_file()]
-    elif glob.has_magic(where):
-        paths = [path for path in glob.glob(str(target), recursive=True) if os.path.isfile(path)]
-    else:
-        paths = [str(target)] if target.is_file() else []
-    found = []
-    for path in paths:
-        if path not in known and (path == str(target) or is_data(Path(path), kind)):
-            with suppress(FileNotFoundError):  # it was renamed or removed since
-                status = os.stat(path)
-                found.append(Seen(path, status.st_mtime_ns, status.st_size))
-    return found

@@ -6,7 +6,7 @@ by the part that was read, and which of its rows they are.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from threading import Lock
@@ -98,6 +98,7 @@ class OffsetReader:
         self._source = source
         self._offsets: dict[str, Any] | None = None  # how far lanes were read, but for the part in hand
         self._parts: deque[Slice] = deque()
+        self._waiting: Counter[str] = Counter()  # how many of them there are of each lane
         self._order: Sequence[str] | None = None  # in which lanes are read, if not side by side
         self._cursor: _Cursor | None = None
         self._unread: set[str] | None = None  # lanes that had rows at the beginning, of which none was read
@@ -141,7 +142,7 @@ class OffsetReader:
 
     def _lanes(self) -> tuple[str, ...]:
         """The lanes that have rows which are not read yet: time waits for the first of each."""
-        lanes = dict.fromkeys(part.lane for part in self._parts)
+        lanes = [lane for lane, many in self._waiting.items() if many]
         if self._unread is None:  # at the beginning, as so many rows at most may be those of a few lanes only
             assert self._offsets is not None
             newest = self._source.newest(self._offsets)
@@ -198,6 +199,7 @@ class OffsetReader:
         check_identity(self._source, position.get("of"))
         self._close_cursor()
         self._parts.clear()
+        self._waiting.clear()
         self._given.clear()
         self._position = {name: position[name] for name in ("offsets", "inside")}
         self._offsets = dict(position["offsets"])
@@ -213,17 +215,23 @@ class OffsetReader:
     def _open_next(self, most_rows: int) -> _Cursor | None:
         assert self._offsets is not None
         if not self._parts and self._order is not None:
-            self._parts += self._parts_in_step(self._order, most_rows)
+            self._add(self._parts_in_step(self._order, most_rows))
         elif not self._parts:
             newest: Offsets = self._source.newest(self._offsets, most_rows)
-            self._parts += self._source.slices(self._offsets, newest)
+            self._add(self._source.slices(self._offsets, newest))
             if not self._parts:
                 self._offsets = dict(newest)  # nothing lies between, or lanes that are empty yet
         if not self._parts:
             return None
-        self._cursor = _Cursor(self._source, self._parts.popleft())
+        part = self._parts.popleft()
+        self._waiting[part.lane] -= 1
+        self._cursor = _Cursor(self._source, part)
         self._read_of.add(self._cursor.part.lane)
         return self._cursor
+
+    def _add(self, parts: Sequence[Slice]) -> None:
+        self._parts += parts
+        self._waiting.update(part.lane for part in parts)
 
     def _parts_in_step(self, order: Sequence[str], most_rows: int) -> list[Slice]:
         """What is new in the lane that is furthest behind, of those that have rows; so many at most."""

@@ -85,6 +85,7 @@ class Snapshots:
             check_format(told["format"], told["version"])
             reader = _BlockReader(self._folder, places)
             values = {name: _read(value, reader) for name, value in told["values"].items()}
+            notes = _with_long_positions(told["notes"], reader)
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise RunError(
                 f"{path} cannot be read: {error}",
@@ -92,7 +93,7 @@ class Snapshots:
             ) from error
         self._kept = [_Manifest(told["number"], places)]
         self._known = dict(places)
-        return Snapshot(told["number"], Saved(values, told["format"], told["version"]), told["notes"])
+        return Snapshot(told["number"], Saved(values, told["format"], told["version"]), notes)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -100,13 +101,14 @@ class Snapshots:
         """Write what is new of a state, and a draft of what names it all; `publish` makes it count."""
         blocks = _BlockWriter(self._folder / f"{_BLOCKS}{snapshot.number:015d}", self._usable())
         values = {name: _told(value, blocks) for name, value in snapshot.state.values.items()}
+        notes = _without_long_positions(snapshot.notes, blocks)
         blocks.close()
         self.written_bytes = blocks.written
         told = {
             "number": snapshot.number,
             "format": STATE_FORMAT,
             "version": VERSION,
-            "notes": snapshot.notes,
+            "notes": notes,
             "values": values,
             "blocks": {name: [place.file, place.at, place.size] for name, place in blocks.used.items()},
         }
@@ -222,6 +224,22 @@ class _BlockReader:
         if _sum_of(memoryview(data)) != name:
             raise ValueError(f"the bytes at {place.at:,} of {place.file} are not those that were written")
         return data
+
+
+def _without_long_positions(notes: Mapping[str, Any], blocks: _BlockWriter) -> dict[str, Any]:
+    """A position may name all files that were read, and grows at its end: in blocks only that is written."""
+    short, long = dict(notes.get("positions", {})), {}
+    for name, position in notes.get("positions", {}).items():
+        data = json.dumps(position, separators=(",", ":")).encode()
+        if len(data) > BLOCK:
+            long[name] = blocks.blocks_of(memoryview(data))
+            del short[name]
+    return {**notes, "positions": short, "long_positions": long} if long else dict(notes)
+
+
+def _with_long_positions(notes: Mapping[str, Any], blocks: _BlockReader) -> dict[str, Any]:
+    found = {name: json.loads(blocks.read(of)) for name, of in notes.get("long_positions", {}).items()}
+    return {**notes, "positions": {**notes["positions"], **found}} if found else dict(notes)
 
 
 def _sum_of(data: memoryview) -> str:

@@ -6,14 +6,13 @@ import glob
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
 import pyarrow.fs as pa_fs
 
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.io.connectors.lake_options import first_line, full_path, in_a_sentence, needed
-from watersmeet.io.files import is_data, named_kind
+from watersmeet.io.files import is_data_name, named_kind
 from watersmeet.io.filesystems import StoreFile, fs_options, is_in_store, located
 from watersmeet.io.formats import ALIASES
 from watersmeet.io.formats import SUFFIXES as READ_SUFFIXES
@@ -21,8 +20,7 @@ from watersmeet.io.formats import SUFFIXES as READ_SUFFIXES
 KINDS = ("parquet", "csv", "json")
 
 
-@dataclass(frozen=True, order=True)
-class Found:
+class Found(NamedTuple):
     """A file as a listing shows it; earlier ones are less."""
 
     changed_us: int
@@ -75,7 +73,7 @@ class Folder:
     def _in(self, path: str, kind: str | None, *, recursive: bool) -> Iterator[Found]:
         selector = pa_fs.FileSelector(path, allow_not_found=True, recursive=recursive)
         for info in self.file_system.get_file_info(selector):
-            if info.type == pa_fs.FileType.File and _is_data(info.base_name, kind):
+            if info.type == pa_fs.FileType.File and is_data_name(info.base_name, kind):
                 yield _found(info)
 
     @contextmanager
@@ -125,16 +123,6 @@ def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -
         what = f"has format = {said!r}" if said else "does not say its format"
         raise OptionError(f"{owner!r} {what}", hint="format may be 'parquet', 'csv' or 'json'", option="format")
     return said
-
-
-def _is_data(name: str, kind: str | None) -> bool:
-    # Of a million names most end in the same way, which is looked at once.
-    return name[:1] not in "._" and _ends_as_data(name[name.find(".") :] if "." in name else "", kind)
-
-
-@lru_cache(maxsize=10_000)
-def _ends_as_data(suffix: str, kind: str | None) -> bool:
-    return is_data(StoreFile(f"x{suffix}"), kind)
 
 
 def _found(info: pa_fs.FileInfo) -> Found:

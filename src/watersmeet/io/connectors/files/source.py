@@ -7,8 +7,8 @@ of stores are coarse and files may appear out of order. Files must stay as they 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, reduce
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -49,6 +49,12 @@ class Mark(NamedTuple):
             return Mark(found.changed_us, found.path, found.size, self.many + 1, late)
         added = [found.path, found.size, found.changed_us]
         return self._replace(many=self.many + 1, late=[*self.late, added])
+
+    def behind_all(self, found: Sequence[Found]) -> Mark:
+        """After those were read, too, which are in order."""
+        if not found or (found[0].changed_us, found[0].path) <= self.last:
+            return reduce(Mark.behind, found, self)
+        return self._replace(many=self.many + len(found) - 1).behind(found[-1])
 
 
 BEGINNING = Mark(-1, "", 0, 0, [])
@@ -112,10 +118,12 @@ class StoreFiles:
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
         mark, rows = Mark(*after[LANE]), 0
+        if most_rows is None:
+            return {LANE: list(mark.behind_all(self._unread(mark)))}
         for found in self._unread(mark):
             rows += 1 + found.size // BYTES_OF_A_ROW
             mark = mark.behind(found)
-            if most_rows is not None and rows >= most_rows:
+            if rows >= most_rows:
                 break
         return {LANE: list(mark)}
 
@@ -138,19 +146,19 @@ class StoreFiles:
         return parts
 
     def _between(self, mark: Mark, end: Mark) -> list[Found]:
-        def of(files: list[Found]) -> list[Found]:
-            return sorted(one for one in files if mark.last < (one.changed_us, one.path) <= end.last)
-
-        # What is asked for is mostly what was just found; after a restart it is not.
-        found = of(self._fresh)
-        return found if len(found) == end.many - mark.many else of(self._folder.listed(self._format.kind))
+        # What is asked for is mostly what was just found, and is in order; after a restart it is not.
+        begin, stop = (bisect_right(self._fresh, one.last, key=_when) for one in (mark, end))
+        if stop - begin == end.many - mark.many:
+            return self._fresh[begin:stop]
+        files = self._folder.listed(self._format.kind)
+        return sorted(one for one in files if mark.last < _when(one) <= end.last)
 
     def _unread(self, mark: Mark) -> list[Found]:
         """What came late, if anything did; else what is new, in order. Never both: a mark forgets late ones by and
         by as it moves on."""
         taken = {one[0] for one in mark.late}
         self._late = [one for one in self._late if one.path not in taken]
-        start = bisect_right(self._fresh, mark.last, key=lambda one: (one.changed_us, one.path))
+        start = bisect_right(self._fresh, mark.last, key=_when)
         if not self._late and start == len(self._fresh) and monotonic() >= self._ask_at_s:
             self._list(mark, taken)
             start = 0
@@ -203,3 +211,7 @@ class StoreFiles:
 
     def close(self) -> None:
         self._fresh, self._late = [], []
+
+
+def _when(found: Found) -> tuple[int, str]:
+    return found.changed_us, found.path

@@ -1,0 +1,114 @@
+"""Folders of very many files: what is new is found, little is listed in vain, a checkpoint hardly grows with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import watersmeet as wm
+from watersmeet.hosts.local.durable.snapshots import BLOCK, Snapshot, Snapshots
+from watersmeet.io.connectors import listing
+from watersmeet.io.connectors.listing import Listing
+from watersmeet.operators.saving import Saved
+
+LONG_AGO_S = 1_700_000_000
+
+
+def old(path: Path) -> None:
+    os.utime(path, (LONG_AGO_S, LONG_AGO_S))
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that were read."""
+    found: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: Any) -> Any:
+        found.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("watersmeet.io.connectors.listing.os.scandir", counted)
+    return found
+
+
+def test_a_folder_that_stands_still_is_not_read_again(
+    tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("b.csv", "a.csv", "_SUCCESS", "x.json"):
+        (tmp_path / name).write_text("k\n1\n")
+        old(tmp_path / name)
+    old(tmp_path)
+    known: set[str] = set()
+    files = Listing(str(tmp_path), "csv")
+
+    def new() -> list[str]:
+        found = files.new(lambda path: path in known)
+        known.update(found)
+        return [Path(one).name for one in found]
+
+    assert new() == ["a.csv", "b.csv"]
+    assert [new() for _ in range(50)] == [[]] * 50
+    assert len(looks) == 1
+    (tmp_path / "c.csv").write_text("k\n1\n")
+    assert new() == ["c.csv"]
+    (tmp_path / "d.csv").write_text("k\n1\n")  # in the same moment, when the folder's time need not have moved
+    assert new() == ["d.csv"]
+    old(tmp_path)
+    new()
+    monkeypatch.setattr(listing, "ANYWAY_S", 0.0)
+    many = len(looks)
+    new()
+    assert len(looks) == many + 1  # some file systems keep no time of folders
+
+
+def test_many_files_are_looked_for_more_rarely(
+    tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "FEW", 3)
+    monkeypatch.setattr(listing, "SHARE", 1e6)
+    for number in range(5):
+        (tmp_path / f"{number}.csv").write_text("k\n1\n")
+    files = Listing(str(tmp_path), "csv")
+    assert len(files.new(lambda path: False)) == 5
+    assert files.new(lambda path: False) == []
+    assert len(looks) == 1
+
+
+def test_of_a_position_that_grows_only_the_end_is_written(tmp_path: Path) -> None:
+    done = [f"/data/in/{number:09d}.csv" for number in range(40_000)]
+
+    def saved(snapshots: Snapshots, number: int, files: int) -> int:
+        position = {"done": done[:files], "inside": None}
+        notes = {"positions": {"s": position, "t": {"done": [], "inside": None}}, "answered": 1}
+        snapshots.publish(snapshots.write(Snapshot(number, Saved({"x": np.arange(3)}), notes)))
+        return snapshots.written_bytes
+
+    snapshots = Snapshots(tmp_path)
+    assert saved(snapshots, 1, 39_000) > 3 * BLOCK
+    assert saved(snapshots, 2, 40_000) < 2 * BLOCK
+    assert all(one.stat().st_size < BLOCK for one in tmp_path.glob("snapshot-*.json"))
+    found = Snapshots(tmp_path).latest()
+    assert found is not None
+    assert found.notes["positions"] == {"s": {"done": done, "inside": None}, "t": {"done": [], "inside": None}}
+
+
+def test_a_run_goes_on_behind_files_whose_names_fill_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watersmeet.hosts.local.durable.snapshots.BLOCK", 256)
+    (tmp_path / "in").mkdir()
+    for step in range(3):
+        for number in range(20):
+            name = tmp_path / "in" / f"{step}-{number}.csv"
+            name.write_text(f"k,ts\n{step * 20 + number},2026-01-01 00:{step:02d}:{number:02d}\n")
+        session = wm.Session()
+        session.stream("s", str(tmp_path / "in"), time="ts", lateness="1 hour")
+        query = session.sql("SELECT k FROM s")
+        query.start(
+            checkpoint=tmp_path / "state", sink={"sink": "csv", "path": str(tmp_path / "out")}, available_now=True
+        ).wait()
+    rows = [line for one in (tmp_path / "out").glob("*.csv") for line in one.read_text().splitlines() if line != '"k"']
+    assert sorted(map(int, rows)) == list(range(60))
