@@ -68,7 +68,7 @@ def _offsets_in(owner: str, text: str) -> tuple[tuple[int, int], ...]:
 
 
 class Topic:
-    """A topic as it is now, asked through clients that live as long as this does. Used by one thread at a time."""
+    """A topic as it is now, asked through clients that live as long as this does. Several threads may ask."""
 
     def __init__(self, stream: str, cluster: Cluster, name: str) -> None:
         self._stream, self._cluster, self.name = stream, cluster, name
@@ -147,9 +147,6 @@ class Topic:
                 hint="they are counted from 0",
             )
         return dict.fromkeys(there, 0) | dict(start.offsets)
-
-    def close(self) -> None:
-        self._asker.close()
 
     def _listen(self) -> None:
         self._asker.poll(0)

@@ -109,15 +109,15 @@ class KafkaSource:
         if self._noting is not None:
             self._noting.consumer.close()
             self._noting = None
-        if self._topic is not None:
-            self._topic.close()
-            self._topic = None
+        # Not closed: another query that reads the same stream may be asking through it. It ends with the last of them.
+        self._topic = None
 
     @property
     def _asked(self) -> Topic:
-        if self._topic is None:
-            self._topic = Topic(self.reading.stream, self.reading.cluster, self.reading.topic)
-        return self._topic
+        asked = self._topic
+        if asked is None:
+            asked = self._topic = Topic(self.reading.stream, self.reading.cluster, self.reading.topic)
+        return asked
 
     def identity(self) -> str | None:
         return self._asked.identity()
