@@ -170,7 +170,7 @@ SINKS = {
     "a delimiter of two characters": ("path='out.csv', delimiter='ab'", "must be one character"),
     "an empty path": ("sink='csv', path=''", "no path"),
     "a path with NUL": ("path='o\0ut.csv'", "NUL"),
-    "no such kind": ("sink='kafka', path='x'", "there is no sink 'kafka'"),
+    "no such kind": ("sink='rabbit', path='x'", "there is no sink 'rabbit'"),
 }
 
 
