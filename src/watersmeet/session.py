@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import CatalogError, SourceError, UnsupportedError
+from watersmeet.errors import CatalogError, SourceError
 from watersmeet.importing import undisturbed
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
@@ -20,7 +20,6 @@ from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
 from watersmeet.model.declared import declared_schema
 from watersmeet.model.hints import parse_rate
 from watersmeet.model.names import nearest
-from watersmeet.model.side_sink import sink_named
 from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
 from watersmeet.model.versions import Versions, versions_of
 from watersmeet.model.zones import check_zone
@@ -174,7 +173,6 @@ class Session:
         declared = None if schema is None else declared_schema(name, schema)
         reading = None if by_arrival else _reading(name, time, said, declared)
         drifts = "max_drift" in said
-        _refuse_elsewhere(name, said, self.host.name)
         columns, source, rows = self._opened(
             name, data, said.get("rounding", "error"), declared, reading, drifts=drifts, on_bad=said.get("on_bad")
         )
@@ -524,16 +522,6 @@ def _refuse_words(kind: str, name: str, options: Mapping[str, Any]) -> None:
             f"{kind} {name!r} has no option {word!r}",
             hint=f"{meant}options of a connector go with source = '…', which says what they are for",
         )
-
-
-def _refuse_elsewhere(name: str, said: Mapping[str, Any], host: str) -> None:
-    """What only a run in-process does with data that is handed over is not passed over in silence."""
-    for option in ("on_bad", "on_late"):
-        if host != "local" and (said.get(option) == "skip" or sink_named(said.get(option, "")) is not None):
-            raise UnsupportedError(
-                f"stream {name!r} says {option} = {said[option]!r}, which is for sessions in-process",
-                hint="leave it out, or filter such rows out of the data before",
-            )
 
 
 def _parsed(name: str, **given: Any) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from tests.spark.harness import NEVER_US, event_times
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.output import PREFIX, PackedOutput
-from watersmeet.hosts.spark.pack import end_packets, packer, pulse_packets
+from watersmeet.hosts.spark.pack import end_packets, packer, packets, pulse_packets, waiting_packets
 from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.placing import Placing
 from watersmeet.hosts.spark.processor import BucketProcessor
 from watersmeet.hosts.spark.stage import BucketStage
 from watersmeet.hosts.spark.unpack import unpacker
@@ -165,6 +166,15 @@ class Simulation:
         self._run(self._packed(arrived, ended, run))
         self._advance(arrived)
         self.between_batches()
+
+    def lanes(self, name: str, arrived: Mapping[str, pa.Table], waiting: Sequence[str]) -> None:
+        """One micro-batch of the lanes of a stream, of which others wait to be read."""
+        inputs = [one for one in self.job.streams if one.relation.name == name]
+        placings = [Placing(self.job, one) for one in inputs]
+        made = [waiting_packets(self.job, name, waiting)]
+        for part, (lane, table) in enumerate(arrived.items()):
+            made.append(packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, lane=lane))
+        self._run(pa.Table.from_batches(made).to_pandas())
 
     def _run(self, packets: pd.DataFrame | None) -> None:
         """Try a batch until it succeeds."""

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from tests.connectors.test_own_files import SCRIPT as LOGS
 from tests.connectors.test_own_files import connector_of_contributing
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
-from watersmeet.errors import DataError, OptionError, SinkError, SourceError, UnsupportedError
+from watersmeet.errors import DataError, OptionError, SinkError, SourceError
 from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.lanes_source import LanesReader
@@ -291,9 +291,6 @@ def test_records_that_cannot_be_read_are_skipped_and_counted(spark):
 
 def test_what_cannot_be_kept_on_spark_is_refused_with_a_reason(spark):
     arrive(0, 2)
-    late = BAD + STREAMS.replace("folder='a'", "folder='a', on_late='sink bad'")
-    with pytest.raises(UnsupportedError, match="on Spark late rows are only counted"):
-        run(spark, f"{late} CREATE SINK rows WITH (sink='toy', file='out.db') AS {JOIN};", checkpoint=None)
     kept = BAD + STREAMS.replace("folder='a'", "folder='a', on_bad='sink bad'")
     with pytest.raises(SinkError, match="which Spark writes by itself"):
         run(spark, f"{kept} CREATE SINK rows WITH (sink='orc', path='out') AS {JOIN};", checkpoint=None)

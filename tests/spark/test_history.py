@@ -39,7 +39,33 @@ def test_rows_before_the_handover_come_from_the_history_and_others_live(spark: S
     pq.write_table(pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))}), "kept.parquet")
     add(Path("a"), 0, rows(20, 25))
     choices = Choices(available_now=True, buckets=2, checkpoint="ck")
-    SparkRun(spark, STREAM, choices).run()
+    (first,) = SparkRun(spark, STREAM, choices).run()
     add(Path("a"), 0, rows(45, 15))
-    SparkRun(spark, STREAM, choices).run()
+    (second,) = SparkRun(spark, STREAM, choices).run()
     assert sorted(row["v"] for row in taken(Path("out.db"))) == list(range(60))
+    # Ten rows of each are left to the other, and counted.
+    assert (first.metrics.left_out_by_stream, second.metrics.left_out_by_stream) == ({"a": 20}, {})
+
+
+def test_the_lane_of_a_history_holds_nothing_back_and_live_lanes_have_clocks_of_their_own(spark: SparkSession) -> None:
+    k, v, ts = zip(*rows(0, 40), strict=True)
+    pq.write_table(pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))}), "kept.parquet")
+    add(Path("a"), 0, [(0, n, SECOND * (4_000 + n)) for n in range(20)])
+    add(Path("a"), 1, rows(30, 40))
+    counts = STREAM.replace("SELECT v FROM a", "SELECT k, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k")
+    (one,) = SparkRun(spark, counts, Choices(available_now=True, buckets=2, checkpoint="ck")).run()
+    assert (one.metrics.late_rows, one.metrics.held_back_by) == (0, "a (lane live:1)")
+    assert one.metrics.watermark_us == 9 * SECOND
+
+
+def test_records_and_times_that_cannot_be_read_are_left_out_on_either_side_of_the_handover(spark: SparkSession) -> None:
+    k, v, ts = zip(*rows(0, 20), strict=True)
+    times = pa.array([*ts[:5], None, *ts[6:]], pa.timestamp("us"))
+    pq.write_table(pa.table({"k": k, "v": v, "ts": times}), "kept.parquet")
+    add(Path("a"), 0, [*rows(30, 5), "what?", (0, 99, None), *rows(35, 5)])
+    for number, select in enumerate(("SELECT v FROM a", "SELECT k, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k")):
+        script = STREAM.replace("time='ts',", "time='ts', on_bad='skip',").replace("SELECT v FROM a", select)
+        (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=f"ck{number}")).run()
+        assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 2}
+    found = [row["v"] for row in taken(Path("out.db")) if "v" in row]
+    assert sorted(found) == [*range(5), *range(6, 20), *range(30, 40)]

@@ -14,7 +14,7 @@ from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.progress import Batch, sharing_text
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
-from watersmeet.hosts.spark.telling import bad_text, late_text, skipped_text
+from watersmeet.hosts.spark.telling import TELLINGS, Telling
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.board import Board
@@ -54,20 +54,15 @@ def _run(run: SparkRun, choices: Choices, interrupts: Interrupts, boards: Mappin
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
     latest: dict[str, Batch] = {}  # of each query, as all are shown at once
-    told: set[str] = set()
+    told: set[tuple[str, Telling]] = set()
     clock = EventClock()
     with voice().progress(", ".join(job.name for job in run.jobs), live=live) as progress:
 
         def show(running: Running, batch: Batch) -> None:
-            if batch.metrics.late_rows and running.job.name not in told:
-                told.add(running.job.name)
-                log.warning("%s: %s", running.job.name, late_text(batch.metrics))
-            if batch.metrics.skipped_rows and (skipping := f"{running.job.name}, skipping") not in told:
-                told.add(skipping)
-                log.warning("%s: %s", running.job.name, skipped_text(batch.metrics))
-            if batch.metrics.bad_rows and (leaving := f"{running.job.name}, bad") not in told:
-                told.add(leaving)
-                log.warning("%s: %s", running.job.name, bad_text(batch.metrics))
+            for one in TELLINGS:
+                if one.count(batch.metrics) and (running.job.name, one) not in told:
+                    told.add((running.job.name, one))
+                    log.warning("%s: %s", running.job.name, one.text(batch.metrics))
             latest[running.job.name] = batch
             several = len(run.jobs) > 1
             lines = {name: one.line(clock) for name, one in latest.items()}

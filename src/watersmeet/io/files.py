@@ -223,11 +223,7 @@ def open_files(
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     tolerates = options.get("on_bad", "error").lower() != "error" and not format_.has_footer
     if tolerates and declared is None:
-        raise OptionError(
-            f"{name!r} says on_bad, and not its columns: what is wrong with a line can only be told by them",
-            hint=f"declare them: CREATE STREAM {name} (id BIGINT, …) WITH (…)",
-            option="on_bad",
-        )
+        raise undeclared(name)
     schema = declared or first_schema(name, paths, format_)
     description = _description(format_.kind, path, len(paths))
     source = FileSource(
@@ -236,6 +232,14 @@ def open_files(
     if tolerates:  # the first lines may be bad ones, so that nothing can be told from them
         return source if reading is None else _with_times(source, reading, look=False)
     return _looked_over(source if reading is None else _with_times(source, reading))
+
+
+def undeclared(name: str) -> OptionError:
+    return OptionError(
+        f"{name!r} says on_bad, and not its columns: what is wrong with a line can only be told by them",
+        hint=f"declare them: CREATE STREAM {name} (id BIGINT, …) WITH (…)",
+        option="on_bad",
+    )
 
 
 def _with_times(source: FileSource, reading: TimeReading, *, look: bool = True) -> FileSource:

@@ -78,7 +78,6 @@ class Metrics(Counted, Recall):
         "rows by stream that lie on the other side of the handover from its history to live, where they come once",
         BY_NAME,
         if_any=True,
-        where="in-process",
     )
     lag_by_stream: dict[str, int] = metric(
         "rows by stream that wait at its source to be read, of sources that know, such as topics of Kafka",

@@ -7,7 +7,7 @@ to the driver, which commits both under the number of the batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ from watersmeet.plan.nodes import Plan, relations_below
 
 # Stands for the number of an input where a packet holds records that cannot be read.
 BAD = -5
+# The same where one says how many rows lie on the other side of a handover.
+LEFT_OUT = -8
 STREAM = b"stream"
 REASON = "reason"
 
@@ -53,18 +55,26 @@ class BadTold:
     def count(self) -> int:
         return sum(self.by_stream.values())
 
-    def as_report(self, bucket: int) -> str | None:
-        """In the names of the table of metrics."""
-        if not self.count:
-            return None
+    def as_report(self, bucket: int, left_out: Mapping[str, int]) -> str | None:
+        """In the names of the table of metrics, with what was left out at a handover."""
         told = {"rows_by_stream": self.by_stream, "bad_by_stream": self.by_stream, "bad_by_reason": self.by_reason}
-        return json.dumps({"bucket": bucket, **told})
+        told |= {"left_out_by_stream": dict(left_out)}
+        said = {name: one for name, one in told.items() if one}
+        return json.dumps({"bucket": bucket, **said}) if said else None
 
     def _add(self, stream: str, reasons: pa.Array) -> None:
         self.by_stream = sum_by_name(self.by_stream, {stream: len(reasons)})
         for one in pc.value_counts(reasons):
             reason = f"{stream}: {one['values'].as_py() or 'unreadable'}"
             self.by_reason = sum_by_name(self.by_reason, {reason: one["counts"].as_py()})
+
+
+def left_out_told(packets: Iterable[bytes]) -> dict[str, int]:
+    """How many rows by stream lie on the other side of a handover, as packets tell; each is such numbers as JSON."""
+    found: dict[str, int] = {}
+    for packet in packets:
+        found = sum_by_name(found, json.loads(packet))
+    return found
 
 
 def stream_named(records: pa.RecordBatch) -> str:
@@ -81,21 +91,23 @@ def goes_beside(plan: Plan) -> bool:
     return any(one.bad_to is not None or one.late_to is not None for one in streams_of(plan))
 
 
-def refuse_late_rows_kept(plan: Plan) -> None:
-    for stream in streams_of(plan):
-        if stream.late_to is not None:
-            raise UnsupportedError(
-                f"stream {stream.name!r} says on_late = 'sink {stream.late_to.name}', but on Spark late rows are only "
-                "counted: where it is known that they are late, they lack the columns that the query does not read",
-                hint="leave on_late out, or say on_late = 'error'; in-process (--engine local) they are kept",
-            )
+def refuse_bad_files(name: str, path: str) -> UnsupportedError:
+    """Of files that Spark's own reader reads: a line that it cannot read ends the query."""
+    return UnsupportedError(
+        f"stream {name!r} says on_bad, but {path} is read by Spark's own reader, which ends at the first record that "
+        "it cannot read",
+        hint="leave out packed = 'false' and options of Spark's reader, so that our own reads the files; those of "
+        "stores are read by source = 'files'",
+    )
 
 
-def refuse_bad_files(stream: Stream) -> None:
-    """Of streams that no connector reads."""
-    if stream.arrival.keeps_going:
-        raise UnsupportedError(
-            f"stream {stream.name!r} says on_bad = '{stream.arrival.on_bad}', which on Spark is for connectors: with "
-            "files and DataFrames a query ends at the first value that cannot be read",
-            hint="leave on_bad out, or run it in-process: --engine local",
-        )
+def refuse_bad_frame(stream: Stream, *, is_streaming: bool) -> None:
+    """Of a DataFrame only the event times are looked at here; what else is in it, somebody else has read. Those that
+    are written in some way are read by Spark, and only batches of a streaming query tell what was left out."""
+    if not stream.arrival.keeps_going or (is_streaming and stream.reading is None):
+        return
+    what = "a DataFrame whose event times Spark reads" if is_streaming else "a batch DataFrame, of which nobody tells"
+    raise UnsupportedError(
+        f"stream {stream.name!r} says on_bad = '{stream.arrival.on_bad}', but it is {what}",
+        hint="leave on_bad out, and filter the rows before; or run it in-process: Session()",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from watersmeet.io.history import with_history
 from watersmeet.io.sources import reading_from, source_from_options
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
-log = logging.getLogger("watersmeet")
 MAX_ROWS = "max_rows_per_batch"
 ALL = 1 << 30
 
@@ -32,7 +30,7 @@ def open_connected(
     source = open_source(connector, statement.name, options, statement.schema, reading_from(options))
     if "history" in options:
         source = with_history(source, options)
-    _tell_of_lanes(source)
+    _look_at(source)
     return source.schema, LanedStream(source, _max_rows(statement.name, options.get(MAX_ROWS))), None
 
 
@@ -62,14 +60,8 @@ def _max_rows(name: str, written: str | None) -> int | None:
     return int(written)
 
 
-def _tell_of_lanes(source: ConnectedSource) -> None:
-    lanes = len(source.laned.begin())
-    source.laned.close()  # it is opened again where it is read
-    if lanes > 1:
-        log.warning(
-            "stream %r has %d lanes (%s), which on Spark share one clock: a row further behind the newest of all lanes "
-            "than its lateness is late; in-process every lane has a clock of its own",
-            source.name,
-            lanes,
-            source.description,
-        )
+def _look_at(source: ConnectedSource) -> None:
+    """Ask for its lanes once, so that what is wrong at the other end is told before anything runs. It is opened again
+    where it is read."""
+    source.laned.begin()
+    source.laned.close()

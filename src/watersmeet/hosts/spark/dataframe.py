@@ -19,7 +19,7 @@ from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.hosts.spark.archive import with_archive
 from watersmeet.hosts.spark.arrival import with_arrival
-from watersmeet.hosts.spark.bad import goes_beside, refuse_bad_files, refuse_late_rows_kept
+from watersmeet.hosts.spark.bad import goes_beside, refuse_bad_frame
 from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.end_source import end_source
 from watersmeet.hosts.spark.ending import END, REACHED, Ending
@@ -65,7 +65,6 @@ def dataframe(
     bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
     (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
     the end from this one."""
-    refuse_late_rows_kept(plan)
     staged = in_stages(plan)
     if staged is not None:
         _refuse_kept_in_stages(plan)
@@ -81,12 +80,14 @@ def dataframe(
             hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
         )
     for one in job.streams:
-        if not isinstance(sources[one.relation.name], LanedStream):
-            refuse_bad_files(stream_of(one))
+        source = sources[one.relation.name]
+        if not isinstance(source, LanedStream | FileStream):
+            refuse_bad_frame(stream_of(one), is_streaming=source.isStreaming)
     out = spark_schema(job.plan.output_schema)
     if is_stateless(job):
         (source,) = sources.values()
-        if isinstance(source, LanedStream) and stream_of(job.streams[0]).arrival.keeps_going:
+        leaves_out = isinstance(source, LanedStream) and source.has_history
+        if leaves_out or stream_of(job.streams[0]).arrival.keeps_going:
             return _stateless_from_packets(spark, job, source, observed)
         assert not isinstance(source, Following)
         stream = stream_of(job.streams[0])
@@ -118,8 +119,8 @@ def dataframe(
     return answer
 
 
-def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: LanedStream, observed: str) -> DataFrame:
-    """Packets tell of the records that are left out, which rows could not."""
+def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
+    """Packets tell of the records and rows that are left out, which rows could not."""
     output = PackedOutput(job.plan.output_schema, goes_beside(job.plan))
     (one,) = job.streams
     packets = _packed(spark, job, one.relation.name, source, None)
@@ -129,8 +130,9 @@ def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: LanedStr
 def _refuse_kept_in_stages(plan: Plan) -> None:
     if goes_beside(plan):
         raise UnsupportedError(
-            "on Spark this query runs in two stages, and bad records of a first stage cannot be kept in a sink",
-            hint="say on_bad = 'skip', which counts them, or run it in-process: --engine local",
+            "on Spark this query runs in two stages, and bad records and late rows of a first stage cannot be kept in "
+            "a sink",
+            hint="say on_bad = 'skip' and on_late = 'count', which count them, or run it in-process: --engine local",
         )
 
 
@@ -187,8 +189,11 @@ def _packet_of(table: Table) -> bytes:
 
 
 def is_stateless(job: SparkJob) -> bool:
-    """One stream, alone or with static tables, and no rows to count: every row is answered by itself."""
-    return isinstance(job, JoinJob) and len(job.streams) == 1 and not job.counts_rows
+    """One stream, alone or with static tables, and no rows to count: every row is answered by itself. Where late rows
+    are kept, a clock must tell which are."""
+    if not isinstance(job, JoinJob) or len(job.streams) != 1 or job.counts_rows:
+        return False
+    return stream_of(job.streams[0]).late_to is None
 
 
 def _flows(source: Source) -> bool:
@@ -243,4 +248,7 @@ def _with_watermark(df: DataFrame, time: str, late_ms: int, max_future_us: int |
 def _columns(job: SparkJob, df: DataFrame) -> list[str]:
     """The columns any alias of a source needs; the others never leave Spark."""
     needed = {name for one in job.streams for name in job.columns_needed(one)}
+    for stream in (stream_of(one) for one in job.streams):
+        if stream.late_to is not None or stream.arrival.keeps_going:  # of what goes beside the answers all is told
+            needed |= set(stream.schema.names)
     return [f"`{name}`" for name in df.columns if name in needed]

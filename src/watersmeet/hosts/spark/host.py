@@ -74,7 +74,7 @@ class SparkHost:
         on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
         if isinstance(data, FileStream):
-            return data.columns(name, declared, reading), data, None
+            return data.columns(name, declared, reading, tolerant=on_bad != "error"), data, None
         df = as_dataframe(self.spark, data, name, rounding, declared, reading)
         found = arrow_schema(df.schema, f"stream {name!r}")
         return found if declared is None else with_declared_times(found, declared), df, None
@@ -137,7 +137,8 @@ class SparkHost:
         if goes_beside(plan):
             raise UnsupportedError(
                 "what goes to sinks beside the answers goes there from scripts only: a DataFrame has but its rows",
-                hint="run the script with watersmeet run or session.run(), or say on_bad = 'skip', which counts",
+                hint="run the script with watersmeet run or session.run(), or say on_bad = 'skip' and "
+                "on_late = 'count', which count",
             )
         observed = f"{OBSERVED}_{next(_serial)}"
         df = dataframe(self.spark, plan, self.buckets, observed, run, ending)

@@ -1,7 +1,8 @@
 """The lanes of a connector as offsets and partitions: the part of a Python data source that runs on the driver.
 
 An offset tells from where to where its batch reads, each as the connector's own offsets in JSON. So a batch that is
-repeated reads the same rows, also the first one of a stream that began at what was newest then.
+repeated reads the same rows, also the first one of a stream that began at what was newest then. It also tells which
+lanes had rows that the batch leaves for later, as time waits for them: a repeat waits for the same.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in lanes.py.
 """
@@ -50,13 +51,16 @@ class PackedLanes(DataSource):
 
 @dataclass
 class LanePartition(InputPartition):
-    """What lies in one lane between two offsets, and its place among the parts of the batch."""
+    """What lies in one lane between two offsets, and its place among the parts of the batch. `is_alone`: there is no
+    other lane. `waiting`: lanes with rows that the batch leaves for later, which one part tells for all."""
 
     lane: str
     after: Any
     upto: Any
     number: int
     moments: Moments = field(default_factory=Moments)
+    is_alone: bool = True
+    waiting: tuple[str, ...] | None = None
 
 
 class LanesReader(StreamReader):
@@ -107,8 +111,16 @@ class LanesReader(StreamReader):
         place = {"after": start["upto"], "upto": to_text(upto)} | {
             name: start[name] for name in ("of",) if name in start
         }
+        moved = place["after"] != place["upto"]
+        if moved and most is not None:
+            place["waiting"] = json.dumps(self._waiting(upto))
         ends = is_last and self.ending is not None
-        return self.reached(start, place, moved=place["after"] != place["upto"], ends=ends)
+        return self.reached(start, place, moved=moved, ends=ends)
+
+    def _waiting(self, upto: Offsets) -> list[str]:
+        """The lanes with rows that a limit leaves for later batches."""
+        newest = self.lanes.newest(upto) if self.last is None else self.last
+        return sorted({one.lane for one in self.lanes.slices(upto, newest)}) if upto != newest else []
 
     def _upto(self, after: Offsets, most_rows: int | None) -> tuple[Offsets, bool]:
         """How far to read now, and whether nothing follows in this run."""
@@ -147,9 +159,12 @@ class LanesReader(StreamReader):
         after, upto = json.loads(end["after"]), json.loads(end["upto"])
         parts = self.lanes.slices(after, upto) if after != upto else []
         moments = Moments.of(end)
-        rows: list[InputPartition] = [
-            LanePartition(one.lane, one.after, one.upto, number, moments) for number, one in enumerate(parts)
+        is_alone = len([lane for lane in upto if lane]) < 2
+        rows = [
+            LanePartition(one.lane, one.after, one.upto, number, moments, is_alone) for number, one in enumerate(parts)
         ]
+        if rows:
+            rows[0].waiting = tuple(json.loads(end.get("waiting", "[]")))
         return [*rows, *self.end_told(start, end)]
 
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

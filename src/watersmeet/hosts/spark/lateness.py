@@ -35,7 +35,9 @@ class Late:
             )
         if counted:
             self.rows += counted
-            self.by_alias[one.alias] = {"stream": stream.name, "rows": counted, "by_us": by_us}
+            before = self.by_alias.get(one.alias, {"rows": 0, "by_us": 0})
+            told = {"rows": before["rows"] + counted, "by_us": max(before["by_us"], by_us)}
+            self.by_alias[one.alias] = {"stream": stream.name, **told}
 
 
 def waiting_in(job: SparkJob, operator: Operator) -> Told:

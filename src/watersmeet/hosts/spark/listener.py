@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
 
 from watersmeet.hosts.spark.errors import ours_in
 from watersmeet.hosts.spark.progress import Tally
-from watersmeet.hosts.spark.telling import warn_of_late, warn_of_skipped, warn_of_waiting
+from watersmeet.hosts.spark.telling import TELLINGS, Telling, warn_of_waiting
 from watersmeet.runtime.metrics import Metrics
 
 logger = logging.getLogger("watersmeet")
@@ -45,8 +45,7 @@ class MetricsListener(StreamingQueryListener):
         self.tallies: dict[str, Tally] = {}
         self.goes_on: set[str] = set()
         self.runs: dict[str, tuple[str, str]] = {}
-        self.told: dict[str, int] = {}
-        self.told_skipped: dict[str, int] = {}
+        self.told: dict[tuple[Telling, str], int] = {}
 
     def follow(self, observed: str, metrics: Metrics, *, goes_on: bool = False) -> None:
         """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
@@ -72,11 +71,10 @@ class MetricsListener(StreamingQueryListener):
             if name in self.tallies:
                 self.runs[str(progress.runId)] = name, progress.name or f"query {str(progress.id)[:8]}"
                 self._add(self.tallies[name], progress)
-                # Once while it runs; what is late after that is told when the query ends.
-                if name not in self.told:
-                    self._tell_of_late(str(progress.runId))
-                if name not in self.told_skipped:
-                    self._tell_of_skipped(str(progress.runId))
+                # Once while it runs; what is left out after that is told when the query ends.
+                for one in TELLINGS:
+                    if (one, name) not in self.told:
+                        self._tell(one, str(progress.runId))
 
     def _add(self, tally: Tally, progress: Any) -> None:
         known = tally.total.cold_because
@@ -84,21 +82,13 @@ class MetricsListener(StreamingQueryListener):
         if tally.total.cold_because != known:
             warnings.warn(f"state is not kept warm between batches: {tally.total.cold_because}", stacklevel=1)
 
-    def _tell_of_late(self, run: str) -> None:
-        """Warn if more rows were late than was told before: when the first are, and at the end."""
+    def _tell(self, one: Telling, run: str) -> None:
+        """Warn if more rows were left out than was told before: when the first are, and at the end."""
         observed, query = self.runs[run]
         metrics = self.tallies[observed].total
-        if metrics.late_rows > self.told.get(observed, 0):
-            self.told[observed] = metrics.late_rows
-            warn_of_late(query, metrics)
-
-    def _tell_of_skipped(self, run: str) -> None:
-        """The same for rows without an event time."""
-        observed, query = self.runs[run]
-        metrics = self.tallies[observed].total
-        if metrics.skipped_rows > self.told_skipped.get(observed, 0):
-            self.told_skipped[observed] = metrics.skipped_rows
-            warn_of_skipped(query, metrics)
+        if one.count(metrics) > self.told.get((one, observed), 0):
+            self.told[one, observed] = one.count(metrics)
+            one.warn(query, metrics)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -112,8 +102,8 @@ class MetricsListener(StreamingQueryListener):
         if run not in self.runs:
             return
         observed, query = self.runs[run]
-        self._tell_of_late(run)
-        self._tell_of_skipped(run)
+        for one in TELLINGS:
+            self._tell(one, run)
         if event.exception is None and observed not in self.goes_on:
             warn_of_waiting(query, self.tallies[observed].total)
         del self.runs[run]

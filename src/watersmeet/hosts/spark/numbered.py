@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from watersmeet.hosts.spark.bad import stream_named
+from watersmeet.hosts.spark.late_kept import missed_watermark_us
 from watersmeet.hosts.spark.output import BESIDE
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.io.conform import conform
@@ -37,7 +39,11 @@ class Sides:
     def commit(self, number: int, packets: Iterable[bytes], noted: Noted) -> None:
         for packet in packets:
             for records in from_packet(packet):
-                self.output.bad(self.streams[stream_named(records)], records)
+                stream, missed_us = self.streams[stream_named(records)], missed_watermark_us(records)
+                if missed_us is None:
+                    self.output.bad(stream, records)
+                else:
+                    self.output.late(stream, records, np.full(records.num_rows, missed_us))
         for name, records in self.output.take().items():
             if number > self.sinks[name].last_number:
                 self.sinks[name].commit(number, records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,13 +12,16 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.bad import BAD, bad_packet
+from watersmeet.hosts.spark.bad import BAD, LEFT_OUT, bad_packet
 from watersmeet.hosts.spark.clocks import PULSE, SEEN, Seen
 from watersmeet.hosts.spark.ending import END, ENDED, REACHED, end_to_bytes
 from watersmeet.hosts.spark.job import SparkJob, stream_of
+from watersmeet.hosts.spark.lane_clocks import WAITING, Waiting
+from watersmeet.hosts.spark.late_kept import MAYBE_LATE, maybe_late_packet
 from watersmeet.hosts.spark.needs import NEEDS, to_bytes
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.placing import Placing
+from watersmeet.io.bad_rows import OnBad, without_bad_times
 from watersmeet.io.conform import enter
 from watersmeet.io.event_times import SKIP, without_nulls
 from watersmeet.model.catalog import Stream
@@ -52,9 +56,13 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
         # Parts order by partition, then by number in it, whatever the order in which the shuffle delivers them.
         first = partition_number() << 32
         marks = Marks()
+        bad: list[pa.RecordBatch] = []
+        rows = _readable(marks.taken_from(batches), stream_of(inputs[0]), bad.append)
         # The marks are complete only when all rows have been drawn through, so what they say is told after them.
-        for number, group in enumerate(gathered(marks.taken_from(batches))):
+        for number, group in enumerate(gathered(rows)):
             yield packets(job, inputs, placings, group, first + number, staged=marks.staged)
+        if bad:
+            yield bad_packets(stream_of(inputs[0]), bad)
         if marks.reached_us is not None:
             # No rows: it moves the clock, but does not end a silence.
             reached = [Seen(job.aliases.index(one.alias), 0, 0, marks.reached_us) for one in inputs]
@@ -63,6 +71,17 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
             yield end_packets(job, {source}, run)
 
     return pack
+
+
+def _readable(batches: Iterator[pa.RecordBatch], stream: Stream, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
+    """Rows of Spark's without those whose event times cannot be, where the stream says what becomes of them."""
+    before = 0
+    for batch in batches:
+        rows, bad = without_bad_times(stream, batch, before, "a DataFrame")
+        if bad is not None:
+            on_bad(bad)
+        before += batch.num_rows
+        yield rows
 
 
 def ender(job: SparkJob, sources: Collection[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -129,6 +148,7 @@ def packets(
     limit_us: int | None = None,
     *,
     staged: bool = False,
+    lane: str = "",
 ) -> pa.RecordBatch:
     """The packets of some rows of one source, and one for the GUARD that says how many rows came in. Every bucket is
     told what was seen of the stream, and those that share a memory also what each of them gets.
@@ -136,7 +156,7 @@ def packets(
     Rows beyond `limit_us`, or that Spark marked as such, lie too far in the future to move a clock. Those of a first
     stage (`staged`) move none either: it tells by itself how far it has come.
 
-    `part` orders packets the same way in every bucket.
+    `part` orders packets the same way in every bucket. `lane`: that of the rows, if they have one.
     """
     made: list[Packet] = []
     rows_in = sum(batch.num_rows for batch in group)
@@ -150,7 +170,7 @@ def packets(
         rows = timed(data, one)
         if len(rows) or skipped:
             seen = _seen(number, rows, group, limit_us, staged=staged) if len(rows) else Seen(number, 0)
-            made += told_to_all(job, [replace(seen, skipped=skipped)], part)
+            made += told_to_all(job, [replace(seen, skipped=skipped, lane="" if relation.by_arrival else lane)], part)
         placed = placing.placed(rows)
         for piece in placing.parts(placed):
             packet = to_packet([piece.rows], piece.rows.schema)
@@ -158,6 +178,10 @@ def packets(
         if job.sharing is not None and len(placed.rows):
             told = to_bytes(placing.counted(placed, number, job.sharing))
             made += [(bucket, NEEDS, part, 0, False, told) for bucket in job.bucket_ids]
+    stream = stream_of(inputs[0])
+    if stream.late_to is not None and any(batch.num_rows for batch in group):
+        bucket = job.bucket_ids[((part >> 32) + part) % len(job.bucket_ids)]
+        made.append((bucket, MAYBE_LATE, part, 0, True, maybe_late_packet(stream, group)))
     # Rows are counted once here: in the buckets there may be copies of one, or none.
     made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
     return _as_batch(made)
@@ -178,6 +202,14 @@ def told_to_all(job: SparkJob, seen: Sequence[Seen], part: int = 0) -> list[Pack
     return [(bucket, SEEN, part, 0, False, one.to_bytes()) for one in seen for bucket in job.bucket_ids]
 
 
+def waiting_packets(job: SparkJob, source: str, lanes: Sequence[str]) -> pa.RecordBatch:
+    """What tells every bucket which lanes of a source have rows that the batch does not read; also that none has."""
+    numbers = [number for number, one in enumerate(job.streams) if one.relation.name == source]
+    told = [Waiting(number, tuple(lanes)).to_bytes() for number in numbers]
+    made: list[Packet] = [(bucket, WAITING, 0, 0, False, one) for one in told for bucket in job.bucket_ids]
+    return _as_batch([*made, (GUARD, 0, 0, 0, True, job.fingerprint.encode())])
+
+
 def pulse_packets(bucket_ids: Sequence[int]) -> pa.RecordBatch:
     """What tells every bucket, and the GUARD beside them, that time has gone on: the first batch after a restart may be
     nothing else, and must not touch the state of another query."""
@@ -196,6 +228,11 @@ def bad_packets(stream: Stream, records: Sequence[pa.RecordBatch]) -> pa.RecordB
     """What tells the GUARD of records that cannot be read."""
     count = sum(one.num_rows for one in records)
     return _as_batch([(GUARD, BAD, 0, count, True, bad_packet(stream, records))])
+
+
+def left_out_packets(stream: Stream, rows: int) -> pa.RecordBatch:
+    """What tells the GUARD how many rows lie on the other side of a handover."""
+    return _as_batch([(GUARD, LEFT_OUT, 0, 0, True, json.dumps({stream.name: rows}).encode())])
 
 
 def _as_batch(made: Sequence[Packet]) -> pa.RecordBatch:

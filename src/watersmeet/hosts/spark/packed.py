@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files
-from watersmeet.hosts.spark.pack import PACKED_SCHEMA, end_packets, gathered, packets, timed
+from watersmeet.hosts.spark.pack import PACKED_SCHEMA, bad_packets, end_packets, gathered, packets, timed
 from watersmeet.hosts.spark.packed_source import (
     FORMAT,
     ROWS_FORMAT,
@@ -29,9 +29,10 @@ from watersmeet.hosts.spark.packed_source import (
 from watersmeet.hosts.spark.placing import Placing
 from watersmeet.hosts.spark.stream_reader import NEWEST, Moments
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
+from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.conform import check_columns, conform, enter
 from watersmeet.io.event_times import without_nulls
-from watersmeet.io.files import first_schema, readable, with_nanoseconds
+from watersmeet.io.files import FileSource, first_schema, readable, undeclared, with_nanoseconds
 from watersmeet.io.formats import Csv, Format, Parquet
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
 from watersmeet.model.arriving import stamped
@@ -67,19 +68,31 @@ class FileStream:
         except SourceError as error:
             raise SourceError(f"stream {name!r}: {error.message}", hint=error.hint) from None
 
-    def columns(self, name: str, declared: pa.Schema | None = None, reading: TimeReading | None = None) -> pa.Schema:
+    def columns(
+        self,
+        name: str,
+        declared: pa.Schema | None = None,
+        reading: TimeReading | None = None,
+        *,
+        tolerant: bool = False,
+    ) -> pa.Schema:
         """The columns as queries see them, those that were declared if any; event times may be written in some way.
-        Refuses what the first file does not have, before anything runs."""
+        Refuses what the first file does not have, before anything runs. `tolerant`: records that cannot be read are
+        left out, so that of text nothing can be told from the first lines."""
+        tolerant = tolerant and not self.format.has_footer
+        if tolerant and declared is None:
+            raise undeclared(name)
         schema = self.arrow_schema(name) if declared is None else declared
         if reading is not None:
             unlooked = not self.format.has_footer or (declared is not None and reading.says_how)
             reading = reading.declared_in(declared).of(name, schema, is_text_file=unlooked)
-        if declared is not None:
+        if declared is not None and not tolerant:
             self._check(declared, name, reading)
         if reading is None:
             return schema
         shown = reading.shown(schema)
-        self._look_at_times(shown, name, reading)
+        if not tolerant:
+            self._look_at_times(shown, name, reading)
         return shown
 
     def _check(self, declared: pa.Schema, name: str, reading: TimeReading | None) -> None:
@@ -193,25 +206,66 @@ Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
 
 def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
     job, format_ = shipped(encoded_job)
+    bad: list[pa.RecordBatch] = []
 
     def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
+        if stream.arrival.keeps_going:
+            return _readable_rows(partition.path, stream, format_, bad.append)
         return read_file(partition.path, wanted, source, format_, stream.rounding, stream.reading)
 
     # Without a header, columns are known by their position, so all of them are named to the reader.
     by_position = isinstance(format_, Csv) and not format_.header
-    return packed_rows(job, source, read, partition.number, partition.moments, whole=by_position)
+    yield from packed_rows(job, source, read, partition.number, partition.moments, whole=by_position)
+    yield from packets_of_bad(job, source, bad)
+
+
+def packets_of_bad(job: SparkJob, source: str, records: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What tells of records of a source that cannot be read, if there are any."""
+    if records:
+        stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
+        yield with_newest(bad_packets(stream, records), 0)  # a time of 1970 moves no watermark
+
+
+def _readable_rows(path: str, stream: Stream, format_: Format, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
+    """The rows of a file with all their columns, read as in-process; what cannot be read is handed over."""
+    file = Path(path)
+    source = FileSource(
+        stream.name,
+        (file,),
+        format_,
+        stream.given_schema,
+        path,
+        declared=True,
+        rounding=stream.rounding,
+        reading=stream.reading,
+        stream=stream,
+    )
+    with readable(file):
+        for lot in source.lots(file, READ_ROWS):
+            if lot.bad is not None:
+                on_bad(lot.bad)
+            yield lot.rows
 
 
 def packed_rows(
-    job: SparkJob, source: str, read: Read, number: int, moments: Moments, *, whole: bool = False
+    job: SparkJob,
+    source: str,
+    read: Read,
+    number: int,
+    moments: Moments,
+    *,
+    whole: bool = False,
+    lane: str = "",
+    is_alone: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
-    only those that the query needs."""
+    only those that the query needs. `lane`: that of the rows, if they have one; `is_alone`: there is no other."""
     inputs = [one for one in job.streams if one.relation.name == source]
     placings = [Placing(job, one) for one in inputs]
     needed = {name for one in inputs for name in job.columns_needed(one)}
-    wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
     stream = stream_of(inputs[0])
+    whole = whole or stream.late_to is not None
+    wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
     if stream.by_arrival:
         wanted = _without_moments(wanted, stream)
     batches = read(wanted, stream)
@@ -219,9 +273,10 @@ def packed_rows(
         batches = _arrived(batches, stream, moments.arrival_us)
     for place, group in enumerate(gathered(batches)):
         limit_us, times = moments.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
-        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us)
+        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, lane=lane)
         usual = times if limit_us is None else times[times <= limit_us]
-        yield with_newest(packed, int(usual.max(initial=0)))
+        # Spark would take the newest of all lanes for what a stream has reached, and refuse answers from slower ones.
+        yield with_newest(packed, int(usual.max(initial=0)) if is_alone else 0)
 
 
 def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Queries without state over packets: for streams that leave out records that cannot be read, of which packets tell."""
+"""Queries without state over packets: for streams that leave out records or rows, of which packets tell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from watersmeet.hosts.spark.account import Account
-from watersmeet.hosts.spark.bad import BAD, BadTold
+from watersmeet.hosts.spark.bad import BAD, LEFT_OUT, BadTold, left_out_told
 from watersmeet.hosts.spark.clocks import SEEN, Seen
 from watersmeet.hosts.spark.job import SparkJob, stream_of
 from watersmeet.hosts.spark.output import Output
@@ -38,6 +38,7 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
     layout = job.layout(one)
     rows_in = skipped = 0
     told: list[bytes] = []
+    left_out: list[bytes] = []
     for batch in batches:
         for packet in batch.to_pylist():
             rows_in += packet["rows_in"]
@@ -49,6 +50,8 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
                             yield output.frame(results)
                 case int(kind) if kind == BAD:
                     told.append(packet["payload"])
+                case int(kind) if kind == LEFT_OUT:
+                    left_out.append(packet["payload"])
                 case int(kind) if kind == SEEN and packet["bucket"] == job.bucket_ids[0]:
                     skipped += Seen.from_bytes(packet["payload"]).skipped
     # A task sees one partition of one batch; as no row waits for another, its end is the end of time for it.
@@ -62,4 +65,5 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
     counts = account.numbers(operator) | {"rows_in": rows_in, "bad_rows": bad.count, "skipped_rows": skipped}
     more = {"bad_by_stream": bad.by_stream, "bad_by_reason": bad.by_reason, "rows_by_stream": {name: rows_in}}
     more |= {"skipped_by_stream": {name: skipped}} if skipped else {}
+    more |= {"left_out_by_stream": left_out_told(left_out)} if left_out else {}
     yield output.report(counts, 0, json.dumps({"bucket": GUARD, **more}))

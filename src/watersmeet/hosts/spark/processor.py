@@ -18,7 +18,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.account import Account
 from watersmeet.hosts.spark.archive import write_page
-from watersmeet.hosts.spark.bad import BAD, BadTold
+from watersmeet.hosts.spark.bad import BAD, LEFT_OUT, BadTold, left_out_told
 from watersmeet.hosts.spark.clocks import (
     SEEN,
     Clock,
@@ -31,6 +31,8 @@ from watersmeet.hosts.spark.clocks import (
 from watersmeet.hosts.spark.ending import ENDED, ends_told
 from watersmeet.hosts.spark.fingerprint import refusal
 from watersmeet.hosts.spark.job import SparkJob, stream_of
+from watersmeet.hosts.spark.lane_clocks import WAITING, Waiting
+from watersmeet.hosts.spark.late_kept import MAYBE_LATE, late_among
 from watersmeet.hosts.spark.lateness import Late, waiting_in
 from watersmeet.hosts.spark.log import BucketLog, Manifest
 from watersmeet.hosts.spark.needs import NEEDS, share_out
@@ -67,7 +69,8 @@ class BucketProcessor:
             for records in bad.kept:
                 yield self.output.beside(records)
             counts = {"rows_in": int(packets["rows_in"].sum()), "bad_rows": bad.count}
-            yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD))
+            left_out = left_out_told(_payloads(packets, LEFT_OUT))
+            yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD, left_out))
             return
         now_ms = int(timer_values.getCurrentProcessingTimeInMs())
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_ms)
@@ -104,8 +107,13 @@ class BucketProcessor:
                 # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
                 rows = self._arrived(stream, packets, manifest.complete_until, log, late)
             arrived.append(rows)
+        for found in late_among(self._relations, _payloads(packets, MAYBE_LATE), manifest.complete_until):
+            one = next(one for one in self.job.streams if one.relation.name == found.stream.name)
+            late.add(one, found.rows.num_rows, found.rows.num_rows, found.by_us)
+            yield self.output.beside(found.packet(manifest.complete_until))
         seen = [Seen.from_bytes(told) for told in _payloads(packets, SEEN)]
-        manifest.complete_until = self._complete_until(manifest, seen, now_ms)
+        waiting = [Waiting.from_bytes(told) for told in _payloads(packets, WAITING)]
+        manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
         yield from self._frames(operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until)))
         ended = manifest.note_ended(ends_told(_payloads(packets, ENDED)), len(self.job.streams))
@@ -177,13 +185,14 @@ class BucketProcessor:
         if not operator.goes_on:  # it will be rebuilt from the rows, which do not tell that they had ended here
             manifest.ends.append(end)
 
-    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> int:
+    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], waiting: Sequence[Waiting], now_ms: int) -> int:
         """Before which time no row will come any more: the watermark after this batch, the same in all buckets."""
         for one in seen:
             manifest.newest_us[one.stream] = max(one.last_us, manifest.newest_us.get(one.stream, one.last_us))
         clock = manifest.clock or Clock.begun(len(self.job.streams), now_ms)
         # What was answered at the end of a run may lie beyond what the streams tell.
-        manifest.clock = clock.risen_to(manifest.complete_until, now_ms).after(self._relations, seen, now_ms)
+        clock = clock.risen_to(manifest.complete_until, now_ms)
+        manifest.clock = clock.after(self._relations, seen, now_ms, waiting)
         return manifest.clock.watermark_us
 
     def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
@@ -238,7 +247,8 @@ class BucketProcessor:
                     counted += (len(rows) - in_time.size) if packet.primary else 0
                     rows = rows.take(in_time)
                 parts.append(rows)
-        late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
+        if self._relations[stream].late_to is None:  # else all of them are counted where they are kept
+            late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
         return in_time_order(parts) if parts else log.layouts[stream].no_rows()
 
 

@@ -116,9 +116,10 @@ class SparkSink:
         Spark's."""
         if self.kind not in (*WRITERS, "console") or over_connect:
             raise SinkError(
-                f"{self.job.name} reads a stream whose bad records go to a sink, but its answers go to {self.kind!r}, "
-                "which Spark writes by itself",
-                hint="write them to parquet, csv or json files or to a connector, or say on_bad = 'skip'",
+                f"{self.job.name} reads a stream whose bad records or late rows go to a sink, but its answers go to "
+                f"{self.kind!r}, which Spark writes by itself",
+                hint="write them to parquet, csv or json files or to a connector, or say on_bad = 'skip' and "
+                "on_late = 'count'",
             )
 
     def _numbering(self, spark: SparkSession) -> NumberedWriter:

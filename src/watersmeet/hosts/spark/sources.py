@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType
 
 from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.hosts.spark.bad import refuse_bad_files
 from watersmeet.hosts.spark.connected import open_connected
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import how_to_get, missing_format
@@ -71,7 +72,9 @@ def open_on_spark(
         packed = given.packed()
         # Spark takes ** for *, and knows nothing of event times that are no timestamps.
         if packed is not None and (given.kind != "parquet" or "**" in packed.path or given.reading is not None):
-            return packed.columns(given.name, given.declared, given.reading), packed, None
+            return packed.columns(given.name, given.declared, given.reading, tolerant=given.keeps_going), packed, None
+        if packed is None and given.kind in FILES and given.keeps_going:
+            raise refuse_bad_files(given.name, given.path or "")
         df = given.dataframe()
         if given.reading is not None:
             df = timed_frame(df, given.reading, given.name)
@@ -105,6 +108,7 @@ class _Input:
         self.path = given.get("path")
         self.time = named_time(given.get("time", ""))
         self.rounding = given.get("rounding", "error").lower()
+        self.keeps_going = self.streaming and given.get("on_bad", "error").lower() != "error"
         self.reading = _by_its_name(reading_from(given), self.declared) if self.streaming else None
         self.nanosecond_files: list[str] = []
         sparks_own = given.get("source", "").lower().startswith(TO_SPARK)

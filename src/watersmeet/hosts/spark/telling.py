@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from watersmeet.errors import LateRowsWarning, SkippedRowsWarning, WaitingRowsWarning
+from watersmeet.errors import (
+    BadRecordsWarning,
+    HandoverWarning,
+    LateRowsWarning,
+    SkippedRowsWarning,
+    WaitingRowsWarning,
+)
 from watersmeet.model.telling import warn
 from watersmeet.model.time import format_interval
 from watersmeet.runtime.metrics import Metrics
@@ -57,22 +65,46 @@ def bad_text(metrics: Metrics) -> str:
     return f"{records:,} {were} left out, as on_bad says" + (f": {of}" if of else "")
 
 
+def left_out_text(metrics: Metrics) -> str:
+    """How many rows a history and what comes live both have, which come once.
+
+    >>> left_out_text(Metrics(left_out_by_stream={"a": 1200}))
+    '1,200 rows of a lie on the other side of the handover and were left out: there they come once'
+    """
+    of = ", ".join(f"{count:,} rows of {stream}" for stream, count in metrics.left_out_by_stream.items() if count)
+    return f"{of} lie on the other side of the handover and were left out: there they come once"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Something that is left out of answers: how many rows, how that is said, and which warning it is."""
+
+    count: Callable[[Metrics], int]
+    text: Callable[[Metrics], str]
+    kind: type[UserWarning]
+
+    def warn(self, name: str, metrics: Metrics) -> None:
+        """Both: a warning reaches a notebook or a test, the log a service."""
+        text = f"{name}: {self.text(metrics)}"
+        log.warning(text)
+        warn(self.kind(text))
+
+
+TELLINGS = (
+    Telling(lambda metrics: metrics.late_rows, late_text, LateRowsWarning),
+    Telling(lambda metrics: metrics.skipped_rows, skipped_text, SkippedRowsWarning),
+    Telling(lambda metrics: metrics.bad_rows, bad_text, BadRecordsWarning),
+    Telling(lambda metrics: sum(metrics.left_out_by_stream.values()), left_out_text, HandoverWarning),
+)
+
+
 def warn_of_skipped(name: str, metrics: Metrics) -> None:
-    text = f"{name}: {skipped_text(metrics)}"
-    log.warning(text)
-    warn(SkippedRowsWarning(text))
+    Telling(lambda told: told.skipped_rows, skipped_text, SkippedRowsWarning).warn(name, metrics)
 
 
 def _rounded_up(us: int) -> str:
     """In whole milliseconds: a lateness of that length is enough."""
     return format_interval(-(-us // MILLISECOND_US) * MILLISECOND_US)
-
-
-def warn_of_late(name: str, metrics: Metrics) -> None:
-    text = f"{name}: {late_text(metrics)}"
-    log.warning(text)
-    # Both: a warning reaches a notebook or a test, the log a service.
-    warnings.warn(text, LateRowsWarning, stacklevel=2)
 
 
 def warn_of_waiting(name: str, metrics: Metrics) -> None:
