@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -68,6 +69,15 @@ def script(select: str) -> str:
     )
 
 
+BESIDE = """
+CREATE SINK late WITH (sink='toy', file='late.db');
+CREATE SINK bad WITH (sink='toy', file='bad.db');
+CREATE STREAM a WITH (source='toy', folder='a', time='ts', lateness='2 seconds', max_rows_per_batch='40',
+    on_late='sink late', on_bad='sink bad');
+CREATE SINK answers WITH (sink='toy', file='out.db') AS SELECT v FROM a;
+"""
+
+
 def drive(folder: Path) -> int:
     worker_environment()
     with (folder / "driver.log").open("ab") as log:
@@ -87,6 +97,22 @@ def drive(folder: Path) -> int:
         processes.kill_driver(driver)
 
 
+def killed_again_and_again(folder: Path, chosen: random.Random, arrive: Callable[[int], None]) -> Counter[str]:
+    """Lives that are killed at all steps in turn, and one that comes to its end; how often each was the last."""
+    killed: Counter[str] = Counter()
+    for number in range(KILLS):
+        arrive(number)
+        step = STEPS[number % len(STEPS)]
+        (folder / "die.json").write_text(json.dumps({"step": step, "after": chosen.randrange(3)}))
+        drive(folder)
+        killed[step] += not (folder / "die.json").exists()
+        (folder / "die.json").unlink(missing_ok=True)
+    arrive(KILLS)
+    assert drive(folder) == 0, (folder / "driver.log").read_text()[-3000:]
+    assert sum(killed.values()) >= KILLS // 2
+    return killed
+
+
 @pytest.mark.spark
 @pytest.mark.soak
 def test_answers_equal_duckdb_whatever_is_killed_at_whichever_step(tmp_path):
@@ -94,21 +120,39 @@ def test_answers_equal_duckdb_whatever_is_killed_at_whichever_step(tmp_path):
     ours, theirs = query(chosen)
     streams = Streams(tmp_path, SEED)
     (tmp_path / "script.sql").write_text(script(ours))
-    killed: Counter[str] = Counter()
-    for number in range(KILLS):
-        streams.arrive(60)
-        step = STEPS[number % len(STEPS)]
-        (tmp_path / "die.json").write_text(json.dumps({"step": step, "after": chosen.randrange(3)}))
-        drive(tmp_path)
-        killed[step] += not (tmp_path / "die.json").exists()
-        (tmp_path / "die.json").unlink(missing_ok=True)
-    streams.arrive(10)
-    assert drive(tmp_path) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+    killed = killed_again_and_again(tmp_path, chosen, lambda life: streams.arrive(60 if life < KILLS else 10))
     print(f"seed {SEED}: killed {dict(killed)}; {ours}")
-    assert sum(killed.values()) >= KILLS // 2
     database = duckdb.connect()
     for name in streams.rows:
         database.register(name, streams.table(name))
     expected = Counter(database.sql(theirs).fetchall())
     assert expected
     assert Counter(tuple(row.values()) for row in taken(tmp_path / "out.db")) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_each_row_is_answered_or_late_and_each_bad_record_kept_exactly_once_whatever_is_killed(tmp_path):
+    """Lanes that are unequal, rows that go back in time, and a lane more every few lives."""
+    chosen = random.Random(SEED)
+    (tmp_path / "script.sql").write_text(BESIDE)
+    known: list[int] = []
+    bad: list[str] = []
+
+    def arrive(life: int) -> None:
+        for _ in range(60):
+            v, lane = len(known), chosen.randrange(2 + life // 4)
+            at = 1_000 * SECOND + v * SECOND // 10 - chosen.choice([0, 0, 0, 40 * SECOND]) + 5 * lane * SECOND
+            known.append(v)
+            add(tmp_path / "a", lane, [(v % 4, v, at)])
+        bad.append(f"what? {life}")
+        add(tmp_path / "a", chosen.randrange(2), [bad[-1]])
+
+    killed = killed_again_and_again(tmp_path, chosen, arrive)
+    answered = [row["v"] for row in taken(tmp_path / "out.db")]
+    late = [row["v"] for row in taken(tmp_path / "late.db")]
+    kept = [row["raw"] for row in taken(tmp_path / "bad.db")]
+    print(f"seed {SEED}: killed {dict(killed)}; {len(answered)} answered, {len(late)} late, {len(kept)} bad")
+    assert sorted(answered + late) == known
+    assert late
+    assert sorted(kept) == sorted(str(one.encode()) for one in bad)

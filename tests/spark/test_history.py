@@ -62,10 +62,11 @@ def test_records_and_times_that_cannot_be_read_are_left_out_on_either_side_of_th
     k, v, ts = zip(*rows(0, 20), strict=True)
     times = pa.array([*ts[:5], None, *ts[6:]], pa.timestamp("us"))
     pq.write_table(pa.table({"k": k, "v": v, "ts": times}), "kept.parquet")
-    add(Path("a"), 0, [*rows(30, 5), "what?", (0, 99, None), *rows(35, 5)])
+    add(Path("a"), 0, [*rows(30, 5), "what?", (0, 99, None), (0, 98, 2**62), *rows(35, 5)])
     for number, select in enumerate(("SELECT v FROM a", "SELECT k, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k")):
-        script = STREAM.replace("time='ts',", "time='ts', on_bad='skip',").replace("SELECT v FROM a", select)
+        script = STREAM.replace("time='ts',", "time='ts', time_unit='us', on_bad='skip',")
+        script = script.replace("ts TIMESTAMP", "ts BIGINT").replace("SELECT v FROM a", select)
         (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=f"ck{number}")).run()
-        assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 2}
+        assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 2, "a: unreadable time": 1}
     found = [row["v"] for row in taken(Path("out.db")) if "v" in row]
     assert sorted(found) == [*range(5), *range(6, 20), *range(30, 40)]

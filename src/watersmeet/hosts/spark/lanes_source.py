@@ -72,6 +72,7 @@ class LanesReader(StreamReader):
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
         self.is_known = False  # that what is read is what was read before
+        self.noted = ""  # at the other end, how far rows were answered
 
     @cached_property
     def lanes(self) -> GuardedSource:
@@ -105,6 +106,8 @@ class LanesReader(StreamReader):
                 hint="go on with the script as it was, or start a new checkpoint",
             )
         self._check(start)
+        if "after" in start:  # a batch ended here, and Spark asks for the next only once it is done
+            self._note(start["upto"])
         after = json.loads(start["upto"])
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         upto, is_last = self._upto(after, most)
@@ -175,11 +178,15 @@ class LanesReader(StreamReader):
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
+        self._note(end["upto"])
+
+    def _note(self, upto: str) -> None:
         from watersmeet.io.connectors.contract import NotingSource
 
         source = getattr(self.lanes, "inner", self.lanes)  # which may be guarded
-        if isinstance(source, NotingSource):
-            source.note(json.loads(end["upto"]))
+        if isinstance(source, NotingSource) and upto != self.noted:
+            source.note(json.loads(upto))
+            self.noted = upto
 
     def stop(self) -> None:
         if "lanes" in vars(self):

@@ -22,6 +22,7 @@ from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import (
     PAUSE_S,
     Lot,
+    NotingSource,
     Offsets,
     Piece,
     Position,
@@ -136,6 +137,12 @@ class HistoryThenLive:
 
     def close(self) -> None:
         self.live.laned.close()
+
+    def note(self, offsets: Offsets) -> None:
+        """The live source may note how far it was read; nothing does so of a history."""
+        live = self.live.laned.inner
+        if isinstance(live, NotingSource):
+            live.note(_of_live(offsets))
 
     def reader(self) -> Reader:
         return HistoryReader(self)

@@ -1,0 +1,121 @@
+"""A connector on a cluster: its lanes are read on several executors, its classes known to the driver's script alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.spark import processes
+from tests.spark.harness import ROOT, worker_environment
+
+LONG = 300
+# What a user would write: the connector is defined where it is used, in a module that no executor can import.
+SCRIPT = '''
+import json, os, sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import watersmeet as wm
+from tests.spark.harness import quiet_session
+from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.io.connectors.contract import Connector, Lot, Options, Slice
+
+SCHEMA = pa.schema([("v", pa.int64()), ("reader", pa.string()), ("ts", pa.timestamp("us"))])
+
+
+@dataclass(frozen=True)
+class Numbers:
+    rows: int
+    schema: pa.Schema = SCHEMA
+    description: str = "numbers"
+
+    def begin(self):
+        return {str(lane): 0 for lane in range(4)}
+
+    def newest(self, after, most_rows=None):
+        return {lane: self.rows for lane in self.begin()}
+
+    def slices(self, after, upto):
+        return [Slice(lane, after[lane], end) for lane, end in upto.items() if end > after[lane]]
+
+    def read(self, part):
+        numbers = [int(part.lane) * self.rows + n for n in range(part.after, part.upto)]
+        # Executors have working folders of their own.
+        reader = pa.array([os.getcwd()] * len(numbers))
+        times = pa.array(numbers, pa.int64()).cast(pa.timestamp("us"))
+        yield Lot(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), reader, times], schema=SCHEMA))
+
+    def close(self):
+        pass
+
+
+class Shelf:
+    def __init__(self, opening):
+        self.path = Path(opening.options["path"])
+        self.last_number = -1
+
+    def commit(self, number, rows):
+        with self.path.open("a") as file:
+            for batch in rows:
+                file.writelines(json.dumps(row) + "\\n" for row in batch.to_pylist())
+        self.last_number = number
+
+    def close(self):
+        pass
+
+
+if __name__ == "__main__":
+    wm.register_connector(
+        Connector(
+            "numbers",
+            source=lambda opening: Numbers(int(opening.options["rows"])),
+            sink=Shelf,
+            source_options=Options(("rows",)),
+            sink_options=Options(("path",)),
+        )
+    )
+    folder = Path(sys.argv[1])
+    spark = quiet_session("local-cluster[2,1,1024]", folder / "scratch")
+    text = f"""
+        CREATE STREAM a WITH (source='numbers', rows='500', time='ts');
+        CREATE STREAM b WITH (source='numbers', rows='500', time='ts');
+        CREATE SINK out WITH (sink='numbers', path='{folder / "out.jsonl"}') AS
+            SELECT a.v, a.reader FROM a, b WHERE a.v = b.v WINDOW = 1 SECOND;
+    """
+    (one,) = SparkRun(spark, text, Choices(available_now=True, buckets=2, checkpoint=str(folder / "ck"))).run()
+    (folder / "late").write_text(str(one.metrics.late_rows))
+'''
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_lanes_are_read_on_the_executors_by_classes_that_travel_with_the_query(tmp_path):
+    worker_environment()
+    (tmp_path / "own.py").write_text(SCRIPT)
+    log = tmp_path / "driver.log"
+    with log.open("wb") as told:
+        driver = subprocess.Popen(
+            [sys.executable, str(tmp_path / "own.py"), str(tmp_path)],
+            cwd=ROOT,
+            env=os.environ | {"WATERSMEET_HOT_DIR": str(tmp_path / "warm")},
+            stdout=told,
+            stderr=told,
+            start_new_session=True,
+        )
+    try:
+        assert driver.wait(timeout=LONG) == 0, log.read_text()[-3000:]
+    finally:
+        for child in processes.descendants(driver.pid):
+            processes.kill(child)
+        processes.kill_driver(driver)
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert sorted(row["v"] for row in found) == list(range(2_000))
+    readers = {row["reader"] for row in found}
+    assert str(ROOT) not in readers
+    assert len(readers) == 2  # both executors took part
+    assert (tmp_path / "late").read_text() == "0"
