@@ -12,6 +12,8 @@ from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import EVENTS, all_bad, all_rows, source
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.connectors.contract import NotingSource
+from watersmeet.io.connectors.kafka.decoding.contract import UndecodableError
+from watersmeet.io.connectors.kafka.decoding.json import parsed
 
 JAN = datetime(2026, 1, 1)
 
@@ -70,7 +72,15 @@ def test_every_bad_record_is_told_with_its_bytes_and_the_good_ones_stay(mock: Mo
     told = all_bad(source(mock.brokers, topic))
     assert [row["raw"] for row in told] == bad
     assert [row["offset"] for row in told] == [1, 3, 5, 7, 9, 11, 13]
-    assert [row["reason"] for row in told] == ["json", "type", "null_time", "json", "json", "json", "json"]
+    assert [row["reason"] for row in told] == [
+        "not json",
+        "wrong type",
+        "null time",
+        "not json",
+        "not json",
+        "not json",
+        "not json",
+    ]
     assert {(row["stream"], row["place"], row["partition"]) for row in told} == {("events", topic, 0)}
 
 
@@ -182,7 +192,7 @@ def test_csv_and_raw_records(mock: MockCluster):
     mock.put(topic, [b"1,2026-01-01 00:00:00", b'2,"2026-01-01', b"x,2026-01-01 00:00:00", b"3,4,5", b"6,2026-01-01"])
     assert [row["id"] for row in all_rows(source(mock.brokers, topic, format="csv"))] == [1, 6]
     told = [(row["offset"], row["reason"]) for row in all_bad(source(mock.brokers, topic, format="csv"))]
-    assert told == [(1, "csv"), (2, "type"), (3, "csv")]
+    assert told == [(1, "not csv"), (2, "wrong type"), (3, "not csv")]
 
     raw = mock.topic()
     mock.put(raw, [b"a", None, b"\xff"])
@@ -190,10 +200,18 @@ def test_csv_and_raw_records(mock: MockCluster):
     assert all_rows(bytes_) == [{"value": b"a"}, {"value": None}, {"value": b"\xff"}]
     text = pa.schema([("line", pa.string())])
     assert all_rows(source(mock.brokers, raw, text, None, format="raw")) == [{"line": "a"}, {"line": None}]
-    assert [row["reason"] for row in all_bad(source(mock.brokers, raw, text, None, format="raw"))] == ["text"]
+    assert [row["reason"] for row in all_bad(source(mock.brokers, raw, text, None, format="raw"))] == ["not utf-8"]
 
 
 def test_event_times_of_numbers_and_texts_come_as_they_are_written(mock: MockCluster):
     topic = mock.topic()
     mock.put(topic, [b'{"id": 1, "ts": 1767225600000}'])
     assert all_rows(source(mock.brokers, topic, EVENTS, time_unit="ms")) == [{"id": 1, "ts": 1767225600000}]
+
+
+def test_text_that_is_no_decimal_is_of_a_wrong_type_and_no_broken_json() -> None:
+    columns = pa.schema([("amount", pa.decimal128(10, 2))])
+    for value, reason in ((b'{"amount": "lots"}', "wrong type"), (b'{"amount": "1.0}', "not json")):
+        with pytest.raises(UndecodableError) as told:
+            parsed([value], columns)
+        assert told.value.reason == reason

@@ -12,19 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
+from watersmeet.io.connectors.bad_reasons import NULL_TIME, TIME_OUT_OF_RANGE, UNREADABLE_TIME
 from watersmeet.io.connectors.contract import BAD_RECORDS
 from watersmeet.io.read_times import LATEST_US
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import normalize_time_column, times_of
-
-# Why a record is bad, in the few words that are counted.
-NULL_TIME = "null time"
-TIME_OUT_OF_RANGE = "time out of range"
-WRONG_TYPE = "wrong type"
-NOT_JSON = "not json"
-NOT_CSV = "not csv"
-NOT_TEXT = "not utf-8"
-UNREADABLE_TIME = "unreadable time"
 
 # Takes records that could not be read.
 OnBad = Callable[[pa.RecordBatch], None]

@@ -20,14 +20,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
 from watersmeet.errors import DataError, SourceError
-from watersmeet.io.bad_rows import (
-    NOT_CSV,
-    NOT_JSON,
-    NOT_TEXT,
-    UNREADABLE_TIME,
-    WRONG_TYPE,
-    bad_records,
-)
+from watersmeet.io.bad_rows import bad_records
+from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_JSON, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Csv, csv_conversion
 

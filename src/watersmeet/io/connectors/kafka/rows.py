@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.io.connectors.bad_reasons import NULL_TIME
 from watersmeet.io.connectors.contract import BAD_RECORDS, Lot
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, Decoder
 from watersmeet.io.connectors.kafka.records import Records
@@ -41,7 +42,7 @@ class RowMaker:
             return decoded
         known = times.is_valid()
         lacking = decoded.places[~known.to_numpy(zero_copy_only=False)]
-        bad = [Bad(int(place), "null_time", f"it has no {self.time!r}, its event time") for place in lacking]
+        bad = [Bad(int(place), NULL_TIME, f"it has no {self.time!r}, its event time") for place in lacking]
         kept = decoded.places[known.to_numpy(zero_copy_only=False)]
         return Decoded(decoded.rows.filter(known), kept, sorted([*decoded.bad, *bad], key=lambda one: one.place))
 

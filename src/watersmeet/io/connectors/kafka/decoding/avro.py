@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
+from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_AVRO
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, Places
 from watersmeet.io.connectors.kafka.decoding.registry import Wire
 from watersmeet.io.connectors.kafka.records import Records
@@ -62,7 +63,7 @@ class AvroDecoder:
             split = None if value is None else self.wire.split(value)
             if split is None:
                 detail = "the record has no value" if value is None else "it does not begin with the id of a schema"
-                bad.append(Bad(place, "empty" if value is None else "avro", detail))
+                bad.append(Bad(place, NO_VALUE if value is None else NOT_AVRO, detail))
                 continue
             known, payload = split
             some = groups.setdefault(known, ([], []))
@@ -126,11 +127,11 @@ class _Block:
                 row = fastavro.schemaless_reader(stream, parsed, None)
             except Exception as error:
                 said = str(error).split("\n", 1)[0][:200] or "it ends too soon"
-                bad.append(Bad(place, "avro", f"it is not what its schema says: {said}"))
+                bad.append(Bad(place, NOT_AVRO, f"it is not what its schema says: {said}"))
                 continue
             left = len(value) - stream.tell()
             if left or not isinstance(row, dict):
-                bad.append(Bad(place, "avro", f"{left} bytes are left over behind what its schema says"))
+                bad.append(Bad(place, NOT_AVRO, f"{left} bytes are left over behind what its schema says"))
                 continue
             good.append(place)
             found.append(row)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
+from watersmeet.io.connectors.bad_reasons import NO_CHANGE, NO_KEY
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.decoding.json import EMPTY, parsed
 from watersmeet.io.connectors.kafka.records import Records
@@ -56,13 +57,13 @@ class DebeziumDecoder:
         }
         op = picked["op"]
         if op.null_count:
-            raise UndecodableError("debezium", "it has no 'op', by which a change says what it is")
+            raise UndecodableError(NO_CHANGE, "it has no 'op', by which a change says what it is")
         deletes = pc.equal(op, _DELETE)
         if not self.is_versioned:
             self._refuse_changes(op)
         row = pc.if_else(deletes, picked["before"], picked["after"])
         if row.null_count:
-            raise UndecodableError("debezium", "it has no row: 'before' of a deletion, or 'after' of another change")
+            raise UndecodableError(NO_CHANGE, "it has no row: 'before' of a deletion, or 'after' of another change")
         moment = pc.coalesce(pc.struct_field(picked["source"], ["ts_ms"]), picked["ts_ms"])
         return self._batch(row, op, deletes, moment)
 
@@ -111,9 +112,11 @@ class UpsertDecoder:
         kept = np.array(there, np.int64)
         bad = [Bad(int(kept[one.place]), one.reason, one.detail) for one in found.bad]
         put = self._with_op(found.rows, _PUT)
-        keys = sorted_out([records.keys[place] for place in gone], self._keys, self._key_rows, ("key", "it has no key"))
+        keys = sorted_out(
+            [records.keys[place] for place in gone], self._keys, self._key_rows, (NO_KEY, "it has no key")
+        )
         lost = np.array(gone, np.int64)
-        bad += [Bad(int(lost[one.place]), "key", one.detail) for one in keys.bad]
+        bad += [Bad(int(lost[one.place]), NO_KEY, one.detail) for one in keys.bad]
         taken = self._taken_away(keys.rows, records, lost[keys.places])
         places = np.concatenate([kept[found.places], lost[keys.places]])
         order = np.argsort(places, kind="stable")
@@ -128,13 +131,13 @@ class UpsertDecoder:
         if all(one.lstrip()[:1] == b"{" for one in keys):
             return parsed(keys, self._keys)
         if len(self.key) > 1:
-            raise UndecodableError("key", "its key is no JSON object")
+            raise UndecodableError(NO_KEY, "its key is no JSON object")
         kind = self._keys.field(0).type
         try:
             texts = [one.decode() for one in keys]
             column = pa.array([_unquoted(one) for one in texts] if is_text(kind) else texts, pa.string()).cast(kind)
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            raise UndecodableError("key", str(error)) from None
+            raise UndecodableError(NO_KEY, str(error)) from None
         return pa.RecordBatch.from_arrays([column], schema=self._keys)
 
     def _with_op(self, rows: pa.RecordBatch, op: str) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_CSV, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records
 
@@ -26,12 +27,12 @@ class CsvDecoder:
     null_values: tuple[str, ...] = ()
 
     def decode(self, records: Records) -> Decoded:
-        return sorted_out(records.values, self.schema, self.rows, ("empty", "the record has no value"))
+        return sorted_out(records.values, self.schema, self.rows, (NO_VALUE, "the record has no value"))
 
     def rows(self, values: Sequence[bytes]) -> pa.RecordBatch:
         comma = self.delimiter.encode()
         if any(one.count(_QUOTE) % 2 for one in values):  # Arrow would close it at the end of the text
-            raise UndecodableError("csv", "a quote is not closed")
+            raise UndecodableError(NOT_CSV, "a quote is not closed")
         text = b"\n".join([b"%d%s%s" % (place, comma, one) for place, one in enumerate(values)])
         try:
             table = pa_csv.read_csv(
@@ -49,9 +50,9 @@ class CsvDecoder:
             )
         except pa.ArrowInvalid as error:
             words = str(error)
-            raise UndecodableError("type" if "conversion error" in words else "csv", words) from None
+            raise UndecodableError(WRONG_TYPE if "conversion error" in words else NOT_CSV, words) from None
         places = table.column(_PLACE).to_numpy()
         if len(places) != len(values) or not np.array_equal(places, np.arange(len(values))):
-            raise UndecodableError("csv", "it is not one line")
+            raise UndecodableError(NOT_CSV, "it is not one line")
         columns = [table.column(one.name).combine_chunks() for one in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_JSON, NOT_TEXT, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records
 from watersmeet.model.types import sql_type
 
-EMPTY = ("empty", "the record has no value")
+EMPTY = (NO_VALUE, "the record has no value")
 _OPEN, _CLOSE = b"{", b"}"
 
 
@@ -36,7 +38,7 @@ def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
     try:
         text.decode()  # Arrow's parser does not look whether texts are UTF-8
     except UnicodeDecodeError as error:
-        raise UndecodableError("json", f"it is no UTF-8: {error.reason} at byte {error.start}") from None
+        raise UndecodableError(NOT_TEXT, f"it is no UTF-8: {error.reason} at byte {error.start}") from None
     held = pa.schema([pa.field(one.name, _held(one.type)) for one in schema])
     try:
         table = pa_json.read_json(
@@ -50,18 +52,18 @@ def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
             ),
         )
     except pa.ArrowInvalid as error:
-        raise _told(str(error), schema) from None
+        raise _told(str(error), schema, values) from None
     # Every value begins and ends as an object does. So one that is not whole is an error together with the next, and
     # none has no row: if there are as many rows as values, each value is one row.
     if table.num_rows != len(values):
-        raise UndecodableError("json", "it holds more than one object")
+        raise UndecodableError(NOT_JSON, "it holds more than one object")
     return _as_declared(table.select(schema.names), schema)
 
 
 def _trimmed(value: bytes) -> bytes:
     value = value.strip()
     if value[:1] != _OPEN or value[-1:] != _CLOSE:
-        raise UndecodableError("json", f"it is no JSON object: {_shown(value)}")
+        raise UndecodableError(NOT_JSON, f"it is no JSON object: {_shown(value)}")
     return value
 
 
@@ -82,26 +84,36 @@ def _as_declared(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
             [_one(table.column(field.name)).cast(field.type) for field in schema], schema=schema
         )
     except pa.ArrowInvalid as error:
-        raise UndecodableError("type", str(error)) from None
+        raise UndecodableError(WRONG_TYPE, str(error)) from None
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _told(words: str, schema: pa.Schema) -> UndecodableError:
+def _told(words: str, schema: pa.Schema, values: Sequence[bytes]) -> UndecodableError:
     """Arrow's words for a value of another type name the column; for text that is no JSON they do not."""
     words = words.split("\n", 1)[0].removeprefix("JSON parse error: ").removesuffix(" in row 0")
     if words.startswith("Column(/"):
         name = words.removeprefix("Column(/").split(")", 1)[0].split("/")[0]
         if " was specified twice" in words:
-            return UndecodableError("json", f"it has {name!r} twice")
+            return UndecodableError(NOT_JSON, f"it has {name!r} twice")
         found = words.rpartition(" to ")[2]
         if name in schema.names:
-            return UndecodableError("type", f"{name!r} is {sql_type(schema.field(name).type)}, but a {found} is there")
-        return UndecodableError("type", words)
+            return UndecodableError(
+                WRONG_TYPE, f"{name!r} is {sql_type(schema.field(name).type)}, but a {found} is there"
+            )
+        return UndecodableError(WRONG_TYPE, words)
     if words.startswith("Failed to convert JSON"):
         return UndecodableError(
-            "type", words.removeprefix("Failed to convert JSON to ").replace(", couldn't", ": cannot")
+            WRONG_TYPE, words.removeprefix("Failed to convert JSON to ").replace(", couldn't", ": cannot")
         )
-    return UndecodableError("json", words)
+    return UndecodableError(WRONG_TYPE if len(values) == 1 and _is_json(values[0]) else NOT_JSON, words)
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        json.loads(value)
+    except ValueError:
+        return False
+    return True

@@ -13,6 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from watersmeet.errors import SourceError
+from watersmeet.io.connectors.bad_reasons import NOT_PROTOBUF, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.decoding.json import EMPTY
 from watersmeet.io.connectors.kafka.decoding.registry import Wire
@@ -44,14 +45,14 @@ class ProtobufDecoder:
         try:
             found = [kind.FromString(self._payload(value)) for value in values]
         except DecodeError as error:
-            raise UndecodableError("protobuf", str(error)) from None
+            raise UndecodableError(NOT_PROTOBUF, str(error)) from None
         fields = {one.name: one for one in kind.DESCRIPTOR.fields}
         try:
             columns = [
                 pa.array([_value(message, fields[one.name]) for message in found], one.type) for one in self.schema
             ]
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise UndecodableError("type", str(error)) from None
+            raise UndecodableError(WRONG_TYPE, str(error)) from None
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _payload(self, value: bytes) -> bytes:
@@ -59,7 +60,7 @@ class ProtobufDecoder:
             return value
         split = self.wire.split(value)
         if split is None:
-            raise UndecodableError("protobuf", "it does not begin with the id of a schema")
+            raise UndecodableError(NOT_PROTOBUF, "it does not begin with the id of a schema")
         return _behind_indexes(split[1])
 
 
@@ -75,7 +76,7 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if at >= len(value) or shift > 63:
-            raise UndecodableError("protobuf", "it ends too soon")
+            raise UndecodableError(NOT_PROTOBUF, "it ends too soon")
         number |= (value[at] & 0x7F) << shift
         shift += 7
         at += 1

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.io.connectors.bad_reasons import NOT_TEXT
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records
 from watersmeet.model.types import is_text
@@ -25,7 +26,7 @@ class RawDecoder:
         if not is_text(kind):
             return Decoded(self._batch(pa.array(records.values, pa.binary()).cast(kind)), np.arange(len(records)))
         marked = [b"" if one is None else one for one in records.values]
-        found = sorted_out(marked, self.schema, self.rows, ("text", ""))
+        found = sorted_out(marked, self.schema, self.rows, (NOT_TEXT, ""))
         if None not in records.values:
             return found
         there = pa.array([records.values[place] is not None for place in found.places.tolist()])
@@ -36,7 +37,7 @@ class RawDecoder:
         try:
             return self._batch(pa.array(values, pa.binary()).cast(self.schema.field(0).type))
         except pa.ArrowInvalid:
-            raise UndecodableError("text", "it is no UTF-8") from None
+            raise UndecodableError(NOT_TEXT, "it is no UTF-8") from None
 
     def _batch(self, column: pa.Array) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([column], schema=self.schema)
