@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -54,14 +55,16 @@ class Store:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """In a process of its own: some clients hold up all threads of theirs while they wait."""
+def server(trusting_calls: int | None = None) -> Iterator[str]:
+    """In a process of its own: some clients hold up all threads of theirs while they wait. trusting_calls: after so
+    many calls it asks who calls, and what they may do; without it, never."""
     pytest.importorskip("moto.server", reason="needs a local S3 server: pip install 'moto[server]'")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    told = {} if trusting_calls is None else {"INITIAL_NO_AUTH_ACTION_COUNT": str(trusting_calls)}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | told)
     try:
         _wait_for(port)
         yield f"http://127.0.0.1:{port}"

@@ -10,10 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, WatersmeetError
+from watersmeet.io.store_errors import gist_of
 from watersmeet.model.time import parse_interval
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB)", re.IGNORECASE)
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+WAYS = "fs.access_key, fs.secret_key, fs.region and fs.endpoint_override say how a store is entered"
 # What a store asks for to let somebody in, by the end of an option's name.
 SECRETS = ("secret_key", "access_key", "session_token", "password", "account_key", "sas_token", "token", "credential")
 
@@ -97,11 +99,15 @@ def in_a_sentence(
     except WatersmeetError:
         raise
     except (*errors, pa.ArrowException, OSError) as error:
+        hint = hint or (None if gist_of(error) is None else WAYS)
         raise kind(f"{what}: {first_line(error, options)}", hint=hint) from None
 
 
 def first_line(error: BaseException, options: Mapping[str, str]) -> str:
-    """The first words of somebody else's error; never a password."""
+    """The first words of somebody else's error, or what a store means by them; never a password."""
+    gist = gist_of(error)
+    if gist is not None:
+        return gist
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = (lines[0] if lines else type(error).__name__).rstrip(".")
     for option, value in options.items():

@@ -29,6 +29,7 @@ import pyarrow.fs as pa_fs
 
 from watersmeet.errors import RunError
 from watersmeet.io.filesystems import is_in_store, located
+from watersmeet.io.store_errors import gist_of
 
 HOLDER = "holder.json"
 RENEW_S = 5.0
@@ -233,7 +234,7 @@ class Mirror:
 
 
 def _line(error: BaseException) -> str:
-    return str(error).split("\n", 1)[0].rstrip(".")[:300]
+    return gist_of(error) or str(error).split("\n", 1)[0].rstrip(".")[:300]
 
 
 def _is_alive(pid: int) -> bool:

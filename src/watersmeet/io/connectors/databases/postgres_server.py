@@ -59,7 +59,9 @@ def place_of(dsn: str) -> str:
 
 def said_by(error: psycopg.Error, dsn: str) -> str:
     text = (error.diag.message_primary or str(error)).strip() or type(error).__name__
-    # Of several addresses that were tried, or lines of context, the last is what went wrong.
-    line = next((one for one in reversed(text.splitlines()) if one.strip()), text).strip()
+    # Of several addresses that were tried, or lines of context, the last is what went wrong; below it the library may
+    # ask whether the server runs.
+    told = [one.strip() for one in text.splitlines() if one.strip() and not one.strip().endswith("?")]
+    line = told[-1] if told else text
     password = conninfo_to_dict(dsn).get("password")
     return line.replace(str(password), "…") if password else line

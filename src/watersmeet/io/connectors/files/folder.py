@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import pyarrow.fs as pa_fs
 
 from watersmeet.errors import OptionError, WatersmeetError
-from watersmeet.io.connectors.lake_options import first_line, full_path, in_a_sentence, needed
+from watersmeet.io.connectors.lake_options import full_path, in_a_sentence, needed
 from watersmeet.io.files import is_data_name, named_kind
 from watersmeet.io.filesystems import StoreFile, fs_options, is_in_store, located
 from watersmeet.io.formats import ALIASES
@@ -76,37 +76,8 @@ class Folder:
             if info.type == pa_fs.FileType.File and is_data_name(info.base_name, kind):
                 yield _found(info)
 
-    @contextmanager
-    def told(self, what: str, hint: str | None = None) -> Iterator[None]:
-        try:
-            with in_a_sentence(self._kind, f"{self.address} {what}", (), dict(self._options), hint):
-                yield
-        except self._kind as error:
-            cause = error.__context__
-            if isinstance(cause, OSError) and (said := _said_by_store(first_line(cause, dict(self._options)))):
-                raise self._kind(f"{self.address} {what}: {said}", hint=error.hint or _WAYS) from None
-            raise
-
-
-_WAYS = "fs.access_key, fs.secret_key, fs.region and fs.endpoint_override say how a store is entered"
-
-
-def _said_by_store(line: str) -> str | None:
-    """The gist of what Amazon's library says; None if it is none of its sentences."""
-    found = re.search(r"AWS Error (\w+)", line)
-    if found is None:
-        return None
-    word = found[1]
-    if "ACCESS_DENIED" in word:
-        return "access denied"
-    if "NO_SUCH_BUCKET" in word:
-        return "there is no such bucket"
-    if "INVALID_ACCESS_KEY" in word or "SIGNATURE" in word:
-        return "the store does not know these credentials"
-    if "NETWORK_CONNECTION" in word:
-        return "the store does not answer"
-    status = re.search(r"HTTP status (\d+)", line)
-    return f"the store says {word}" + (f" (HTTP {status[1]})" if status else "")
+    def told(self, what: str, hint: str | None = None) -> AbstractContextManager[None]:
+        return in_a_sentence(self._kind, f"{self.address} {what}", (), dict(self._options), hint)
 
 
 def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -> str:
