@@ -121,7 +121,10 @@ class LanesReader(StreamReader):
         return self.reached(start, place, moved=moved, ends=ends)
 
     def _waiting(self, upto: Offsets) -> list[str]:
-        """The lanes with rows that a limit leaves for later batches."""
+        """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a
+        source of many files need not be asked for all of them."""
+        if _are_alone(upto):
+            return []
         newest = self.lanes.newest(upto) if self.last is None else self.last
         return sorted({one.lane for one in self.lanes.slices(upto, newest)}) if upto != newest else []
 
@@ -162,7 +165,7 @@ class LanesReader(StreamReader):
         after, upto = json.loads(end["after"]), json.loads(end["upto"])
         parts = self.lanes.slices(after, upto) if after != upto else []
         moments = Moments.of(end)
-        is_alone = len([lane for lane in upto if lane]) < 2
+        is_alone = _are_alone(upto)
         rows = [
             LanePartition(one.lane, one.after, one.upto, number, moments, is_alone) for number, one in enumerate(parts)
         ]
@@ -210,6 +213,11 @@ class LaneRowsReader(LanesReader):
 
         assert isinstance(partition, LanePartition)
         yield from rows_of_lane(self.encoded_job, self.encoded_lanes, partition)
+
+
+def _are_alone(offsets: Offsets) -> bool:
+    """Whether there is but one lane, beside that of a history, which has no name and no clock."""
+    return len([lane for lane in offsets if lane]) < 2
 
 
 def to_text(offsets: Offsets) -> str:
