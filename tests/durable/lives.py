@@ -139,6 +139,8 @@ def push_rest(case: Case, run: Any, count: int) -> None:
     noted = case.folder / "acknowledged"
     for name, so_far in acknowledged(case).items():
         assert taken[name] >= so_far, f"{so_far} rows of {name} were acknowledged, and {taken[name]} are there"
+    with noted.open("a") as file:  # a life may have died between writing rows down and saying so: now it is said
+        file.writelines(f"{name} {at}\n" for name, at in taken.items() if at)
     while any(at < count for at in taken.values()):
         for name, at in taken.items():
             part = rows[name].slice(at, 7)

@@ -73,3 +73,58 @@ def test_what_is_damaged_before_the_end_is_told(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(RunError, match="is no record"):
         read(tmp_path)
+
+
+def test_records_that_need_not_be_on_the_disk_at_once_come_back_too(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for number in range(6):
+        journal.append(number, [SMALL], soon=number % 3 > 0)
+    journal.sync(5)
+    assert read(tmp_path) == [(number, SMALL) for number in range(6)]
+
+
+def test_of_records_that_were_not_on_the_disk_some_may_be_missing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for number in range(4):
+        journal.append(number, [SMALL], soon=number > 0)
+    (path,) = tmp_path.iterdir()
+    length = journal._end // 4
+    _blot_out(path, 2 * length, length)  # the disk has the fourth, but not the third
+    torn = Journal(tmp_path)
+    assert [number for number, _ in torn.records(-1)] == [0, 1]
+    assert torn.is_torn
+
+
+def test_a_record_is_missing_for_good_if_the_next_was_written_when_it_was_on_the_disk(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for number in range(4):
+        journal.append(number, [SMALL], soon=number > 0)
+        if number == 2:
+            journal.sync(2)
+    (path,) = tmp_path.iterdir()
+    length = journal._end // 4
+    _blot_out(path, length, length)
+    with pytest.raises(RunError, match="is damaged"):
+        read(tmp_path)
+
+
+def test_an_end_that_is_not_on_the_disk_is_brought_there_with_the_file(tmp_path: Path, monkeypatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    journal = Journal(tmp_path)
+    journal.append(0, [SMALL], soon=True)
+    assert not synced
+    journal.roll()
+    assert len(synced) == 1
+    journal.append(1, [SMALL], soon=True)
+    journal.sync(1)
+    journal.sync(1)
+    assert len(synced) == 2
+    journal.append(2, [SMALL])
+    assert len(synced) == 3
+
+
+def _blot_out(path: Path, start: int, length: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(bytes(length))

@@ -215,3 +215,48 @@ def test_text_that_is_no_decimal_is_of_a_wrong_type_and_no_broken_json() -> None
         with pytest.raises(UndecodableError) as told:
             parsed([value], columns)
         assert told.value.reason == reason
+
+
+def test_how_many_records_wait_is_told_without_asking_the_consumer(mock: MockCluster):
+    """It lets one call in after the other: whoever asks while another thread reads would wait, and the run with it."""
+    topic = mock.topic()
+    mock.put(topic, [event(number) for number in range(10)])
+    reader = source(mock.brokers, topic).reader()  # type: ignore[attr-defined]
+    while reader.poll(4) is None:
+        pass
+    consumer, reader._client.consumer = reader._client.consumer, None
+    try:
+        assert sum(reader.lag().values()) == 6
+    finally:
+        reader._client.consumer = consumer
+        reader.close()
+
+
+def test_small_pieces_of_several_partitions_are_made_together(mock: MockCluster):
+    topic = mock.topic()
+    for partition in range(3):
+        mock.put(topic, [event(10 * partition + number) for number in range(partition + 1)], partition=partition)
+    reader, found = source(mock.brokers, topic).reader(), []  # type: ignore[attr-defined]
+    while sum(piece.rows.num_rows for piece in found) < 6:
+        found += reader.poll_together(100)
+    rows = {lane: [row["id"] for one in found if one.lane == lane for row in one.rows.to_pylist()] for lane in "012"}
+    assert rows == {"0": [0], "1": [10, 11], "2": [20, 21, 22]}
+    again = source(mock.brokers, topic).reader()  # type: ignore[attr-defined]
+    for one in found:
+        assert again.again(one.range).rows.equals(one.rows)
+    reader.close()
+    again.close()
+
+
+@pytest.mark.parametrize("wrong", [b"no json", None])
+def test_a_bad_record_among_small_pieces_is_its_own_partitions(mock: MockCluster, wrong: bytes | None):
+    topic = mock.topic()
+    mock.put(topic, [event(1), event(2)], partition=0)
+    mock.put(topic, [event(3), wrong], partition=1)
+    reader, found = source(mock.brokers, topic).reader(), []  # type: ignore[attr-defined]
+    while sum(piece.rows.num_rows + (piece.bad.num_rows if piece.bad else 0) for piece in found) < 4:
+        found += reader.poll_together(100)
+    bad = [row for one in found if one.bad is not None for row in one.bad.to_pylist()]
+    assert [(row["partition"], row["offset"], row["raw"]) for row in bad] == [(1, 1, wrong)]
+    assert sorted(row["id"] for one in found for row in one.rows.to_pylist()) == [1, 2, 3]
+    reader.close()

@@ -29,7 +29,7 @@ class Lasting:
     checkpoint: Path | str
     sink: Mapping[str, str] | Callable[[str], Any] | None
     save_every_s: float
-    commit_every_s: float
+    commit_every_s: float | None  # None: as the sink says
     gather_s: float
     batch_rows: int
     available_now: bool
@@ -66,7 +66,7 @@ def lasting(
         _folder(checkpoint),
         _sink(sink),
         _seconds("save_every", save_every, 10.0, above_zero=True),
-        _seconds("commit_every", commit_every, 1.0),
+        None if commit_every is None else _seconds("commit_every", commit_every, 1.0),
         _seconds("gather", gather, 0.0),
         _rows("batch_rows", batch_rows, 1 << 16),
         available_now,

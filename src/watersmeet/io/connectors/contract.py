@@ -151,7 +151,8 @@ class Reader(Protocol):
     `lag()`, how many rows of each lane it knows to be waiting; `first_position()`, a position before the first row:
     that is kept with the checkpoint at once, so that one that begins at the latest row begins there after a restart
     too; `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first,
-    so that it reads of the first that has rows.
+    so that it reads of the first that has rows; `poll_together(most_rows)`, which gives small pieces of several lanes
+    at once, as slices of one batch.
     """
 
     tell: Callable[[Warning], None]
@@ -196,8 +197,10 @@ def untold(what: Warning) -> None:
 class NumberedSink(Protocol):
     """Takes the rows of batches, in order, under the number of the last batch they are of. What it has taken is there
     for good, whole or not at all. One that wants few large commits also has `commit_every_s`: in-process, answers of so
-    many seconds come together. `may_forget`, if it is true: whoever reads may take away what it has, as with files, so
-    a run that misses there what it gave goes on with a warning; else it ends."""
+    many seconds come together. One whose commits take little has `commits_soon`: in-process, unless a run says how
+    often to commit, answers go there as soon as those before are there. `may_forget`, if it is true: whoever reads may
+    take away what it has, as with files, so a run that misses there what it gave goes on with a warning; else it
+    ends."""
 
     @property
     def last_number(self) -> int:

@@ -156,6 +156,7 @@ class GuardedSink:
         # How often it wants to be given answers, if it says so.
         self.commit_every_s: float | None = getattr(sink, "commit_every_s", None)
         self.may_forget = bool(getattr(sink, "may_forget", False))
+        self.commits_soon: bool = getattr(sink, "commits_soon", False)
 
     @property
     def last_number(self) -> int:

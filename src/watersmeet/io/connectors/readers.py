@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError
+from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.conform import enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import (
@@ -63,6 +65,8 @@ class EnteringReader:
         self._reader, self._source, self._stream = reader, source.telling(stream, None), stream
         self._is_first = True
         self._pace = Pace(stream, reader)
+        self._poll_together: Callable[[int], list[Piece]] | None = getattr(reader, "poll_together", None)
+        self._ready: deque[Piece] = deque()
 
     @property
     def tell(self) -> Callable[[Warning], None]:
@@ -78,7 +82,7 @@ class EnteringReader:
 
     @property
     def is_behind(self) -> bool | None:
-        return getattr(self._reader, "is_behind", None)
+        return True if self._ready else getattr(self._reader, "is_behind", None)
 
     def lag(self) -> dict[str, int]:
         return lag_of(self._reader)
@@ -88,20 +92,54 @@ class EnteringReader:
         return None if begins is None else begins()
 
     def poll(self, most_rows: int) -> Piece | None:
-        piece = self._reader.poll(most_rows)
-        if piece is None:
+        if not self._ready:
+            self._ready.extend(self._polled(most_rows))
+        if not self._ready:
             return None
-        entered = self._entered(piece)
+        entered = self._ready.popleft()
         self._pace.came(entered)
         return entered
 
+    def _polled(self, most_rows: int) -> list[Piece]:
+        if self._poll_together is None:
+            piece = self._reader.poll(most_rows)
+            return [] if piece is None else [self._entered(piece)]
+        pieces = self._poll_together(most_rows)
+        return self._entered_together(pieces) or [self._entered(piece) for piece in pieces]
+
+    def _entered_together(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """The rows of several pieces made at once; none if some of them are not as they should be."""
+        if len(pieces) < 2 or any(piece.bad is not None for piece in pieces):
+            return []
+        given = pa.concat_batches([piece.rows for piece in pieces])
+        try:
+            made, bad = self._source.readable(given)
+            if bad is not None or made.num_rows != given.num_rows:
+                return []
+            rows = enter(made, self._stream.given_schema, self._stream)
+        except WatersmeetError:
+            return []  # one of them is to tell it
+        self._doubt(made)
+        ends = list(accumulate(piece.rows.num_rows for piece in pieces))
+        return [
+            replace(piece, rows=rows.slice(begin, end - begin))
+            for piece, (begin, end) in zip(pieces, pairwise([0, *ends]), strict=True)
+        ]
+
+    def _doubt(self, made: pa.RecordBatch) -> None:
+        if self._is_first and made.num_rows:
+            self._is_first = False
+            self._source.doubt(made)
+
     def again(self, range: Range) -> pa.RecordBatch | Piece:
+        self._ready.clear()
         return self._entered(as_piece(self._reader.again(range), range))
 
     def position_after(self, range: Range) -> Position:
         return self._reader.position_after(range)
 
     def resume(self, position: Position) -> None:
+        self._ready.clear()
         self._reader.resume(position)
 
     def close(self) -> None:
@@ -109,9 +147,7 @@ class EnteringReader:
 
     def _entered(self, piece: Piece) -> Piece:
         made, bad = self._source.readable(piece.rows)
-        if self._is_first and made.num_rows:
-            self._is_first = False
-            self._source.doubt(made)
+        self._doubt(made)
         told = [one for one in (piece.bad, bad) if one is not None]
         rows = enter(made, self._stream.given_schema, self._stream)
         return replace(piece, rows=rows, bad=pa.concat_batches(told) if told else None)

@@ -2,7 +2,8 @@
 
 A journal is a folder of files, each named after the first batch in it. A record is its head (a magic word, a sum, the
 number of the batch, how long it is) and its bytes. Only the end of the last file can be torn, by a crash in the middle
-of a write: that record was never acknowledged, and is cut off. Anything else that is damaged is an error.
+of a write: what was not brought onto the disk was never acknowledged, and is cut off. Of several such records the disk
+may have some without those before them: their magic word says so. Anything else that is damaged is an error.
 
 Behind the last record a file is filled with zeros for a while. So to bring a small record onto the disk is to write its
 bytes and nothing else: a file that grows has the file system write down its new length as well, and wait for whatever
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from zlib import crc32
 
@@ -26,6 +28,7 @@ from watersmeet.hosts.local.durable.files import remove_file, sync_folder, writt
 
 _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
+_FOLLOWS = b"wmj+"  # of a record that was written when the one before it was not on the disk yet
 _PREFIX, _SUFFIX = "journal-", ".log"
 _SMALL = 1 << 16
 _ROOM = 1 << 20
@@ -41,6 +44,9 @@ class Journal:
         self._path = folder  # of the open file
         self._end = 0  # of its last record
         self._filled = 0  # up to there it is filled with zeros
+        self.is_torn = False  # whether an end was cut off
+        self._syncing = Lock()  # of who brings it onto the disk, or closes it
+        self._appended = self._synced = -1  # the last batch that was written, and that is on the disk
 
     # ---- after a restart --------------------------------------------------------------------------------------------
 
@@ -66,7 +72,7 @@ class Journal:
                 payload, whole = b"", len(head) == _HEAD.size
                 if whole:
                     magic, total, number, length = _HEAD.unpack(head)
-                    whole = magic == _MAGIC and at + _HEAD.size + length <= size
+                    whole = magic in (_MAGIC, _FOLLOWS) and at + _HEAD.size + length <= size
                 if whole:
                     payload = file.read(length)
                     whole = crc32(payload, crc32(head[8:])) == total
@@ -75,6 +81,7 @@ class Journal:
                         raise self._damaged(path, f"what stands at byte {at:,} is no record")
                     if is_last:
                         os.truncate(path, at)
+                        self.is_torn = True
                     return
                 yield number, payload
                 at += _HEAD.size + length
@@ -86,8 +93,8 @@ class Journal:
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
-    def append(self, number: int, parts: Sequence[Any]) -> None:
-        """Write a record, whole, onto the disk."""
+    def append(self, number: int, parts: Sequence[Any], *, soon: bool = False) -> None:
+        """Write a record, whole, onto the disk; `soon`: only when `sync` asks for it."""
         if self._file is None:
             self._open(number)
         assert self._file is not None
@@ -99,17 +106,32 @@ class Journal:
         total = crc32(rest)
         for view in views:
             total = crc32(view, total)
-        head = memoryview(struct.pack("<4sI", _MAGIC, total) + rest)
+        magic = _MAGIC if self._synced >= self._appended else _FOLLOWS
+        head = memoryview(struct.pack("<4sI", magic, total) + rest)
         with written(self._path):
             if self._sync and length < _SMALL and self._end + _HEAD.size + length > self._filled:
                 self._fill()
             _write_all(self._file, [head, *views], self._end)
-            if self._sync:
-                os.fdatasync(self._file)
         self._end += _HEAD.size + length
+        self._appended = number
+        if not soon:
+            self.sync(number)
         if self._is_mirrored:  # where nothing grows: a record is a file of its own
             self.close()
             mirror.put(self._path)
+
+    def sync(self, until: int) -> None:
+        """Return when all records up to a batch are on the disk. For any thread."""
+        with self._syncing:
+            if until > self._synced:
+                self._bring_to_disk()
+
+    def _bring_to_disk(self) -> None:
+        appended = self._appended
+        if self._sync and self._file is not None:
+            with written(self._path):
+                os.fdatasync(self._file)
+        self._synced = appended
 
     def _fill(self) -> None:
         assert self._file is not None
@@ -137,11 +159,17 @@ class Journal:
                 remove_file(path)
 
     def close(self) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # zeros at the end do no harm
-                os.ftruncate(self._file, self._end)
-            os.close(self._file)
-            self._file = None
+        with self._syncing:
+            if self._file is None:
+                return
+            try:
+                if self._appended > self._synced:
+                    self._bring_to_disk()
+            finally:
+                with suppress(OSError):  # zeros at the end do no harm
+                    os.ftruncate(self._file, self._end)
+                os.close(self._file)
+                self._file = None
 
     @property
     def nbytes(self) -> int:
@@ -156,7 +184,8 @@ def _first_of(path: Path) -> int:
 
 
 def _has_more(file: Any, at: int) -> bool:
-    """Whether a whole record stands behind a place that has none: then the end is not torn, the middle is damaged."""
+    """Whether a record stands behind a place that has none, and all before it was on the disk when it was written: then
+    the end is not torn, the middle is damaged."""
     file.seek(at + 1)
     rest = file.read()
     found = rest.find(_MAGIC)

@@ -7,7 +7,7 @@ brings more waits for the sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Condition, Thread
 from time import monotonic
 
@@ -17,23 +17,34 @@ from watersmeet.errors import RunError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.answers import Answer, as_batches
 
+EVERY_S = 1.0  # how often answers are committed, unless somebody says otherwise
+
 
 @dataclass(frozen=True)
 class Commits:
-    """When answers are committed: so long after the first of them came, or when there are so many rows."""
+    """When answers are committed: so long after the first of them came, or when there are so many rows. `every_s`:
+    None is for the sink to say."""
 
-    every_s: float = 1.0
+    every_s: float | None = None
     rows: int = 1 << 18
     most_waiting: int = 1 << 20
 
 
 class Outflow:
-    def __init__(self, sink: NumberedSink, commits: Commits, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        sink: NumberedSink,
+        commits: Commits,
+        on_error: Callable[[BaseException], None],
+        before: Callable[[int], None] = lambda number: None,
+    ) -> None:
+        """before: is called with the number of a batch before the answers up to it are committed."""
         self._sink = sink
+        self._before = before
         # A sink of files may want few large ones, and says so.
-        every_s = getattr(sink, "commit_every_s", None)
-        self._is_patient = every_s is not None
-        self._commits = commits if every_s is None else replace(commits, every_s=every_s)
+        self._is_patient = getattr(sink, "commit_every_s", None) is not None
+        self._every_s = _every_s(sink, commits)
+        self._commits = commits
         self._on_error = on_error
         self._changed = Condition()
         self._waiting: list[Answer] = []
@@ -55,12 +66,13 @@ class Outflow:
             while self._rows and self._rows + rows > self._commits.most_waiting and not self._has_stopped:
                 self._changed.wait()
             self._check()
-            if rows and not self._waiting:
+            is_first = not self._waiting
+            if rows and is_first:
                 self._since_s = monotonic()
             self._waiting += [one for one in answers if one.num_rows]
             self._rows += rows
             self._last = number
-            if self._rows >= self._commits.rows or (rows and len(self._waiting) == len(answers)):
+            if rows and (is_first or self._rows >= self._commits.rows):
                 self._changed.notify_all()
 
     def flush(self, number: int) -> None:
@@ -125,6 +137,7 @@ class Outflow:
             self._waiting = []
             self._hurry = False
         if answers:
+            self._before(number)
             self._sink.commit(number, _as_one(as_batches(answers)))
         with self._changed:
             self._rows = sum(one.num_rows for one in self._waiting)
@@ -137,10 +150,20 @@ class Outflow:
             return self.committed < self._last
         if self._closed or not self._waiting:
             return False
-        return self._rows >= self._commits.rows or monotonic() >= self._since_s + self._commits.every_s
+        return self._rows >= self._commits.rows or monotonic() >= self._since_s + self._every_s
 
     def _patience_s(self) -> float | None:
-        return max(self._since_s + self._commits.every_s - monotonic(), 0.0) if self._waiting else None
+        return max(self._since_s + self._every_s - monotonic(), 0.0) if self._waiting else None
+
+
+def _every_s(sink: NumberedSink, commits: Commits) -> float:
+    """What a sink was told itself comes before what the run was told; if neither was, a sink knows what it costs."""
+    own: float | None = getattr(sink, "commit_every_s", None)
+    if own is not None:
+        return own
+    if commits.every_s is not None:
+        return commits.every_s
+    return 0.0 if getattr(sink, "commits_soon", False) else EVERY_S
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

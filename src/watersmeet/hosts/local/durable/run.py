@@ -1,8 +1,9 @@
 """One query that outlives its process: batches are written down, answered, and committed; its state is saved.
 
-The order decides that nothing is lost and nothing comes twice. A batch is in the journal before it is answered. Answers
-carry the number of their batch into the sink, which takes each number once. A snapshot counts when the sink has all
-answers up to it; only then is the journal before it forgotten. After a crash the last snapshot is loaded, the batches
+The order decides that nothing is lost and nothing comes twice. A batch is in the journal before it is answered, and
+that is on the disk before whoever pushed it is told so, and before an answer is seen or committed. Answers carry the
+number of their batch into the sink, which takes each number once. A snapshot counts when the sink has all answers up to
+it; only then is the journal before it forgotten. After a crash the last snapshot is loaded, the batches
 behind it are repeated as they were, and of their answers those go to the sink that it does not have.
 """
 
@@ -162,8 +163,8 @@ class DurableRun:
     def start(self) -> None:
         """Recover what was there before, then begin to read."""
         try:
-            self._outflow = Outflow(self._sink, self.settings.commits, self._fail)
-            self._sides.start(self.settings.commits, self._fail)
+            self._outflow = Outflow(self._sink, self.settings.commits, self._fail, self._journal.sync)
+            self._sides.start(self.settings.commits, self._fail, self._journal.sync)
             self._recover()
         except BaseException:
             self._close(commit=False)
@@ -350,11 +351,21 @@ class DurableRun:
             arriving.check()
             self._written = number
             self._repeat_or_fail(BatchRecord.from_bytes(number, data, schemas))
+        self._check_end()
         arriving.write()
         self._loads.begin()
         self.wall.restarted()
         self.first_number = self._written + 1
         self.rows_before = self.fed.report().rows_in
+
+    def _check_end(self) -> None:
+        """What was cut off at the end of the journal was never committed; if it was, the disk has lost it since."""
+        if self._journal.is_torn and self._sink.last_number > self._written:
+            raise RunError(
+                f"{self.folder} is damaged: the sink has the answers of batches up to {self._sink.last_number:,}, but "
+                f"the journal ends with batch {self._written:,}",
+                hint="restore the checkpoint from a copy, or start anew with a new one",
+            )
 
     def _repeat_or_fail(self, record: BatchRecord) -> None:
         """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""
@@ -487,7 +498,7 @@ class DurableRun:
         number = self._written + 1
         record = BatchRecord(number, self.wall.now, self.wall.today, [ready.step for ready in steps])
         try:
-            self._journal.append(number, record.parts())
+            self._journal.append(number, record.parts(), soon=self._may_wait(record.steps))
             self._written = number
         except BaseException as error:
             self._can_write = False
@@ -511,6 +522,11 @@ class DurableRun:
         self.batch_seconds += monotonic() - began_s
         if self.on_batch is not None:
             self.on_batch(self.fed.metrics)
+
+    def _may_wait(self, steps: Sequence[Step]) -> bool:
+        """Whether a batch need not be on the disk before it is answered: if nobody waits to hear so, and its answers
+        are seen by nobody before the journal is brought there, which happens before they are committed."""
+        return self.on_answers is None and all(step.kind == "read" for step in steps)
 
     def _accepted(self, arrived: Sequence[Arrived]) -> list[Ready]:
         """The steps of a batch with their rows: what was pushed into one stream is one step. Whoever pushed what does

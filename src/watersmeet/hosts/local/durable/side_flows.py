@@ -50,8 +50,8 @@ class SideFlows:
             self.close(commit=False)
             raise
 
-    def start(self, commits: Commits, on_error: Callable[[BaseException], None]) -> None:
-        self._flows = {name: Outflow(sink, commits, on_error) for name, sink in self._sinks.items()}
+    def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
+        self._flows = {name: Outflow(sink, commits, on_error, before) for name, sink in self._sinks.items()}
 
     def put(self, number: int) -> None:
         """Hand on what a batch has brought, to those that do not have it yet."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import accumulate, pairwise
 from time import monotonic
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError, SourceGoneWarning
-from watersmeet.io.connectors.contract import Piece, Position, Range, Slice, untold
+from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, Slice, untold
 from watersmeet.io.connectors.identity import check_identity, made_anew
 from watersmeet.io.connectors.kafka.client import told
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_error
@@ -23,6 +25,8 @@ _GATHER_S = 0.1  # for more, where many lie there already
 _GATHERED = 1 << 12  # so many lie there, and it is worth waiting for them
 DISCOVER_S = 1.0  # how often to look for new partitions, whose rows wait so long
 _LOOK_S = 1.0
+_TOGETHER = 1 << 12  # so many records of all partitions are decoded at once
+_MEASURE_S = 0.2  # how often to look how far partitions go
 _COMMIT_S = 1.0  # how often a consumer group is told how far rows were read
 _SILENT_S = 10.0  # after so long without a broker somebody should know
 
@@ -44,7 +48,8 @@ class KafkaReader:
         self._client: ReadingClient | None = None
         self._waiting: deque[tuple[int, list[Message]]] = deque()
         self._given: dict[int, int] = {}
-        self._looked_s = self._committed_s = 0.0
+        self._highs: dict[int, int] = {}  # the end of every partition, as it was last heard of
+        self._looked_s = self._committed_s = self._measured_s = 0.0
         self._silent_since_s: float | None = None
 
     @property
@@ -62,11 +67,24 @@ class KafkaReader:
         return {"of": self._topic_id, "next": self._nexts()}
 
     def poll(self, most_rows: int) -> Piece | None:
+        self._fill(most_rows)
+        return self._piece() if self._waiting else None
+
+    def poll_together(self, most_rows: int) -> list[Piece]:
+        """The next pieces, one of each partition, where they are so small that what each costs by itself counts: their
+        rows are slices of one batch. Else one piece, or none."""
+        self._fill(most_rows)
+        lots = self._decoded_together() if len(self._waiting) > 1 else None
+        if lots is None:
+            return [self._piece()] if self._waiting else []
+        return [self._piece(lot) for lot in lots]
+
+    def _fill(self, most_rows: int) -> None:
         if not self._waiting:
             self._commit()
             self._look_around()
             self._fetch(most_rows)
-        return self._piece() if self._waiting else None
+            self._measure()
 
     def again(self, range: Range) -> Piece:
         """With the records that could not be read."""
@@ -93,18 +111,9 @@ class KafkaReader:
 
     def lag(self) -> dict[str, int]:
         """How many records of each partition wait to be read, as far as is known without asking. For any thread."""
-        client, nexts = self._client, self._next
-        if client is None or nexts is None:
+        if self._client is None:
             return {}
-        found: dict[str, int] = {}
-        for one in list(nexts):
-            try:
-                place = TopicPartition(self._reading.topic, one)
-                high = client.consumer.get_watermark_offsets(place, cached=True)[1]
-            except (RuntimeError, KafkaException):  # it was closed meanwhile
-                return {}
-            found[str(one)] = max(max(high, self._ends.get(one, 0)) - self._at(one), 0)
-        return found
+        return {str(one): max(high - self._at(one), 0) for one, high in self._highs.items()}
 
     def close(self) -> None:
         self._commit(now=True)
@@ -193,6 +202,18 @@ class KafkaReader:
             self._silent_since_s = None
         self._waiting.extend(found.items())
 
+    def _measure(self) -> None:
+        """Note how far partitions go, for `lag`. Only whoever polls a consumer may ask it: the library lets one call in
+        after the other, and another thread might wait for its turn for minutes."""
+        if self._client is None or monotonic() < self._measured_s + _MEASURE_S:
+            return
+        self._measured_s = monotonic()
+        for one in list(self._next or {}):
+            with suppress(KafkaException):
+                place = TopicPartition(self._reading.topic, one)
+                high = self._client.consumer.get_watermark_offsets(place, cached=True)[1]
+                self._highs = {**self._highs, one: max(high, self._ends.get(one, 0))}
+
     def _note(self, message: Message) -> None:
         assert self._client is not None
         error, partition = message.error(), message.partition()
@@ -206,11 +227,23 @@ class KafkaReader:
         if wrong is not None:
             raise wrong
 
-    def _piece(self) -> Piece:
+    def _decoded_together(self) -> list[Lot] | None:
+        """What waits of all partitions, decoded at once; None if it is much, or not every record is a row."""
+        messages = [one for _, some in self._waiting for one in some]
+        if len(messages) > _TOGETHER or "_partition" in self._source.schema.names:
+            return None
+        lot = self._reading.rows.lot(Records(self._reading.topic, -1, messages))
+        if lot.bad is not None or lot.rows.num_rows != len(messages):
+            return None
+        ends = list(accumulate(len(some) for _, some in self._waiting))
+        return [Lot(lot.rows.slice(begin, end - begin)) for begin, end in pairwise([0, *ends])]
+
+    def _piece(self, lot: Lot | None = None) -> Piece:
         assert self._next is not None
         partition, messages = self._waiting.popleft()
         after, upto = self._next[partition], messages[-1].offset() + 1
-        lot = self._reading.rows.lot(Records(self._reading.topic, partition, messages))
+        if lot is None:
+            lot = self._reading.rows.lot(Records(self._reading.topic, partition, messages))
         self._next[partition] = upto
         self._given[partition] = upto
         return Piece(lot.rows, [partition, after, upto, self._nexts()], str(partition), lot.bad, self._lanes())

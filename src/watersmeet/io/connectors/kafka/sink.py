@@ -1,11 +1,15 @@
 """Answers as records of a topic: a batch is one transaction, which also says its number, so that none comes twice.
 
 Whoever reads with isolation.level = read_committed sees each batch whole or not at all. A run that starts anew with
-the same checkpoint shuts out the one before, should that still live: both have the same transactional.id.
+the same checkpoint shuts out the one before, should that still live: both have the same transactional.ids.
+
+Two producers take turns. A transaction that is committed is not yet over for the brokers, which tell every partition
+of it; whoever begins another meanwhile under the same id is told to wait, and the library does for 20 ms.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -22,6 +26,7 @@ from watersmeet.io.connectors.kafka.topics import ensure_topic, is_missing
 from watersmeet.io.connectors.kafka.writing import KeyAndValue, RecordMaker, record_maker, whole_number
 
 _TRIES = 5
+_PRODUCERS = 2
 _COMMIT_S = 60.0  # how long a commit may take, a restart of the brokers within it
 _LOOK_S = 3.0  # a commit that takes longer may be one into a topic that is there no more
 _FULL_S = 0.05
@@ -44,12 +49,15 @@ class Target:
 
 
 class KafkaSink:
+    commits_soon = True  # a commit takes some milliseconds, and readers wait for it
+
     def __init__(self, target: Target, records: RecordMaker, last_number: int | None = None) -> None:
         """The topics are there. It first ends what a life before has left open, then learns what it has."""
         self._target, self._records = target, records
         self._heard = Heard()
         self._key = markers.marker_key(target.run, target.sink)
-        self._producer = self._connected()
+        # All are there before it is asked what was committed: until then another life can commit with any of them.
+        self._producers = deque(self._connected(turn) for turn in range(_PRODUCERS))
         if last_number is None:
             last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
         self.last_number = last_number
@@ -65,16 +73,23 @@ class KafkaSink:
             except KafkaException as error:
                 self._after(error.args[0], tries_left)
         self.last_number = number
+        self._producers.rotate()
 
     def close(self) -> None:
         # Nothing is on its way: a commit waits for all of it.
-        del self._producer
+        self._producers.clear()
 
-    def _connected(self) -> Producer:
+    @property
+    def _producer(self) -> Producer:
+        """Whose turn it is."""
+        return self._producers[0]
+
+    def _connected(self, turn: int) -> Producer:
         target = self._target
+        name = f"watersmeet-{target.run}-{target.sink}"
         config = target.cluster.config(
             self._heard,
-            transactional_id=f"watersmeet-{target.run}-{target.sink}",
+            transactional_id=f"{name}-{turn}" if turn else name,
             transaction_timeout_ms=60_000,
             queue_buffering_max_messages=1_000_000,
             partitioner="murmur2_random",  # as Java's clients spread keys
@@ -82,7 +97,8 @@ class KafkaSink:
         )
         config.setdefault("compression.type", "lz4")
         producer: Producer = made(SinkError, target.cluster, target.what, Producer, config)
-        self._heard.serve = lambda: producer.poll(0)
+        served = self._heard.serve
+        self._heard.serve = lambda: (producer.poll(0), served and served())
         try:
             producer.init_transactions(max(target.cluster.timeout_s, 30.0))
         except KafkaException as error:
