@@ -131,3 +131,14 @@ def test_a_lane_that_is_added_while_a_query_goes_on_counts_from_its_first_row(sp
     assert (second.metrics.late_rows, second.metrics.held_back_by) == (0, "a (lane 7)")
     every = [*rows_at(0, 0, 25), *rows_at(HOUR, 0, 5), *rows_at(HOUR, 0, 5)]
     assert bag(taken(Path("out.db"))) == pairs(every, every)
+
+
+def test_moments_of_arrival_wait_for_no_lane(spark):
+    unequal("a")
+    script = """
+        CREATE STREAM a WITH (source='toy', folder='a', time='arrival', max_rows_per_batch='40');
+        CREATE SINK answers WITH (sink='toy', file='out.db') AS
+            SELECT k, count(*) AS n FROM a [RANGE 1 HOUR] GROUP BY k;
+    """
+    one = on_spark(spark, script)
+    assert (one.metrics.rows_in, one.metrics.late_rows, one.metrics.held_back_by) == (150, 0, "a")

@@ -71,7 +71,7 @@ def packets_of_lane(
     stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
     bad: list[pa.RecordBatch] = []
     left_out: list[int] = []
-    if partition.waiting is not None:
+    if partition.waiting is not None and not stream.by_arrival:  # what arrives now is not behind
         yield with_newest(waiting_packets(job, source, partition.waiting), 0)  # a time of 1970 moves no watermark
 
     def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
