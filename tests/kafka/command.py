@@ -16,7 +16,7 @@ from watersmeet.hosts.spark import class_archive
 LOCAL = ("--engine", "local")
 SPARK = ("--engine", "spark", "--master", "local[2]", "--buckets", "2")
 HOSTS = {"in-process": LOCAL, "spark": SPARK}
-LONG_S = 90.0
+LONG_S = 240.0
 
 
 class Command:

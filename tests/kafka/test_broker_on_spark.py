@@ -1,4 +1,5 @@
-"""On Spark, from a real broker into it: exactly once through kills of the driver between the steps of a commit."""
+"""On Spark, from topics of a real broker into others: random queries through kills of the driver between the steps of a
+commit, while rows are put; the answers are DuckDB's, each once."""
 
 from __future__ import annotations
 
@@ -7,19 +8,21 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.durable.lives import rows_of
+from tests.kafka.feeding import Feeding
+from tests.kafka.random_queries import random_queries
 from tests.kafka.steps import STEPS
-from tests.kafka.test_broker import COUNT, check, script, streams_in
-from tests.kafka.topics import make_topic, put_rows
+from tests.kafka.test_random_queries import DATA, check, feeds_of, script_of
 from tests.spark.harness import ROOT, worker_environment
 from watersmeet.demo.broker import Broker
 
 pytestmark = pytest.mark.kafka
 
-KILLS = int(os.environ.get("KILLS_ON_SPARK", "6"))
+KILLS = int(os.environ.get("KILLS_ON_SPARK", "20"))
+KINDS = ("inner", "outer", "changes")
 LONG_S = 300
 
 
@@ -32,17 +35,18 @@ def drive(folder: Path, *death: str) -> bool:
     return done.returncode == 0
 
 
-def test_kills_between_the_steps_of_a_commit_change_nothing(broker: Broker, tmp_path: Path) -> None:
-    name, query, died = "spark", "join", 0
-    for one in streams_in(query):
-        make_topic(broker.brokers, f"{name}-{one}")
-    (tmp_path / "script.sql").write_text(script(broker, name, query, tmp_path).text)
-    for life in range(KILLS + 1):
-        begin, end = (COUNT * number // (KILLS + 1) for number in (life, life + 1))
-        for one in streams_in(query):
-            put_rows(broker.brokers, f"{name}-{one}", rows_of(one, COUNT).slice(begin, end - begin))
-        if life < KILLS:
-            died += not drive(tmp_path, STEPS[(life + 3) % len(STEPS)], "0")
+def test_kills_change_no_answer(broker: Broker, tmp_path: Path) -> None:
+    rng, name, died = Random(7), "spark", 0
+    queries = random_queries(7, KINDS)
+    feeds = feeds_of(broker, name, DATA, rng)
+    (tmp_path / "script.sql").write_text(script_of(broker, name, queries, DATA))
+    for feed in feeds:
+        feed.put(0.01)
+    for life in range(KILLS):
+        with Feeding(feeds, life / (KILLS + 1), (life + 1) / (KILLS + 1)):
+            died += not drive(tmp_path, STEPS[(life + 3) % len(STEPS)], str(rng.randrange(3)))
+    for feed in feeds:
+        feed.put(1)
     assert drive(tmp_path)
     assert died > KILLS // 2, "hardly a life was killed"
-    check(broker, name, query)
+    check(broker, name, queries, DATA)

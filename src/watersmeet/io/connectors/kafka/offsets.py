@@ -86,7 +86,7 @@ class Topic:
         with told_as(SourceError, self._cluster, self._what, self._heard):
             found = self._asker.list_topics(self.name, timeout=self._cluster.timeout_s).topics[self.name]
         if found.error is not None and found.error.code() in _MISSING:
-            raise self._no_topic()
+            raise self.no_topic()
         if found.error is not None:
             raise told(SourceError, self._cluster, self._what, found.error, self._heard)
         return sorted(found.partitions)
@@ -98,15 +98,15 @@ class Topic:
                 return self._described(self._cluster.timeout_s)[0]
             except KafkaException as error:
                 if error.args[0].code() in _MISSING:
-                    raise self._no_topic() from None
+                    raise self.no_topic() from None
                 raise
 
     def looked_at(self, timeout_s: float) -> tuple[str | None, list[int]] | None:
-        """Its id and its partitions; None if no broker answers, or knows it: whoever reads is told of that."""
+        """Its id and its partitions, which are none if it is not there; None if no broker answers."""
         try:
             return self._described(timeout_s)
-        except KafkaException:
-            return None
+        except KafkaException as error:
+            return (None, []) if error.args[0].code() in _MISSING else None
 
     def _described(self, timeout_s: float) -> tuple[str | None, list[int]]:
         cluster = self._asker.list_topics(self.name, timeout=timeout_s)
@@ -176,7 +176,7 @@ class Topic:
                         raise
                 sleep(_AGAIN_S)
 
-    def _no_topic(self) -> SourceError:
+    def no_topic(self) -> SourceError:
         with told_as(SourceError, self._cluster, self._what, self._heard):
             there = [one for one in self._asker.list_topics(timeout=self._cluster.timeout_s).topics if one[0] != "_"]
         near = nearest(self.name, there)

@@ -27,6 +27,7 @@ DISCOVER_S = 1.0  # how often to look for new partitions, whose rows wait so lon
 _LOOK_S = 1.0
 _TOGETHER = 1 << 12  # so many records of all partitions are decoded at once
 _MEASURE_S = 0.2  # how often to look how far partitions go
+_MISSED = 3  # so many looks in succession must find no topic: brokers that start may not know it for a moment
 _COMMIT_S = 1.0  # how often a consumer group is told how far rows were read
 _SILENT_S = 10.0  # after so long without a broker somebody should know
 
@@ -51,6 +52,7 @@ class KafkaReader:
         self._highs: dict[int, int] = {}  # the end of every partition, as it was last heard of
         self._looked_s = self._committed_s = self._measured_s = 0.0
         self._silent_since_s: float | None = None
+        self._missed = 0
 
     @property
     def is_behind(self) -> bool:
@@ -142,6 +144,9 @@ class KafkaReader:
         if found is None:  # the brokers are away for a moment
             return
         topic_id, there = found
+        self._missed = 0 if there else self._missed + 1
+        if self._missed >= _MISSED:
+            raise self._source.no_topic()
         if None not in (topic_id, self._topic_id) and topic_id != self._topic_id:
             raise made_anew(self._source.description)
         self._take_new(sorted(set(there) - set(self._next or ())))

@@ -126,8 +126,12 @@ class KafkaSource:
         return self._asked.ends(partitions)
 
     def looked_at(self, timeout_s: float) -> tuple[str | None, list[int]] | None:
-        """The id of the topic and its partitions, as they are now; None if no broker answers."""
+        """The id of the topic and its partitions, as they are now, none if it is not there; None if no broker
+        answers."""
         return self._asked.looked_at(timeout_s)
+
+    def no_topic(self) -> SourceError:
+        return self._asked.no_topic()
 
     def _messages(self, client: ReadingClient, part: Slice) -> Iterator[list[Message]]:
         """The records of a part, some at a time. Offsets may have gaps: of what was compacted, and of transactions."""
