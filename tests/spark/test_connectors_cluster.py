@@ -12,7 +12,7 @@ import pytest
 from tests.spark import processes
 from tests.spark.harness import ROOT, worker_environment
 
-LONG = 300
+LONG = 600
 # What a user would write: the connector is defined where it is used, in a module that no executor can import.
 SCRIPT = '''
 import json, os, sys

@@ -20,7 +20,7 @@ from tests.spark.harness import ROOT, worker_environment
 from tests.spark.toy import STEPS, add, taken
 
 SECOND = 1_000_000
-LONG = 300
+LONG = 600
 KILLS = int(os.environ.get("KILLS_ON_SPARK", "20"))
 SEED = int(os.environ.get("SEED", "1"))
 CONDITIONS = ("abs(epoch_us(a.ts) - epoch_us(b.ts)) <= 3000000", "a.k = b.k", "a.v < b.v", "a.k + b.k = 4")
