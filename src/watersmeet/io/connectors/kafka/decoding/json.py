@@ -81,10 +81,14 @@ def _as_declared(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     try:
         # read_json may give chunks, though it was given one block.
         return pa.RecordBatch.from_arrays(
-            [_one(table.column(field.name)).cast(field.type) for field in schema], schema=schema
+            [_as_type(_one(table.column(field.name)), field.type) for field in schema], schema=schema
         )
     except pa.ArrowInvalid as error:
         raise UndecodableError(WRONG_TYPE, str(error)) from None
+
+
+def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
