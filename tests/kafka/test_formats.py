@@ -118,7 +118,8 @@ def test_a_registry_knows_the_schema_of_every_record(mock: MockCluster, registry
         all_rows(source(mock.brokers, topic, COLUMNS, **options))
 
 
-def test_protobuf_messages_by_their_descriptors(mock: MockCluster, tmp_path: Path):
+def described(tmp_path: Path) -> Path:
+    """The descriptors of shop.Event, as protoc writes them."""
     from google.protobuf import descriptor_pb2
 
     kind = descriptor_pb2.FieldDescriptorProto
@@ -128,6 +129,11 @@ def test_protobuf_messages_by_their_descriptors(mock: MockCluster, tmp_path: Pat
         message.field.add(name=name, number=number + 1, type=type_, label=kind.LABEL_OPTIONAL)
     path = tmp_path / "event.desc"
     path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    return path
+
+
+def test_protobuf_messages_by_their_descriptors(mock: MockCluster, tmp_path: Path):
+    path = described(tmp_path)
     topic = mock.topic()
     mock.put(topic, [b"\x08\x05\x12\x01a\x18\x07", b"\x08", b"\x08\x06"])
     options = {"format": "protobuf", "schema_file": str(path), "message": "shop.Event"}
@@ -136,6 +142,20 @@ def test_protobuf_messages_by_their_descriptors(mock: MockCluster, tmp_path: Pat
     assert [row["reason"] for row in all_bad(source(mock.brokers, topic, None, None, **options))] == ["not protobuf"]
     with pytest.raises(SourceError, match=r"no message 'shop\.Evnt'"):
         source(mock.brokers, topic, None, None, **{**options, "message": "shop.Evnt"})
+
+
+def test_protobuf_messages_behind_the_id_of_a_schema(mock: MockCluster, tmp_path: Path):
+    """Behind the id stands which message of its file it is: a zero for the first, or a count and so many numbers."""
+    head, message = b"\0" + (7).to_bytes(4, "big"), b"\x08\x05\x12\x01a\x18\x07"
+    topic = mock.topic()
+    good = [head + b"\0" + message, head + b"\x02\x00" + message, head + b"\x04\x02\x00" + message]
+    mock.put(topic, [*good, message, head, head + b"\x7f", head + b"\0\x08"])
+    options = {
+        "format": "protobuf", "schema_file": str(described(tmp_path)), "message": "shop.Event", "wire": "registry",
+    }  # fmt: skip
+    assert all_rows(source(mock.brokers, topic, None, None, **options)) == [{"id": 5, "s": "a", "ms": 7}] * 3
+    bad = all_bad(source(mock.brokers, topic, None, None, **options))
+    assert [(row["offset"], row["reason"]) for row in bad] == [(one, "not protobuf") for one in (3, 4, 5, 6)]
 
 
 def change(op: str, before: object, after: object, *, wrapped: bool = False) -> bytes:

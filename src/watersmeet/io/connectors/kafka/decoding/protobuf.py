@@ -67,6 +67,8 @@ class ProtobufDecoder:
 def _behind_indexes(value: bytes) -> bytes:
     """Behind the id stands which message of its file it is: a count and so many numbers, or a zero for the first."""
     count, at = _zigzag(value, 0)
+    if count < 0:
+        raise UndecodableError(NOT_PROTOBUF, f"it names its message by {count} numbers")
     for _ in range(count):
         _, at = _zigzag(value, at)
     return value[at:]
