@@ -15,6 +15,7 @@ from watersmeet.io.connectors.kafka.encoding.json import json_objects
 
 KEYS = 100_000
 STEP_US = 1_000
+BEGIN_US = 1_767_225_600_000_000  # of 2026: Spark takes a row of 1970's first moment for late
 SCHEMA = {
     "type": "record",
     "name": "row",
@@ -64,7 +65,7 @@ def rows_of(number: int, streams: int, rows: int) -> pa.RecordBatch:
             "id": ids,
             "k": rng.integers(0, KEYS, ids.size),
             "page": pa.array([f"/page/{page}" for page in pages]),
-            "ts": pa.array(ids * STEP_US, pa.timestamp("us")),
+            "ts": pa.array(BEGIN_US + ids * STEP_US, pa.timestamp("us")),
         }
     )
 
