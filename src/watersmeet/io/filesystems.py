@@ -116,6 +116,26 @@ def located(address: str, options: FsOptions) -> tuple[pa_fs.FileSystem, str]:
     return _file_system(scheme, rest.partition("/")[0], options), rest.rstrip("/")
 
 
+def address_of(other: str, path: str) -> str:
+    """The address of a path in the file system that another address is in.
+
+    >>> address_of("s3://bucket/in", "bucket/in/a.csv"), address_of("hdfs://here:1/in", "/in/a.csv")
+    ('s3://bucket/in/a.csv', 'hdfs://here:1/in/a.csv')
+    >>> address_of("file:///data/in", "/data/in/a.csv"), address_of("abfs://box@account/in", "box/in/a.csv")
+    ('file:///data/in/a.csv', 'abfs://box@account/in/a.csv')
+    """
+    scheme, _, rest = other.partition("://")
+    host = rest.partition("/")[0]
+    match scheme.lower():
+        case "file":
+            return f"{scheme}://{path}"
+        case "hdfs" | "viewfs":
+            return f"{scheme}://{host}{path}"
+        case "abfs" | "abfss" if "@" in host:
+            return f"{scheme}://{host}/{path.partition('/')[2]}"
+    return f"{scheme}://{path}"
+
+
 @lru_cache(maxsize=64)
 def _file_system(scheme: str, host: str, options: FsOptions) -> pa_fs.FileSystem:
     given = {name.removeprefix(PREFIX): _value(value) for name, value in options}

@@ -13,7 +13,7 @@ import pyarrow.fs as pa_fs
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.io.connectors.lake_options import full_path, in_a_sentence, needed
 from watersmeet.io.files import is_data_name, named_kind
-from watersmeet.io.filesystems import StoreFile, fs_options, is_in_store, located
+from watersmeet.io.filesystems import StoreFile, address_of, fs_options, is_in_store, located
 from watersmeet.io.formats import ALIASES
 from watersmeet.io.formats import SUFFIXES as READ_SUFFIXES
 
@@ -48,7 +48,7 @@ class Folder:
         return located(self.address, self._options)[1]
 
     def file(self, path: str) -> StoreFile:
-        return StoreFile(self.address[: len(self.address.rstrip("/")) - len(self.path)] + path, self._options)
+        return StoreFile(address_of(self.address, path), self._options)
 
     def listed(self, kind: str | None) -> list[Found]:
         """The files of a format that the path stands for, in any order."""
