@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from time import sleep, time
@@ -127,3 +128,28 @@ def test_kills_with_the_checkpoint_in_s3(store: Store, tmp_path: Path) -> None:
     assert died >= 10
     found = opened.table("delta", path=str(tmp_path / "out")).select(["x", "y", "s"])
     assert sorted(tuple(row.values()) for row in found.to_pylist()) == expected(21) != []
+
+
+def test_a_table_that_is_loaded_again_is_kept_in_the_store(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute("CREATE TABLE names (k BIGINT, name TEXT)")
+        shop.executemany("INSERT INTO names VALUES (?, ?)", [(k, f"old {k}") for k in range(3)])
+    session = wm.Session()
+    session.sql(
+        f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) "
+        f"WITH (source = 'csv', path = 'file://{tmp_path}/in', time = 'ts', lateness = '1 hour');"
+        f"CREATE TABLE names WITH (source = 'sqlite', path = '{tmp_path}/shop.db', table = 'names', reload = '1 hour')"
+    )
+    query = session.sql("SELECT s.k, n.name FROM s, names n WHERE s.k = n.k")
+    where, sink = f"file://{tmp_path}/store/checkpoint", {"sink": "json", "path": str(tmp_path / "out")}
+    add(tmp_path / "in", 0)
+    query.start(checkpoint=where, sink=sink, available_now=True).wait()
+    assert list((tmp_path / "store" / "checkpoint" / "tables").glob("names-*.arrow"))
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute("UPDATE names SET name = 'new ' || k")
+    add(tmp_path / "in", 1)
+    query.start(checkpoint=where, sink=sink, available_now=True).wait()
+    lines = [json.loads(line) for one in (tmp_path / "out").glob("*.json") for line in one.read_text().splitlines()]
+    told = sorted(row["name"] for row in lines)
+    assert told == ["new 0", "new 1", "new 2", "old 0", "old 1", "old 2"]
