@@ -323,7 +323,7 @@ class Query:
         sink: where answers go, each once: a path such as 'out.parquet', which is a folder of files; the words of CREATE
         SINK … WITH (…) as a dict; or a function that is given the name of the run and makes a sink of your own.
         save_every, commit_every: how often the state is saved ('10 seconds') and answers go into the sink ('1 second',
-            into a topic of Kafka as soon as those before are there).
+        into a topic of Kafka as soon as those before are there).
         gather, batch_rows: how long a batch waits for more rows (not at all), and how many it may have (65,536).
         available_now, flush: end when all that is there was read; and answer then what waits for time to go on.
         """

@@ -24,6 +24,7 @@ import pyarrow as pa
 from watersmeet.compiling import places
 from watersmeet.compiling.machine import baseline, environment_for, this_machine
 from watersmeet.errors import LateRowsWarning
+from watersmeet.io.connectors.kafka.decoding.avro_shape import are_whole, steps_of
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.session import Session
 
@@ -116,6 +117,9 @@ def warm_up() -> None:
     # Spark spreads rows by these.
     numbers = np.arange(8)
     grouped(coordinates(numbers, 4), 4)
+    steps = steps_of("long")  # of records of Avro
+    assert steps is not None
+    are_whole([b"\x02"], steps)
 
 
 def ship(folder: Path) -> int:

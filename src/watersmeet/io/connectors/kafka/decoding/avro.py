@@ -1,7 +1,8 @@
 """Avro: many records are put into one block of a container file, which is read column by column.
 
-Behind each record stands a token that nobody else knows: where it is not found, a record was shorter or longer than its
-schema says, and what follows would be read askew. Then records are looked at one by one.
+All are walked before (avro_shape.py), as that reader panics over bytes that are not what their schema says. Behind each
+record stands a token that nobody else knows: where it is not found, what follows was read askew. If either happens,
+records are looked at one by one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_AVRO
+from watersmeet.io.connectors.kafka.decoding.avro_shape import are_whole, steps_of
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, Places
 from watersmeet.io.connectors.kafka.decoding.registry import Wire
 from watersmeet.io.connectors.kafka.records import Records
@@ -80,28 +82,30 @@ class _Block:
 
     def __init__(self, writer: Mapping[str, Any], wanted: pa.Schema) -> None:
         self._writer, self._wanted = writer, wanted
+        self._steps = steps_of(writer) if is_flat(writer) else None
         self._token = os.urandom(_TOKEN_BYTES)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        if is_flat(self._writer):
-            rows = self._together(values)
-            if rows is not None:
-                return Decoded(rows, np.arange(len(values)))
-        good, found, bad = self._one_by_one(values)
-        kept = np.array(good, np.int64)
-        if is_flat(self._writer) and good:
-            rows = self._together([values[place] for place in good])
-            if rows is not None:
-                return Decoded(rows, kept, bad)
+        rows = self._together(values)
+        if rows is not None:
+            return Decoded(rows, np.arange(len(values)))
+        found, bad = self._one_by_one(values)
+        kept = np.array(list(found), np.int64)
+        rows = self._together([values[place] for place in found]) if found else None
+        if rows is not None:
+            return Decoded(rows, kept, bad)
         names = self._wanted.names
+        plain = [{name: row.get(name) for name in names} for row in found.values()]
         try:
-            rows = pa.RecordBatch.from_pylist([{name: row.get(name) for name in names} for row in found], self._wanted)
+            rows = pa.RecordBatch.from_pylist(plain, self._wanted)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise SourceError(f"records of Avro do not fit the declared columns: {error}") from None
         return Decoded(rows, kept, bad)
 
     def _together(self, values: Sequence[bytes]) -> pa.RecordBatch | None:
-        """All of them at once; None if one of them is not what its schema says."""
+        """All of them at once; None if one of them is not what its schema says, or that cannot be seen beforehand."""
+        if self._steps is None or not are_whole(values, self._steps).all():
+            return None
         behind = _long(_TOKEN_BYTES) + self._token
         fields = [*self._writer["fields"], {"name": _TOKEN, "type": "bytes"}]
         text = container({**self._writer, "fields": fields}, len(values), behind.join(values) + behind)
@@ -109,17 +113,21 @@ class _Block:
             frame = polars.read_avro(io.BytesIO(text))
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
-        except BaseException:  # what is wrong with a block comes as errors of many kinds, panics of Rust among them
+        except BaseException:  # such as text that is no UTF-8; a panic of Rust is no Exception
             return None
         tokens = frame[_TOKEN].to_arrow()
         if len(tokens) != len(values) or not pc.all(pc.equal(tokens, pa.scalar(self._token, tokens.type))).as_py():
             return None
         return as_declared(frame, self._wanted)
 
-    def _one_by_one(self, values: Sequence[bytes]) -> tuple[list[int], list[dict[str, Any]], list[Bad]]:
-        parsed = fastavro.parse_schema(dict(self._writer))
-        good: list[int] = []
-        found: list[dict[str, Any]] = []
+    def _one_by_one(self, values: Sequence[bytes]) -> tuple[dict[int, dict[str, Any]], list[Bad]]:
+        """The rows that are good by their places, and the others."""
+        if self._steps is None:
+            whole, parsed = np.ones(len(values), np.bool_), fastavro.parse_schema(dict(self._writer))
+        else:
+            # Times and decimals as the numbers and bytes they are: some are more than Python's own types hold.
+            whole, parsed = are_whole(values, self._steps), fastavro.parse_schema(_as_stored(self._writer))
+        found: dict[int, dict[str, Any]] = {}
         bad: list[Bad] = []
         for place, value in enumerate(values):
             stream = io.BytesIO(value)
@@ -132,10 +140,20 @@ class _Block:
             left = len(value) - stream.tell()
             if left or not isinstance(row, dict):
                 bad.append(Bad(place, NOT_AVRO, f"{left} bytes are left over behind what its schema says"))
-                continue
-            good.append(place)
-            found.append(row)
-        return good, found, bad
+            elif not whole[place]:
+                bad.append(Bad(place, NOT_AVRO, "it is not what its schema says: a number is too large for its type"))
+            else:
+                found[place] = row
+        return found, bad
+
+
+def _as_stored(schema: Any) -> Any:
+    """A schema without what its types stand for."""
+    if isinstance(schema, list):
+        return [_as_stored(one) for one in schema]
+    if isinstance(schema, Mapping):
+        return {name: _as_stored(one) for name, one in schema.items() if name != "logicalType"}
+    return schema
 
 
 def is_flat(schema: Any) -> bool:
