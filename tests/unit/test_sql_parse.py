@@ -154,7 +154,7 @@ def test_an_empty_text_is_no_query(text: str) -> None:
         "CREATE STREAM s (k) WITH (time='ts')",
         "CREATE STREAM s (k BIGINT)",
         "CREATE STREAM s WITH (time='ts') AS SELECT * FROM a",
-        "CREATE SINK s WITH (sink='x')",
+        "CREATE SINK s WITH (sink='x') AS",
         "CREATE TABLE t WITH (a = 'x' b = 'y')",
         "CREATE TABLE t WITH (a = )",
         "SELECT k FROM a [RANGE 5 SECONDS",
