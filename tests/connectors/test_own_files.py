@@ -113,6 +113,10 @@ def test_a_package_that_is_broken_is_named(module: str, value: str, said: str) -
     done = command("run", "found.sql", "--engine", "local", PYTHONPATH=path)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_package_that_is_broken_is_no_trouble_of_others() -> None:
+    path = path_with(installed("1 / 0", "logs_for_all:LOGS"))
     Path("found.sql").write_text("CREATE STREAM s WITH (source = 'nowhere', time = 'ts'); SELECT 1 AS one FROM s;")
     assert "source may be" in command("run", "found.sql", "--engine", "local", PYTHONPATH=path).stderr
 
