@@ -196,6 +196,40 @@ def test_the_last_record_of_a_key_counts_and_none_takes_it_away(mock: MockCluste
         source(mock.brokers, topic, columns, format="upsert")
 
 
+@pytest.mark.parametrize(
+    ("kind", "old", "options", "gone"),
+    [
+        (pa.int64(), 5, {"time_unit": "ms"}, 1_767_225_600_500),
+        (pa.int64(), 5, {"time_unit": "us"}, 1_767_225_600_500_000),
+        (pa.int64(), 5, {"time_unit": "s"}, 1_767_225_600),
+        (pa.float64(), 5.5, {"time_unit": "s"}, 1_767_225_600.5),
+        (pa.string(), "5", {"time_unit": "s"}, "1767225600.5"),
+        (pa.string(), "2020-01-01", {"time_format": "iso"}, "2026-01-01T00:00:00.500000+00:00"),
+        (
+            pa.string(),
+            "1.1.2020 1:00",
+            {"time_format": "%d.%m.%Y %H:%M", "time_zone": "Europe/Paris"},
+            "01.01.2026 01:00",
+        ),
+    ],
+)
+def test_what_is_taken_away_is_so_from_the_moment_of_the_change_however_times_are_written(
+    mock: MockCluster, kind: pa.DataType, old: object, options: dict[str, str], gone: object
+):
+    topics = mock.topic(), mock.topic()
+    row = {"id": 1, "ts": old}
+    moment = {"ts_ms": 1_767_225_600_500}
+    put = json.dumps({"op": "c", "before": None, "after": row, "source": moment}).encode()
+    taken = json.dumps({"op": "d", "before": row, "after": None, "source": moment}).encode()
+    mock.put(topics[0], [put, taken])
+    mock.put(topics[1], [json.dumps(row).encode(), None], keys=[b"1", b"1"], time_ms=moment["ts_ms"] - 1)
+    columns = pa.schema([("id", pa.int64()), ("ts", kind), ("op", pa.string())])
+    for topic, form in zip(topics, ("debezium", "upsert"), strict=True):
+        # A name is found whatever its case.
+        opened = source(mock.brokers, topic, columns, "TS", format=form, key="id", op="op", **options)
+        assert [one["ts"] for one in all_rows(opened)] == [old, gone]
+
+
 def test_avro_that_was_written_is_read(mock: MockCluster):
     mock.topic(DEFAULT_TOPIC)
     topic = mock.topic()

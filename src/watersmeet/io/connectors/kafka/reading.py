@@ -14,6 +14,7 @@ from watersmeet.io.connectors.kafka.decoding.changes import DebeziumDecoder, Ups
 from watersmeet.io.connectors.kafka.decoding.contract import Decoder
 from watersmeet.io.connectors.kafka.decoding.csv import CsvDecoder
 from watersmeet.io.connectors.kafka.decoding.json import JsonDecoder
+from watersmeet.io.connectors.kafka.decoding.moments import TimeColumn, time_column
 from watersmeet.io.connectors.kafka.decoding.raw import RawDecoder
 from watersmeet.io.connectors.kafka.records import METADATA, RECORD_TIME, check_metadata
 from watersmeet.io.connectors.kafka.rows import RowMaker
@@ -155,7 +156,7 @@ def _debezium(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     key, op = opening.options.get("key"), _op(opening, columns)
     if key is not None and op is None:
         raise _no_op(opening)
-    return DebeziumDecoder(columns, opening.name, op, opening.time, key is not None)
+    return DebeziumDecoder(columns, opening.name, op, _time(opening, columns), key is not None)
 
 
 def _upsert(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
@@ -170,7 +171,12 @@ def _upsert(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     if op is None:
         raise _no_op(opening)
     key = tuple(column_named(one, columns.names) or one for one in parse_key(opening.options["key"]))
-    return UpsertDecoder(columns, key, op, opening.time)
+    return UpsertDecoder(columns, key, op, _time(opening, columns))
+
+
+def _time(opening: SourceOpening, columns: pa.Schema) -> TimeColumn:
+    name = None if opening.time is None else column_named(opening.time, columns.names)
+    return time_column(name, opening.options)
 
 
 def _op(opening: SourceOpening, columns: pa.Schema) -> str | None:

@@ -61,9 +61,14 @@ class Records:
                 return self.offsets.cast(field.type)
         return self.moments(field.type)
 
+    @property
+    def known_times(self) -> pa.Array:
+        """Milliseconds since 1970; NULL of a record that has no time."""
+        return pc.if_else(pc.greater_equal(self.times, 0), self.times, pa.scalar(None, pa.int64()))
+
     def moments(self, kind: pa.DataType) -> pa.Array:
         """The times of the records as a type of timestamps."""
-        known = pc.if_else(pc.greater_equal(self.times, 0), self.times, pa.scalar(None, pa.int64()))
+        known = self.known_times
         return known.cast(_MS).cast(kind) if kind.tz is None else known.cast(pa.timestamp("ms", kind.tz)).cast(kind)
 
 

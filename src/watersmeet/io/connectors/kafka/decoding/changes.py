@@ -18,11 +18,11 @@ from watersmeet.errors import SourceError
 from watersmeet.io.connectors.bad_reasons import NO_CHANGE, NO_KEY
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.decoding.json import EMPTY, parsed
+from watersmeet.io.connectors.kafka.decoding.moments import TimeColumn
 from watersmeet.io.connectors.kafka.records import Records
 from watersmeet.model.types import is_text
 
 _PUT, _DELETE = "u", "d"
-_MOMENT = pa.timestamp("ms")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class DebeziumDecoder:
     schema: pa.Schema
     stream: str
     op: str | None
-    time: str | None
+    time: TimeColumn
     is_versioned: bool
 
     def decode(self, records: Records) -> Decoded:
@@ -74,8 +74,8 @@ class DebeziumDecoder:
                 columns.append(op)
                 continue
             column = pc.struct_field(row, [one.name])
-            if one.name == self.time and pa.types.is_timestamp(one.type):
-                column = pc.if_else(deletes, moment.cast(_MOMENT).cast(one.type), column)
+            if one.name == self.time.name:
+                column = pc.if_else(deletes, self.time.written(moment, one.type), column)
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -102,7 +102,7 @@ class UpsertDecoder:
     schema: pa.Schema
     key: tuple[str, ...]
     op: str
-    time: str | None
+    time: TimeColumn
 
     def decode(self, records: Records) -> Decoded:
         there = [place for place, value in enumerate(records.values) if value is not None]
@@ -154,8 +154,8 @@ class UpsertDecoder:
                 columns.append(keys.column(one.name))
             elif one.name == self.op:
                 columns.append(pa.repeat(pa.scalar(_DELETE), keys.num_rows))
-            elif one.name == self.time and pa.types.is_timestamp(one.type):
-                columns.append(records.moments(one.type).take(pa.array(places)))
+            elif one.name == self.time.name:
+                columns.append(self.time.written(records.known_times.take(pa.array(places)), one.type))
             else:
                 columns.append(pa.nulls(keys.num_rows, one.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
