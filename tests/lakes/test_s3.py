@@ -96,6 +96,17 @@ def test_a_delta_table_in_a_store(store: Store) -> None:
     assert keys(opened.read_all(source, source.begin())[0]) == [1, 2, 3]
 
 
+def test_a_delta_table_in_the_store_that_the_environment_names(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("deltalake")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.ways["fs.endpoint_override"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.ways["fs.access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.ways["fs.secret_key"])
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    opened.sink("delta", ROWS, path=store.address("t")).commit(0, rows(1, 2))
+    source = opened.source("delta", path=store.address("t"))
+    assert keys(opened.read_all(source, source.begin())[0]) == [1, 2]
+
+
 # ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 

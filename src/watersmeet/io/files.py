@@ -64,7 +64,7 @@ class FileSource:
                 yield Lot(*without_bad_times(self.stream, batch, before, str(path)))
                 before += batch.num_rows
         else:
-            yield from self._text_lots(path, self.stream)
+            yield from self.text_lots(path, self.stream)
 
     def empty(self) -> pa.RecordBatch:
         """No rows of it."""
@@ -79,12 +79,15 @@ class FileSource:
             self.on_bad(bad)
         return rows
 
-    def _text_lots(self, path: AnyFile, stream: Stream) -> Iterator[Lot]:
+    def text_lots(self, path: AnyFile, stream: Stream | None) -> Iterator[Lot]:
+        """The lines of a text file that can be read, and those that cannot. Without a stream times are not judged."""
         stored = self._stored(self.schema)
         wanted = stored if self.rounding == "error" else with_nanoseconds(stored)
         text = TolerantText(self.name, path, self.format, wanted, lambda rows: self.conformed(rows, None, Place(None)))
         for found in text.read():
-            rows, timeless = without_bad_times(stream, found.rows, 0, str(path), found.lines.raw, found.lines.numbers)
+            rows, timeless = found.rows, None
+            if stream is not None:
+                rows, timeless = without_bad_times(stream, rows, 0, str(path), found.lines.raw, found.lines.numbers)
             bad = [one for one in (found.bad, timeless) if one is not None]
             yield Lot(rows, pa.concat_batches(bad) if bad else None)
 

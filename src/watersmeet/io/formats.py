@@ -15,14 +15,15 @@ from watersmeet.errors import SourceError
 from watersmeet.io import csv_errors
 from watersmeet.io.connectors.registry import known_sources
 from watersmeet.io.filesystems import AnyFile, to_seek, to_stream
+from watersmeet.io.json_types import as_declared, parsed_schema
+from watersmeet.io.long_lines import batches_with_long_lines, with_long_lines
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
     ".ndjson": "json",
 }  # fmt: skip
 ALIASES = {"jsonl": "json", "ndjson": "json", "tsv": "csv"}
-# Also what types are guessed from: Arrow looks at the first block only.
-_BLOCK_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 20
 
 
 class Format(Protocol):
@@ -68,7 +69,7 @@ class Parquet:
 
     def opened(self, path: AnyFile) -> pa_parquet.ParquetFile:
         """Pages are read as they are needed: memory does not grow with the size of the file or its row groups."""
-        return pa_parquet.ParquetFile(to_seek(path), buffer_size=_BLOCK_BYTES, pre_buffer=False)
+        return pa_parquet.ParquetFile(to_seek(path), buffer_size=_BUFFER_BYTES, pre_buffer=False)
 
     def tells_types(self, path: AnyFile) -> bool:
         return True
@@ -87,8 +88,7 @@ class Csv:
     def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
             return None
-        with self._open(path, declared, None) as reader:
-            found = reader.schema
+        found = with_long_lines(lambda size: _columns(self._open(path, declared, None, size)))
         # Arrow takes text that is no UTF-8 for bytes, rather than refuse it.
         bytes_ = next((field.name for field in found if pa.types.is_binary(field.type)), None)
         if declared is None and bytes_ is not None:  # which text is taken for that is in another encoding
@@ -101,9 +101,8 @@ class Csv:
     def tells_types(self, path: AnyFile) -> bool:
         if path.stat().st_size == 0:
             return False
-        with self._open(path, None, None) as reader:
-            # The first batch that has rows ends it, so of a large file one block is read.
-            return any(batch.num_rows for batch in reader)
+        # The first batch that has rows ends it, so of a large file one block is read.
+        return any(batch.num_rows for batch in batches_with_long_lines(lambda size: self._open(path, None, None, size)))
 
     def read(
         self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
@@ -112,8 +111,7 @@ class Csv:
         # Only the wanted columns are converted: what is wrong in the others does not matter.
         types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in columns}
         try:
-            with self._open(path, wanted, types) as reader:
-                yield from reader
+            yield from batches_with_long_lines(lambda size: self._open(path, wanted, types, size))
         except pa.ArrowInvalid as error:
             names = found.names if self.header else wanted.names
             raise (
@@ -125,11 +123,12 @@ class Csv:
 
     def _text(self, path: AnyFile, wanted: pa.Schema, column: str) -> Iterator[pa.Array]:
         """The values of a column as they are written."""
-        with self._open(path, wanted, {column: pa.string()}) as reader:
-            yield from (batch.column(0) for batch in reader)
+        text = {column: pa.string()}
+        for batch in batches_with_long_lines(lambda size: self._open(path, wanted, text, size)):
+            yield batch.column(0)
 
     def _open(
-        self, path: AnyFile, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None
+        self, path: AnyFile, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None, block_bytes: int
     ) -> pa_csv.CSVStreamingReader:
         # Without a header the columns are called by the declared names, or f0, f1, … if there are none.
         names = list(columns.names) if columns is not None and not self.header else []
@@ -137,7 +136,9 @@ class Csv:
             return pa_csv.open_csv(
                 to_stream(path),
                 read_options=pa_csv.ReadOptions(
-                    column_names=names, autogenerate_column_names=not self.header and not names, block_size=_BLOCK_BYTES
+                    column_names=names,
+                    autogenerate_column_names=not self.header and not names,
+                    block_size=block_bytes,
                 ),
                 # Quoted texts may go on over several lines.
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
@@ -177,8 +178,9 @@ class Json:
     def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
             return None
-        with pa_json.open_json(to_stream(path), read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
-            return reader.schema
+        return with_long_lines(
+            lambda size: _columns(pa_json.open_json(to_stream(path), read_options=pa_json.ReadOptions(block_size=size)))
+        )
 
     def count(self, path: AnyFile) -> int | None:
         return None
@@ -190,10 +192,18 @@ class Json:
         self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         columns = pa.schema([wanted.field(only)]) if only else wanted
-        options = pa_json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
-        reading = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
-        with pa_json.open_json(to_stream(path), read_options=reading, parse_options=options) as reader:
-            yield from reader
+        options = pa_json.ParseOptions(explicit_schema=parsed_schema(columns), unexpected_field_behavior="ignore")
+
+        def opened(block_bytes: int) -> pa_json.JSONStreamingReader:
+            reading = pa_json.ReadOptions(block_size=block_bytes)
+            return pa_json.open_json(to_stream(path), read_options=reading, parse_options=options)
+
+        yield from (as_declared(batch, columns) for batch in batches_with_long_lines(opened))
+
+
+def _columns(reader: pa_csv.CSVStreamingReader | pa_json.JSONStreamingReader) -> pa.Schema:
+    with reader:
+        return reader.schema
 
 
 def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:

@@ -24,6 +24,7 @@ from watersmeet.io.bad_rows import bad_records
 from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_JSON, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Csv, csv_conversion
+from watersmeet.io.json_types import as_declared, parsed_schema
 
 _BLOCK_BYTES = 1 << 20
 _LONGEST_RECORD = 1 << 10  # lines that a quoted text may go on for
@@ -187,10 +188,13 @@ class TolerantText:
         table = self._as_csv(text) if self._csv is not None else self._as_json(text)
         if table.num_rows != len(lines):
             raise DataError(f"{len(lines)} lines are {table.num_rows} rows")
-        return table.combine_chunks().to_batches()[0] if table.num_rows else self._none()
+        if not table.num_rows:
+            return self._none()
+        rows = table.combine_chunks().to_batches()[0]
+        return rows if self._csv is not None else as_declared(rows, self._wanted)
 
     def _as_json(self, text: bytes) -> pa.Table:
-        options = pa_json.ParseOptions(explicit_schema=self._wanted, unexpected_field_behavior="ignore")
+        options = pa_json.ParseOptions(explicit_schema=parsed_schema(self._wanted), unexpected_field_behavior="ignore")
         reading = pa_json.ReadOptions(block_size=max(len(text) + 1, _BLOCK_BYTES), use_threads=False)
         return pa_json.read_json(pa.BufferReader(text), reading, options)
 

@@ -12,6 +12,7 @@ KAFKA_JARS = (
     "spark-sql-kafka-0-10_2.13-4.2.0.jar, spark-token-provider-kafka-0-10_2.13-4.0.0.jar, kafka-clients-3.9.2.jar and "
     "commons-pool2-2.12.1.jar"
 )
+_NO_STORE = re.compile(r'No FileSystem for scheme "?([a-z0-9]+)')
 
 
 def missing_format(text: str) -> str | None:
@@ -35,3 +36,19 @@ def how_to_get(name: str, word: str) -> str:
         none = f"no build of {name.capitalize()} loads on Spark 4.3"
         return f"{none}; write the rows as Parquet" if own is None else f"{own}; {none}"
     return own or "it comes as a jar of its own, which --conf spark.jars=… brings"
+
+
+def way_out(text: str, word: str) -> str | None:
+    """What to do about what Spark says it lacks; None if it says something else. `word` is 'source' or 'sink'.
+
+    >>> way_out('No FileSystem for scheme "s3"', "sink")
+    "sink = 'files', format = '…' is ours and needs none of Hadoop's jars, without which Spark knows no s3://"
+    """
+    missing = missing_format(text)
+    if missing is not None:
+        return how_to_get(missing, word)
+    store = _NO_STORE.search(text)
+    if store is None:
+        return None
+    ours = f"{word} = 'files', format = '…' is ours and needs none of Hadoop's jars"
+    return f"{ours}, without which Spark knows no {store.group(1)}://"

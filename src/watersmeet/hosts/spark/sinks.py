@@ -17,7 +17,7 @@ from watersmeet.errors import SinkError, WatersmeetError
 from watersmeet.hosts.spark.bad import goes_beside, streams_of
 from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.formats import how_to_get, missing_format
+from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.numbered import NumberedWriter, Sides, run_beside
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.taken import TakenNote
@@ -92,8 +92,7 @@ class SparkSink:
         except WatersmeetError:
             raise
         except Exception as error:
-            missing = missing_format(str(error))
-            hint = None if missing is None else how_to_get(missing, "sink")
+            hint = way_out(str(error), "sink")
             raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}", hint=hint) from None
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.hosts.spark.bad import refuse_bad_files
 from watersmeet.hosts.spark.connected import open_connected
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.formats import how_to_get, missing_format
+from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.inputs import check_types_told, declared_frame, with_declared_times
 from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
@@ -86,8 +86,7 @@ def open_on_spark(
     except WatersmeetError:
         raise
     except Exception as error:
-        missing = missing_format(str(error))
-        hint = None if missing is None else how_to_get(missing, "source")
+        hint = way_out(str(error), "source")
         raise SourceError(f"the input of {where} cannot be opened: {first_useful_line(error)}", hint=hint) from None
 
 

@@ -86,7 +86,8 @@ def _offsets(name: str, written: str) -> Mapping[str, Any]:
 def history_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options of the history, as if it were a stream by itself."""
     own = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
-    return {"source": options["history"], "time": options["time"]} | own
+    shared = {word: options[word] for word in ("on_null", "on_bad") if word in options}
+    return {"source": options["history"], "time": options["time"]} | shared | own
 
 
 class HistoryThenLive:

@@ -14,6 +14,8 @@ from watersmeet.io.store_errors import gist_of
 from watersmeet.model.time import parse_interval
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB)", re.IGNORECASE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CAUSE = "↳"  # Delta's library writes what led to an error below it, each cause on a line of its own
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 WAYS = "fs.access_key, fs.secret_key, fs.region and fs.endpoint_override say how a store is entered"
 # What a store asks for to let somebody in, by the end of an option's name.
@@ -104,12 +106,18 @@ def in_a_sentence(
 
 
 def first_line(error: BaseException, options: Mapping[str, str]) -> str:
-    """The first words of somebody else's error, or what a store means by them; never a password."""
+    """The first words of somebody else's error and what led to it, or what a store means by them; never a password.
+
+    >>> first_line(OSError("Kernel error\\n  ↳ Generic S3 error\\n   ↳ URL scheme is not allowed"), {})
+    'Kernel error: URL scheme is not allowed'
+    """
     gist = gist_of(error)
     if gist is not None:
         return gist
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
     text = (lines[0] if lines else type(error).__name__).rstrip(".")
+    if len(lines) > 1 and lines[-1].startswith(_CAUSE):
+        text = f"{text}: {lines[-1].removeprefix(_CAUSE).strip()}"
     for option, value in options.items():
         if is_secret(option) and value:
             text = text.replace(value, "…")

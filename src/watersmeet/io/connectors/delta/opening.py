@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -47,11 +48,11 @@ class Place:
         for name, value in self._options.items():
             prefix, _, rest = name.partition(".")
             found[_NAMES.get(rest, rest.upper()) if prefix == "fs" else rest.upper()] = value
-        endpoint = found.get("AWS_ENDPOINT_URL")
-        if endpoint is not None and "://" not in endpoint:
+        endpoint = found.get("AWS_ENDPOINT_URL", _surroundings("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        if endpoint and "://" not in endpoint:
             endpoint = f"{found.pop('SCHEME', 'https')}://{endpoint}"
             found["AWS_ENDPOINT_URL"] = endpoint
-        if endpoint is not None and endpoint.startswith("http://"):
+        if endpoint and endpoint.startswith("http://"):
             found.setdefault("AWS_ALLOW_HTTP", "true")
         return found
 
@@ -88,6 +89,12 @@ class Place:
             if self.kind is SourceError and isinstance(error.__context__, TableNotFoundError):
                 raise no_table(self.path, self.kind) from None
             raise
+
+
+def _surroundings(*names: str) -> str | None:
+    """What the environment says by the first of these names. The library reads it by itself, but has to be told
+    whether an address without encryption is meant."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def no_table(path: str, kind: type[WatersmeetError]) -> WatersmeetError:

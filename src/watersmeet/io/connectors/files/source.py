@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from time import monotonic
 from typing import Any, NamedTuple
@@ -17,9 +18,13 @@ import pyarrow as pa
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
 from watersmeet.io.connectors.files.folder import Folder, Found, kind_of
-from watersmeet.io.files import FileSource, first_schema, readable, untold_types
+from watersmeet.io.files import FileSource, first_schema, readable, undeclared, untold_types
 from watersmeet.io.filesystems import StoreFile
 from watersmeet.io.formats import Format, format_named
+from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.arriving import is_arrival, named_time
+from watersmeet.model.catalog import Stream
+from watersmeet.model.names import column_named
 
 LANE = "files"
 READ_ROWS = 1 << 16
@@ -61,12 +66,15 @@ BEGINNING = Mark(-1, "", 0, 0, [])
 
 
 def files_source(opening: SourceOpening) -> LanedSource:
-    return StoreFiles(opening.name, opening.options, opening.columns)
+    return StoreFiles(opening.name, opening.options, opening.columns, opening.time)
 
 
 class StoreFiles:
-    def __init__(self, name: str, options: Mapping[str, str], declared: pa.Schema | None) -> None:
-        self._name, self._options, self._declared = name, dict(options), declared
+    def __init__(
+        self, name: str, options: Mapping[str, str], declared: pa.Schema | None, time: str | None = None
+    ) -> None:
+        self._name, self._options, self._declared, self._time = name, dict(options), declared, time
+        self._keeps_going = options.get("on_bad", "error").lower() != "error"
         self._folder = Folder(name, options, SourceError)
         self._fresh: list[Found] = []  # what the last listing found behind the mark of that time, in order
         self._late: list[Found] = []  # what it found before that, and nobody has read
@@ -98,6 +106,8 @@ class StoreFiles:
         """How files are read."""
         guessed = getattr(self, "_is_guessed", False)
         where = self._folder.address
+        if self._keeps_going and not self._format.has_footer and (self._declared is None or guessed):
+            raise undeclared(self._name)
         if self._declared is not None and not guessed:
             return FileSource(self._name, (), self._format, self._declared, where, declared=True, where=where)
         files = [self._folder.file(one.path) for one in sorted(self._folder.listed(self._format.kind))]
@@ -197,8 +207,26 @@ class StoreFiles:
         with self._folder.told(f"cannot be read: {path}"):
             self._check_size(file, size)
             with readable(file, self._source.hint):
-                for rows in self._source.read(file, READ_ROWS):
-                    yield Lot(rows)
+                yield from self._lots(file)
+
+    def _lots(self, file: StoreFile) -> Iterator[Lot]:
+        if not self._keeps_going:
+            yield from (Lot(rows) for rows in self._source.read(file, READ_ROWS))
+        elif self._format.has_footer:
+            yield from replace(self._source, stream=self._judged).lots(file, READ_ROWS)
+        else:
+            yield from self._source.text_lots(file, self._judged)
+
+    @property
+    def _judged(self) -> Stream | None:
+        """The stream by which event times are found bad here, where the file and the line are known. Times that are
+        not written as timestamps are read later."""
+        time = None if self._time is None or is_arrival(self._time) else named_time(self._time)
+        column = None if time is None else column_named(time, self.schema.names)
+        if column is None or not pa.types.is_timestamp(self.schema.field(column).type):
+            return None
+        said = {word: PARSERS[word](self._options[word]) for word in ("on_null", "on_bad") if word in self._options}
+        return Stream(self._name, self.schema, column, arrival=arrival_of(said))
 
     def _check_size(self, file: StoreFile, size: int) -> None:
         with readable(file, "files must stay until they were read for good"):

@@ -12,6 +12,7 @@ import pyarrow.json as pa_json
 from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_JSON, NOT_TEXT, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.io.json_types import as_declared, parsed_schema
 from watersmeet.model.types import sql_type
 
 EMPTY = (NO_VALUE, "the record has no value")
@@ -39,7 +40,7 @@ def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
         text.decode()  # Arrow's parser does not look whether texts are UTF-8
     except UnicodeDecodeError as error:
         raise UndecodableError(NOT_TEXT, f"it is no UTF-8: {error.reason} at byte {error.start}") from None
-    held = pa.schema([pa.field(one.name, _held(one.type)) for one in schema])
+    held = parsed_schema(schema)
     try:
         table = pa_json.read_json(
             pa.BufferReader(text),
@@ -72,23 +73,13 @@ def _shown(value: bytes) -> str:
     return repr(text + ("…" if len(value) > 60 else ""))
 
 
-def _held(kind: pa.DataType) -> pa.DataType:
-    """The type in which Arrow's parser takes what is of this type."""
-    return pa.string() if pa.types.is_date(kind) or pa.types.is_large_string(kind) else kind
-
-
 def _as_declared(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     try:
         # read_json may give chunks, though it was given one block.
-        return pa.RecordBatch.from_arrays(
-            [_as_type(_one(table.column(field.name)), field.type) for field in schema], schema=schema
-        )
+        columns = [_one(table.column(name)) for name in schema.names]
+        return as_declared(pa.RecordBatch.from_arrays(columns, schema=table.schema), schema)
     except pa.ArrowInvalid as error:
         raise UndecodableError(WRONG_TYPE, str(error)) from None
-
-
-def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

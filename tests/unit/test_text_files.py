@@ -1,0 +1,82 @@
+"""Files of text: dates of JSON, and lines that are longer than what is read at once."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import watersmeet as wm
+from watersmeet.errors import SourceError
+from watersmeet.io import long_lines
+
+DAY = dt.date(2026, 1, 31)
+
+
+def read(path: Path, kind: str, more: str = "") -> list[Any]:
+    options = f"path = '{path}', time = 'ts'{more}"
+    query = wm.Session().sql(f"CREATE STREAM s (ts TIMESTAMP, x {kind}) WITH ({options}); SELECT x FROM s")
+    return query.to_arrow()["x"].to_pylist()  # type: ignore[no-any-return]
+
+
+def write(path: Path, *values: object) -> None:
+    rows = [{"ts": f"2026-01-01 12:00:{second:02}", "x": value} for second, value in enumerate(values)]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("more", ["", ", on_bad = 'skip'"])
+@pytest.mark.parametrize(
+    ("kind", "written", "meant"),
+    [
+        ("DATE", "2026-01-31", DAY),
+        ("DATE", None, None),
+        ("ARRAY<DATE>", ["2026-01-31", None], [DAY, None]),
+        ("STRUCT<d DATE, n BIGINT>", {"d": "2026-01-31", "n": 1}, {"d": DAY, "n": 1}),
+    ],
+)
+def test_dates_of_json_are_written_as_text(
+    tmp_path: Path, kind: str, written: object, meant: object, more: str
+) -> None:
+    write(tmp_path / "a.json", written)
+    assert read(tmp_path / "a.json", kind, more) == [meant]
+
+
+def test_a_text_that_is_no_date_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", "2026-13-01")
+    with pytest.raises(SourceError, match=r"a\.json cannot be read: .*'2026-13-01'"):
+        read(tmp_path / "a.json", "DATE")
+
+
+def test_what_a_sink_writes_as_json_is_read_again(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", "2026-01-31")
+    wm.Session().run(
+        f"""CREATE STREAM s (ts TIMESTAMP, x DATE) WITH (path = '{tmp_path}/a.json', time = 'ts');
+            CREATE SINK out WITH (sink = 'json', path = '{tmp_path}/b.json') AS SELECT ts, x FROM s;"""
+    )
+    assert read(tmp_path / "b.json", "DATE") == [DAY]
+
+
+@pytest.mark.parametrize("columns", ["(ts TIMESTAMP, x STRING)", ""])
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_lines_may_be_longer_than_a_block(tmp_path: Path, kind: str, columns: str) -> None:
+    texts = ["a", "é" * 2_000_000, "b", "c" * 1_100_000, "d"]
+    path = tmp_path / f"a.{kind}"
+    write(path, *texts)
+    if kind == "csv":
+        rows = [json.loads(line) for line in path.open()]
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerows([["ts", "x"], *([row["ts"], row["x"]] for row in rows)])
+    query = wm.Session().sql(f"CREATE STREAM s {columns} WITH (path = '{path}', time = 'ts'); SELECT x FROM s")
+    assert query.to_arrow()["x"].to_pylist() == texts
+
+
+def test_a_line_without_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_lines, "BLOCK_BYTES", (1 << 10, 1 << 20))
+    write(tmp_path / "a.json", "a", "b" * (1 << 21))
+    with pytest.raises(SourceError, match="it has a line of more than 1 MB"):
+        read(tmp_path / "a.json", "STRING")
