@@ -225,7 +225,8 @@ class StoreFiles:
         column = None if time is None else column_named(time, self.schema.names)
         if column is None or not pa.types.is_timestamp(self.schema.field(column).type):
             return None
-        said = {word: PARSERS[word](self._options[word]) for word in ("on_null", "on_bad") if word in self._options}
+        words: tuple[str, ...] = ("on_null", "on_bad")
+        said = {word: PARSERS[word](self._options[word]) for word in words if word in self._options}
         return Stream(self._name, self.schema, column, arrival=arrival_of(said))
 
     def _check_size(self, file: StoreFile, size: int) -> None:
