@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from tests.connectors.shelf import SHELF, put, written
+from tests.connectors.shelf import COLUMNS, SHELF, ShelfSource, put, written
 from watersmeet.io.connectors import registry
+from watersmeet.runtime.script import check_declared, read_script
 
 JOIN = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 
@@ -77,6 +79,17 @@ def test_columns_that_are_not_declared_are_those_of_the_source(tmp_path: Path) -
     session = wm.Session()
     session.sql(f"CREATE STREAM a WITH (source = 'shelf', folder = '{tmp_path / 'a'}', time = 'ts')")
     assert session.sql("SELECT * FROM a").to_arrow().column_names == ["id", "k", "v", "ts"]
+
+
+def test_an_event_time_that_is_not_declared_is_that_of_the_source_also_before_it_is_read(tmp_path: Path) -> None:
+    registry.register(replace(SHELF, source=lambda opening: ShelfSource(opening.options["folder"], COLUMNS)))
+    shelved(tmp_path, "a")
+    script = (
+        f"CREATE STREAM a (id BIGINT) WITH (source = 'shelf', folder = '{tmp_path / 'a'}', time = 'ts');"
+        "SELECT id, ts FROM a"
+    )
+    assert read_script(script, open_sources=False)[0].plan.output_schema.names == ["id", "ts"]
+    check_declared(script)
 
 
 def test_event_times_are_read_as_they_are_written(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import EVENTS, all_bad, all_rows, source
-from watersmeet.errors import OptionError, SourceError
+from watersmeet.errors import BindError, OptionError, SourceError
 from watersmeet.io.connectors.contract import NotingSource
 from watersmeet.io.connectors.kafka.decoding.contract import UndecodableError
 from watersmeet.io.connectors.kafka.decoding.json import parsed
+from watersmeet.runtime.script import check_declared, read_script
 
 JAN = datetime(2026, 1, 1)
 
@@ -59,6 +60,25 @@ def test_the_time_of_a_record_is_its_event_time_if_that_is_asked_for(mock: MockC
     mock.put(topic, [b'{"id": 1}'])
     one = source(mock.brokers, topic, pa.schema([("id", pa.int64())]), "kafka")
     assert all_rows(one) == [{"id": 1, "kafka": JAN}]
+
+
+def topic_of_nobody(time: str, more: str = "") -> str:
+    return f"WITH (source = 'kafka', brokers = '127.0.0.1:1', topic = 't', format = 'json', time = '{time}'{more})"
+
+
+def test_the_time_of_a_record_is_known_before_anybody_is_asked():
+    """EXPLAIN asks no broker, and a script for Spark is looked at before that is started."""
+    script = f"CREATE STREAM e (id BIGINT) {topic_of_nobody('kafka')}; SELECT id, kafka FROM e"
+    job = read_script(script, open_sources=False)[0]
+    assert job.plan.output_schema == pa.schema([("id", pa.int64()), ("kafka", pa.timestamp("us"))])
+    check_declared(script)
+    versions = topic_of_nobody("kafka", ", key = 'id', op = 'op'").replace("json", "upsert")
+    check_declared(
+        f"CREATE TABLE v (id BIGINT, op STRING) {versions}; CREATE STREAM e (id BIGINT) {topic_of_nobody('kafka')};"
+        "SELECT e.id FROM e JOIN v FOR SYSTEM_TIME AS OF e.kafka AS v ON e.id = v.id"
+    )
+    with pytest.raises(BindError, match="no column 'kafk' to take its event time from"):
+        check_declared(f"CREATE STREAM e (id BIGINT) {topic_of_nobody('kafk')}; SELECT id FROM e")
 
 
 def test_every_bad_record_is_told_with_its_bytes_and_the_good_ones_stay(mock: MockCluster):

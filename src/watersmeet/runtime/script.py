@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, UnusedSinkWarning
+from watersmeet.io.connectors.added_time import known_columns
 from watersmeet.io.files import FileSource
 from watersmeet.io.hidden_text import hidden, hiding
 from watersmeet.io.reopened import ReopenedFiles
@@ -197,7 +198,8 @@ def declare(
     on_spark = opener not in (open_in_process, open_to_go_on)
     check_source_options(statement, text, on_spark=on_spark)
     versions = _versions(statement, text, is_table=is_table)
-    needed = (open_sources and not (pushed and _is_pushed(statement))) or statement.schema is None
+    columns = _known_columns(statement)
+    needed = (open_sources and not (pushed and _is_pushed(statement))) or columns is None
     said = {name: _hint(statement, name, parse, text) for name, parse in PARSERS.items()}
     _check_arrival(statement, said, text)
     if said["max_drift"] is not None and (on_spark or (pushed and _is_pushed(statement))):
@@ -211,13 +213,20 @@ def declare(
         )
     reading = _reading(statement, said, text)
     try:
-        opened = opener(statement) if needed else (statement.schema, None, None)
+        opened = opener(statement) if needed else (columns, None, None)
         relation = _relation(statement, opened, said, reading, versions, text)
         if isinstance(relation, Stream):
             relation = with_fields(relation, **_beside(statement, relation, catalog, text))
         catalog.add(relation, replace=statement.replace)
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
+
+
+def _known_columns(statement: CreateStream | CreateTable) -> pa.Schema | None:
+    """The columns before the input is opened; None if that is needed to know them."""
+    if statement.schema is None or isinstance(statement, CreateTable):
+        return statement.schema
+    return known_columns(statement.options, statement.schema)
 
 
 def _as_stream(statement: CreateStream | CreateTable) -> CreateStream | CreateTable:

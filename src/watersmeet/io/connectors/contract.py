@@ -271,7 +271,8 @@ class Connector:
     """A kind of place that rows come from or go to, by the name that `source = '…'` and `sink = '…'` say.
 
     What opens it is a function, or 'module:function', which is imported when it is asked for. `extra`: what
-    `pip install 'watersmeet[…]'` brings the libraries that it needs.
+    `pip install 'watersmeet[…]'` brings the libraries that it needs. `moment`: the name of a time that its records have
+    of themselves, which `time = '…'` may say though no column of that name is declared, and no other such.
     """
 
     name: str
@@ -282,3 +283,4 @@ class Connector:
     sink_options: Options = field(default_factory=lambda: Options(()))
     table_options: Options = field(default_factory=lambda: Options(()))
     extra: str | None = None
+    moment: str | None = None

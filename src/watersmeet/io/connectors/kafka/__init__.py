@@ -26,4 +26,5 @@ KAFKA = Connector(
         secret=_SECRETS,
     ),
     extra="kafka",
+    moment="kafka",
 )
