@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import watersmeet as wm
+from watersmeet.cli.commands import app
 from watersmeet.errors import BadRecordsWarning, BindError, DataError, OptionError, UnusedSinkWarning, WatersmeetError
 
 COLUMNS = "(id BIGINT, v DOUBLE, ts TIMESTAMP)"
@@ -55,6 +59,45 @@ def test_bad_lines_go_to_a_sink_with_what_they_were_and_where(tmp_path: Path) ->
     assert outcome.metrics["bad_rows"] == 4
     assert outcome.metrics["bad_by_reason"] == REASONS
     assert outcome.metrics["rows_in"] == 7
+
+
+def two_queries(folder: Path, path: str, sql: str = "SELECT id FROM b") -> str:
+    for name in "ab":
+        (folder / f"{name}.json").write_text('{"id": 1, "ts": "2026-01-01 00:00:01"}\n' + f"no json of {name}\n")
+    (folder / "c.json").write_text('{"id": 1, "ts": "2026-01-01 00:00:01"}\n')
+    streams = "".join(
+        f"CREATE STREAM {name} (id BIGINT, ts TIMESTAMP) WITH (path = '{folder}/{name}.json', time = 'ts', "
+        f"on_bad = 'sink beside'{more});"
+        for name, more in {"a": "", "b": "", "c": ", on_late = 'sink beside'"}.items()
+    )
+    sink = f"CREATE SINK beside WITH (path = '{folder}/{path}', mode = 'overwrite');"
+    return f"{sink}{streams} SELECT id FROM a; {sql}; SELECT id FROM c;"
+
+
+@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.parametrize("path", ["bad.json", "bad.csv", "bad.parquet"])
+def test_queries_of_a_script_send_to_one_sink_without_a_checkpoint(tmp_path: Path, path: str) -> None:
+    """One that the queries had each for themselves would have what the last of them left out, and no more."""
+    wm.Session().run(two_queries(tmp_path, path))
+    read = {"json": pa_json.read_json, "csv": pa_csv.read_csv, "parquet": pq.read_table}[path.split(".")[1]]
+    found = read(tmp_path / path)
+    assert found["stream"].to_pylist() == ["a", "b"]
+    assert {"reason", "raw", "_watermark", "id"} <= set(found.column_names)  # also what only the last could bring
+
+
+@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+def test_what_queries_left_out_is_kept_if_a_later_one_fails(tmp_path: Path) -> None:
+    text = two_queries(tmp_path, "bad.json", "SELECT CAST('x' || CAST(id AS VARCHAR) AS BIGINT) AS x FROM b")
+    with pytest.raises(WatersmeetError):
+        wm.Session().run(text)
+    assert [one["stream"] for one in kept(tmp_path)][:1] == ["a"]
+
+
+@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+def test_the_command_has_one_sink_for_all_queries_of_a_script(tmp_path: Path) -> None:
+    (tmp_path / "two.sql").write_text(two_queries(tmp_path, "bad.json"))
+    assert CliRunner().invoke(app, ["run", str(tmp_path / "two.sql"), "--engine", "local", "--quiet"]).exit_code == 0
+    assert [one["stream"] for one in kept(tmp_path)] == ["a", "b"]
 
 
 def test_skipped_lines_are_counted_and_an_error_is_one_sentence(tmp_path: Path) -> None:

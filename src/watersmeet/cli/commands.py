@@ -169,6 +169,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         from watersmeet.explain.explaining import explained
         from watersmeet.hosts.local.host import LocalHost
         from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.hosts.local.side_files import beside_all
         from watersmeet.plan.explaining import Explaining
         from watersmeet.runtime.board import Board
         from watersmeet.runtime.interrupt import Interrupts
@@ -181,13 +182,15 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
     shown = [] if view is None else [job for job in jobs if job.told is None]
     boards = {job.name: Board(job.plan, adds_up=True) for job in shown}
     with viewing(view, shown, boards, LocalHost()) as page:
-        for job, one in zip(jobs, runs, strict=True):
-            if isinstance(one, Explaining):
-                typer.echo(explained(job.plan, one, LocalHost()))
-                continue
-            _run_one(job, one, interrupts, final, boards.get(job.name))
-            if interrupts.requested:
-                raise typer.Exit(INTERRUPTED)
+        with beside_all(job.plan for job in jobs if job.told is None) as beside:
+            for job, one in zip(jobs, runs, strict=True):
+                if isinstance(one, Explaining):
+                    typer.echo(explained(job.plan, one, LocalHost()))
+                    continue
+                one.beside = beside
+                _run_one(job, one, interrupts, final, boards.get(job.name))
+                if interrupts.requested:
+                    raise typer.Exit(INTERRUPTED)
         if page is not None:
             page.stay()
 

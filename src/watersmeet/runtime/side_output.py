@@ -39,7 +39,7 @@ class SideOutput:
             self._put(stream.late_to.name, late_records(stream, rows, watermarks))
 
     def _put(self, sink: str, records: pa.RecordBatch) -> None:
-        fitting = _as(records, self.schemas[sink])
+        fitting = with_columns(records, self.schemas[sink])
         with self._lock:
             self._waiting.setdefault(sink, []).append(fitting)
 
@@ -82,7 +82,8 @@ def _schema_of(sink: str, streams: Iterable[Stream]) -> pa.Schema:
     return pa.schema(list(found.values()))
 
 
-def _as(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def with_columns(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same with all columns of a sink; what they lack is NULL."""
     columns = [
         records.column(field.name) if field.name in records.schema.names else pa.nulls(records.num_rows, field.type)
         for field in schema

@@ -15,6 +15,7 @@ from watersmeet.runtime.metrics import Metrics
 if TYPE_CHECKING:
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.fed_query import FedQuery
+    from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.lasting import Lasting
@@ -80,9 +81,12 @@ class LocalHost:
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """One after the other, each whole or not at all."""
-        return [self._run_job(job) for job in jobs]
+        from watersmeet.hosts.local.side_files import beside_all
 
-    def _run_job(self, job: Job) -> Outcome:
+        with beside_all(job.plan for job in jobs) as beside:
+            return [self._run_job(job, beside) for job in jobs]
+
+    def _run_job(self, job: Job, beside: SideSinks) -> Outcome:
         from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
         from watersmeet.io.sinks import sink_from_options
@@ -91,7 +95,7 @@ class LocalHost:
         from watersmeet.runtime.script import CONSOLE
 
         run = LocalRun(job.plan)
-        run.writes_beside = True
+        run.writes_beside, run.beside = True, beside
         if job.sink == CONSOLE:
             answer = pa.Table.from_batches(archived_batches(run), schema=job.plan.output_schema)
             return Outcome(job.name, answer, run.metrics.as_dict())

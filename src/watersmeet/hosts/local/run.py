@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.feeds import Feed, Feeds
 from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
-from watersmeet.hosts.local.side_files import SideFiles
+from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream, Table
@@ -57,6 +57,7 @@ class LocalRun:
         self.writes_beside = (
             False  # whether bad records and late rows go to the sinks that streams name, or are counted
         )
+        self.beside: SideSinks | None = None  # the sinks for that, if other runs share them
         self._side: SideFiles | None = None
         self.tell: Tell = warn
         self.wall: WallClock = SystemClock()
@@ -85,7 +86,7 @@ class LocalRun:
         self._feeds = self._open_feeds()
         self._announce()
         try:
-            self._side = SideFiles(self._clock.side) if self.writes_beside else None
+            self._side = SideFiles(self._clock.side, self.beside) if self.writes_beside else None
             yield from self._until_the_end(reloaded)
             if self._side is not None:
                 self._side.close()
