@@ -230,6 +230,52 @@ def test_what_is_taken_away_is_so_from_the_moment_of_the_change_however_times_ar
         assert [one["ts"] for one in all_rows(opened)] == [old, gone]
 
 
+@pytest.mark.parametrize(
+    ("form", "record", "detail"),
+    [
+        ("json", b'{"n": 1, "id": 1.5}', "'id' is BIGINT, but 1.5 is there"),
+        ("json", b'{"n": 300, "id": 1}', "'n' is TINYINT, but 300 is there"),
+        ("json", b'{"d": 1.005}', "'d' is DECIMAL(10, 2), but 1.005 is there, which requires scale 3"),
+        ("json", b'{"d": "much"}', "'d' is DECIMAL(10, 2), but 'much' is there"),
+        ("json", b'{"day": "2026-02-30"}', "'day' is DATE, but '2026-02-30' is there"),
+        ("json", b'{"n": {}}', "'n' is TINYINT, but an object is there"),
+        ("csv", b"x,1,1,2026-01-01", "'n' is TINYINT, but 'x' is there"),
+        ("csv", b"1", "it has 1 value, but 4 columns are declared"),
+    ],
+)
+def test_what_is_wrong_with_a_record_names_its_column(mock: MockCluster, form: str, record: bytes, detail: str):
+    topic = mock.topic()
+    mock.put(topic, [record])
+    columns = pa.schema([("n", pa.int8()), ("id", pa.int64()), ("d", pa.decimal128(10, 2)), ("day", pa.date32())])
+    assert [row["detail"] for row in all_bad(source(mock.brokers, topic, columns, None, format=form))] == [detail]
+
+
+MAP = pa.map_(pa.string(), pa.int32())
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "told"),
+    [
+        ("json", MAP, "no map is made of JSON"),
+        ("json", pa.list_(pa.struct([("m", MAP)])), "no map is made of JSON"),
+        ("debezium", MAP, "no map is made of JSON"),
+        ("csv", pa.list_(pa.int32()), "which no value of CSV is"),
+    ],
+)
+def test_types_that_a_format_has_not_are_refused_before_anything_is_read(
+    mock: MockCluster, form: str, kind: pa.DataType, told: str
+):
+    with pytest.raises(SourceError, match=told):
+        source(mock.brokers, mock.topic(), pa.schema([("id", pa.int64()), ("m", kind)]), None, format=form)
+
+
+def test_a_schema_of_avro_that_tells_no_columns_is_told(mock: MockCluster):
+    fields = [{"name": "id", "type": "long"}, {"name": "m", "type": {"type": "map", "values": "int"}}]
+    schema = json.dumps({"type": "record", "name": "e", "fields": fields})
+    with pytest.raises(SourceError, match="its schema of Avro has a map"):
+        source(mock.brokers, mock.topic(), None, None, format="avro", schema=schema)
+
+
 def test_avro_that_was_written_is_read(mock: MockCluster):
     mock.topic(DEFAULT_TOPIC)
     topic = mock.topic()

@@ -21,7 +21,7 @@ from watersmeet.io.connectors.kafka.rows import RowMaker
 from watersmeet.io.connectors.kafka.schemas import avro_schema, file_of, wire_of
 from watersmeet.io.formats import null_values
 from watersmeet.model.names import column_named, nearest
-from watersmeet.model.types import is_bytes, is_text
+from watersmeet.model.types import is_bytes, is_text, sql_type
 from watersmeet.model.versions import parse_key
 
 VALUE = "value"
@@ -83,15 +83,38 @@ def declared(opening: SourceOpening, columns: pa.Schema | None) -> pa.Schema:
     return columns
 
 
+def _no_maps(opening: SourceOpening, columns: pa.Schema) -> pa.Schema:
+    wrong = next((one for one in columns if _has_map(one.type)), None)
+    if wrong is None:
+        return columns
+    raise SourceError(
+        f"column {wrong.name!r} of stream {opening.name!r} is {sql_type(wrong.type)}, and no map is made of JSON",
+        hint="declare the keys that are wanted: STRUCT(a INT, …); or take records as text, with format = 'raw' and a "
+        "STRING, and ask for what they hold: value ->> '$.m.a'",
+    )
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    return bool(pa.types.is_map(kind)) or any(_has_map(one) for one in inner)
+
+
 def _json(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
-    return JsonDecoder(declared(opening, columns))
+    return JsonDecoder(_no_maps(opening, declared(opening, columns)))
 
 
 def _csv(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     delimiter = opening.options.get("delimiter", ",").replace("\\t", "\t")
     if len(delimiter) != 1:
         raise OptionError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
-    return CsvDecoder(declared(opening, columns), delimiter, null_values(opening.options))
+    columns = declared(opening, columns)
+    wrong = next((one for one in columns if pa.types.is_nested(one.type)), None)
+    if wrong is not None:
+        raise SourceError(
+            f"column {wrong.name!r} of stream {opening.name!r} is {sql_type(wrong.type)}, which no value of CSV is",
+            hint="declare it STRING",
+        )
+    return CsvDecoder(columns, delimiter, null_values(opening.options))
 
 
 def _raw(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
@@ -115,7 +138,16 @@ def _avro(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
         )
     found = None if writer is None else columns_of(writer)
     if columns is None and found is None:
-        return AvroDecoder(declared(opening, columns), writer, wire)
+        raise SourceError(
+            f"stream {opening.name!r} does not say its columns, and "
+            + (
+                "each of its records has a schema of its own"
+                if writer is None
+                else "its schema of Avro has a map, a "
+                "union of several types or a type by its name, of which none are made"
+            ),
+            hint=f"write CREATE STREAM {opening.name} (id BIGINT, ts TIMESTAMP, m MAP(STRING, INT), …) WITH (…)",
+        )
     if columns is None or found is None:
         return AvroDecoder(found if columns is None else columns, writer, wire)
     check_columns(found, _as_instants(columns, found), opening.name, "its schema of Avro")
@@ -152,7 +184,7 @@ def _protobuf(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
 
 
 def _debezium(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
-    columns = declared(opening, columns)
+    columns = _no_maps(opening, declared(opening, columns))
     key, op = opening.options.get("key"), _op(opening, columns)
     if key is not None and op is None:
         raise _no_op(opening)
@@ -160,7 +192,7 @@ def _debezium(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
 
 
 def _upsert(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
-    columns = declared(opening, columns)
+    columns = _no_maps(opening, declared(opening, columns))
     if "key" not in opening.options:
         raise OptionError(
             f"a record of {opening.name!r} replaces the one before of its key, so its rows do not only come",

@@ -95,8 +95,9 @@ def _key(opening: SinkOpening, upserts: bool) -> tuple[str, ...]:
     if written is None:
         if upserts and not opening.keys:
             raise SinkError(
-                f"sink {opening.name!r} keeps one record for every key, but its query has no GROUP BY to take it from",
-                hint="name the columns: key = 'a, b', each value of which is one row at a time",
+                f"sink {opening.name!r} keeps one record for every key, but its query has no GROUP BY whose answer "
+                "changes, to take it from",
+                hint="name the columns: key = 'a, b'; the last row of each value counts",
             )
         return opening.keys if upserts else ()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,15 @@ import pyarrow.csv as pa_csv
 from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_CSV, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.model.types import sql_type
 
 # The place of a record comes before its first field, so that lines cannot be taken for those of others.
 _PLACE = "watersmeet place"
 _QUOTE = b'"'
+_COUNT = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
+_VALUE = re.compile(
+    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to .+?: invalid value ('.*')", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,23 @@ class CsvDecoder:
                 ),
             )
         except pa.ArrowInvalid as error:
-            words = str(error)
-            raise UndecodableError(WRONG_TYPE if "conversion error" in words else NOT_CSV, words) from None
+            raise _told(str(error), self.schema) from None
         places = table.column(_PLACE).to_numpy()
         if len(places) != len(values) or not np.array_equal(places, np.arange(len(values))):
             raise UndecodableError(NOT_CSV, "it is not one line")
         columns = [table.column(one.name).combine_chunks() for one in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _told(words: str, schema: pa.Schema) -> UndecodableError:
+    """Arrow counts the place of a record as a column of its own."""
+    if counted := _COUNT.match(words):
+        expected, got = (int(one) - 1 for one in counted.groups())
+        return UndecodableError(
+            NOT_CSV, f"it has {got} value{'' if got == 1 else 's'}, but {expected} columns are declared"
+        )
+    found = _VALUE.match(words)
+    if found and 0 < int(found[1]) <= len(schema):
+        column = schema.field(int(found[1]) - 1)
+        return UndecodableError(WRONG_TYPE, f"{column.name!r} is {sql_type(column.type)}, but {found[2]} is there")
+    return UndecodableError(WRONG_TYPE if "conversion error" in words else NOT_CSV, words)
