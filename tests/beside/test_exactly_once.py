@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from time import monotonic
 
 import pyarrow.parquet as pq
 import pytest
@@ -133,3 +134,25 @@ def test_two_queries_may_send_to_one_sink(tmp_path: Path) -> None:
     put(tmp_path / "a", "0", ["}"])
     life(text, tmp_path)
     assert bad_of(tmp_path) == sorted([*bad, *bad, 60, 60])
+
+
+def test_a_run_that_ends_waits_for_no_commit_of_a_sink_that_wants_few(tmp_path: Path) -> None:
+    put(tmp_path / "a", "0", [line(0, 0, 0), "{"])
+    rare = f"sink = 'files', format = 'json', path = 'file://{tmp_path}/bad', commit_every = '1 hour'"
+    text = script(tmp_path).replace(f"sink = 'parquet', path = '{tmp_path}/bad'", rare)
+    began_s = monotonic()
+    life(text, tmp_path)
+    assert monotonic() - began_s < 600
+    assert [json.loads(one)["offset"] for path in (tmp_path / "bad").iterdir() for one in path.open()] == [1]
+
+
+@pytest.mark.parametrize("kind", ["sink = 'json', path = '", "sink = 'files', format = 'json', path = 'file://"])
+def test_what_another_query_has_sent_beside_is_no_stranger_to_a_run_that_goes_on(tmp_path: Path, kind: str) -> None:
+    put(tmp_path / "a", "0", [line(0, 0, 0)])
+    text = script(tmp_path).replace("sink = 'parquet', path = '", kind, 1)
+    life(text, tmp_path)
+    (tmp_path / "bad").mkdir(exist_ok=True)
+    (tmp_path / "bad" / f"part-abc-{0:015d}.json").write_text("{}\n")
+    put(tmp_path / "a", "0", ["{"])
+    life(text, tmp_path)
+    assert len(list((tmp_path / "bad").iterdir())) == 2

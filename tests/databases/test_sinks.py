@@ -65,6 +65,26 @@ def test_a_number_is_taken_once(place: Place) -> None:
     assert place.run("SELECT run, sink, number FROM watersmeet_batches") == [("r1", "answer", 4)]
 
 
+def test_a_process_that_was_taken_for_dead_cannot_write_beside_its_successor(place: Place) -> None:
+    old = place.sink(PLAIN)
+    old.commit(0, [batch(PLAIN, [(1, "a")])])
+    new = place.sink(PLAIN)
+    new.commit(2, [batch(PLAIN, [(2, "b")])])
+    for number in (1, 3):  # less than the other has taken would be lost, more would come twice
+        with pytest.raises(SinkError, match="has batch 2 of this run, which another process has written"):
+            old.commit(number, [batch(PLAIN, [(2, "b"), (3, "c")])])
+    new.commit(3, [batch(PLAIN, [(3, "c")])])
+    assert place.rows() == Counter([(1, "a"), (2, "b"), (3, "c")])
+
+
+def test_a_table_that_is_put_back_to_an_older_state_is_told(place: Place) -> None:
+    sink = place.sink(PLAIN)
+    sink.commit(4, [batch(PLAIN, [(1, "a")])])
+    place.run("UPDATE watersmeet_batches SET number = 2")
+    with pytest.raises(SinkError, match=r"up to batch 4, but .* has them up to batch 2 only"):
+        sink.commit(5, [batch(PLAIN, [(2, "b")])])
+
+
 def test_sinks_of_a_run_are_known_apart(place: Place) -> None:
     place.sink(PLAIN, "one").commit(0, [batch(PLAIN, [(1, "a")])])
     other = place.sink(PLAIN, "two", table="one", mode="append")

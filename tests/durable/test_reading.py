@@ -12,6 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
+from watersmeet.io.connectors import folder_reader
+from watersmeet.io.connectors.contract import Piece
+from watersmeet.io.connectors.readers import reader_of
+from watersmeet.model.catalog import Stream
 
 
 def put(folder: Path, name: str, *ids: int) -> None:
@@ -127,3 +131,32 @@ def test_batches_have_no_more_rows_than_asked_for(tmp_path: Path) -> None:
     )
     assert run.wait(30)
     assert run.batches >= 4
+
+
+def test_what_is_bad_behind_all_rows_of_a_file_comes_once_however_far_ahead_the_reader_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_reader, "KNOWN_ENDS", 1)
+    for number in range(6):
+        row = f'{{"id": {number}, "ts": "2026-01-01 00:00:00"}}\n'
+        (tmp_path / f"{number}.json").write_text(("" if number % 2 else row) + "{\n")
+    columns = {"id": "BIGINT", "ts": "TIMESTAMP"}
+    session = wm.Session()
+    session.stream("a", str(tmp_path / "*.json"), time="ts", schema=columns, on_bad="skip")
+    stream = session.catalog["a"]
+    assert isinstance(stream, Stream)
+    ahead, pieces = reader_of(stream), []
+    while (piece := ahead.poll(1)) is not None:
+        pieces.append(piece)
+    for place, one in enumerate(pieces):
+        again = reader_of(stream)
+        again.resume(ahead.position_after(one.range))
+        rest = []
+        while (piece := again.poll(1)) is not None:
+            rest.append(piece)
+        assert told(rest) == told(pieces[place + 1 :])
+
+
+def told(pieces: list[Piece]) -> tuple[list[int], int]:
+    ids = [one for piece in pieces for one in piece.rows.column("id").to_pylist()]
+    return ids, sum(0 if piece.bad is None else piece.bad.num_rows for piece in pieces)

@@ -60,13 +60,24 @@ def test_a_topic_that_is_gone_is_not_made_anew_for_a_run_that_has_written_to_it(
 
 def test_upserts_leave_what_every_key_is_now_and_tombstones(mock: MockCluster, topic: str):
     rows = pa.record_batch(
-        {"page": ["/a", "/a", "/b", "/a", "/b", None], "n": [1, 1, 1, 2, 1, 9], "_op": ["+", "-", "+", "+", "-", "+"]}
+        {"page": ["/a", "/a", "/b", "/a", "/b", ""], "n": [1, 1, 1, 2, 1, 9], "_op": ["+", "-", "+", "+", "-", "+"]}
     )
     one = sink(mock.brokers, topic, COUNTS, run="upserts", keys=("page",), changes="_op", mode="upsert")
     one.commit(0, [rows])
     one.close()
     found = dict(mock.records(topic))
-    assert found == {b"/a": b'{"page": "/a", "n": 2}', b"/b": None, None: b'{"page": null, "n": 9}'}
+    assert found == {b"/a": b'{"page": "/a", "n": 2}', b"/b": None, b"": b'{"page": "", "n": 9}'}
+
+
+def test_a_key_that_is_null_needs_json_as_a_compacted_topic_takes_no_record_without_a_key(
+    mock: MockCluster, topic: str
+):
+    rows = pa.record_batch({"page": pa.array([None], pa.string()), "n": [9], "_op": ["+"]})
+    said = {"keys": ("page",), "changes": "_op", "mode": "upsert"}
+    with pytest.raises(SinkError, match="has NULL as its key 'page'"):
+        sink(mock.brokers, topic, COUNTS, run="null", **said).commit(0, [rows])
+    sink(mock.brokers, topic, COUNTS, run="json", key_format="json", **said).commit(0, [rows])
+    assert mock.records(topic) == [(b'{"page": null}', b'{"page": null, "n": 9}')]
 
 
 def test_changes_are_written_as_they_are(mock: MockCluster, topic: str):

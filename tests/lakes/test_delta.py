@@ -189,6 +189,23 @@ def test_a_table_that_is_gone_or_another_one_is_told(tmp_path: Path) -> None:
         opened.source("delta", path=str(path)).newest(at)
 
 
+@pytest.mark.parametrize("versions", [1, 2, 5])
+def test_a_table_that_is_made_anew_while_it_is_read_is_told(tmp_path: Path, versions: int) -> None:
+    path = tmp_path / "t"
+    write(path, rows(1))
+    write(path, rows(2))
+    source = opened.source("delta", path=str(path))
+    _, at = opened.read_all(source, source.begin())
+    write(path, rows(3))
+    found, at = opened.read_all(source, at)
+    assert keys(found) == [3]
+    shutil.rmtree(path)
+    for number in range(versions):
+        write(path, rows(100 + number))
+    with pytest.raises(SourceError, match="dropped and made anew"):
+        source.newest(at)
+
+
 def test_a_file_that_was_removed_before_it_was_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write(path, rows(1))

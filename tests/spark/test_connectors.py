@@ -21,6 +21,7 @@ from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.lanes_source import LanesReader
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.sinks import side_options
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.own_files import load_connectors
@@ -259,6 +260,15 @@ def test_records_that_cannot_be_read_go_to_a_sink_once_and_are_counted(spark, se
     found = pq.read_table("out").to_pylist()
     assert bag(found) == (pairs(rows(0, 12), rows(0, 12)) if select == JOIN else bag([{"v": v} for v in range(12)]))
     assert first.metrics.results == len(found)
+
+
+def test_what_goes_beside_answers_is_added_to_what_other_queries_sent_there():
+    for kind in ("json", "files", "sqlite"):
+        assert side_options({"sink": kind, "path": "bad"}, goes_on=False)["mode"] == "append"
+    replacing = {"sink": "json", "path": "bad", "mode": "overwrite"}
+    assert side_options(replacing, goes_on=False)["mode"] == "overwrite"
+    assert side_options(replacing, goes_on=True)["mode"] == "append"  # it was replaced when the query began
+    assert side_options({"Sink": "console"}, goes_on=True) == {"sink": "console"}
 
 
 def test_a_sink_that_is_gone_ends_the_next_run_unless_it_may_be_made_anew(spark, tmp_path):

@@ -34,6 +34,7 @@ from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.query_folders import query_folders
 from watersmeet.runtime.script import Job, read_script
 
 logger = logging.getLogger("watersmeet")
@@ -244,7 +245,7 @@ def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
         return [folder]
     if is_checkpoint(folder):
         raise SetupError(f"{folder} is the checkpoint of one query, and these are {len(jobs)}", hint="give another one")
-    return [f"{folder}/{job.name.replace(' ', '_')}" for job in jobs]
+    return [f"{folder}/{name}" for name in query_folders([job.name for job in jobs])]
 
 
 def _raise_failure(one: Running, stopping: bool) -> None:

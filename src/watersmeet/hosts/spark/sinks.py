@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
 from watersmeet.hosts.spark.bad import goes_beside, streams_of
+from watersmeet.hosts.spark.checkpoint import METADATA as CHECKPOINT_METADATA
 from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import way_out
@@ -23,7 +24,9 @@ from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.taken import TakenNote
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.replaced import appending
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.partitioned import is_partitioned, partition_columns
@@ -128,9 +131,11 @@ class SparkSink:
             checkpoint = Checkpoint(spark, self.checkpoint)
             run, note = checkpoint.run_name(), TakenNote(spark, checkpoint)
             taken = note.known()
+            # Going on, what is there may be another query's: what was there before was replaced when this one began.
+            goes_on = checkpoint.read(CHECKPOINT_METADATA) is not None
             sink = numbered_sink(
                 self.job.name,
-                self.job.sink,
+                appending(self.job.sink, {self.path}) if goes_on and self.path else self.job.sink,
                 plan.output_schema,
                 run,
                 keys=answer_keys(plan),
@@ -142,17 +147,17 @@ class SparkSink:
                 log.warning(
                     "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
                 )
-            sides = self._sides(run, taken) if self.beside else None
+            sides = self._sides(run, taken, goes_on=goes_on) if self.beside else None
             self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
         return self._numbered
 
-    def _sides(self, run: str, taken: Mapping[str, int]) -> Sides:
+    def _sides(self, run: str, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
         """The sinks beside the answers; another query of the script may write to them too."""
         output = SideOutput(streams_of(self.job.plan))
         sinks = {
             name: numbered_sink(
                 name,
-                _appending(one.options),
+                side_options(one.options, goes_on=goes_on),
                 output.schemas[name],
                 run_beside(run, name),
                 taken=taken.get(name, -1),
@@ -204,12 +209,15 @@ def _tell(what: Warning) -> None:
     log.warning("%s", what)
 
 
-def _appending(options: Mapping[str, str]) -> dict[str, str]:
-    """What goes to a sink beside answers is added to what other queries and earlier runs sent there."""
+def side_options(options: Mapping[str, str], *, goes_on: bool) -> dict[str, str]:
+    """What goes to a sink beside answers is added to what other queries and earlier runs sent there; what is to be
+    replaced there is when a query is new."""
     given = {name.lower(): value for name, value in options.items()}
-    if connector_named(given.get("sink")) is not None or given.get("sink", "").lower() == "console":
+    kind = given.get("sink", "").lower()
+    if kind == "console" or (kind not in OUR_CONNECTORS and connector_named(kind) is not None):
         return given
-    return {"mode": "append", **given}
+    said = {"mode": "append", **given}
+    return appending(said, {said.get("path", "")}) if goes_on else said
 
 
 def _defaults(kind: str, zone: str) -> Mapping[str, str]:

@@ -131,8 +131,9 @@ class FolderReader:
         # Files that were found and not begun are found again.
         path, start, end = range
         place = self._places[path]
-        is_last = start == end or path not in self._bad_ends
-        if self._ends.get(path) == end and is_last:  # it may be removed from now on
+        # What comes without rows stands behind the last of them, and is the end, however long ago that was seen.
+        is_end = start == end or (self._ends.get(path) == end and path not in self._bad_ends)
+        if is_end:  # it may be removed from now on
             return {"done": self._begun[: place + 1], "inside": None}
         return {"done": self._begun[:place], "inside": [path, end]}
 

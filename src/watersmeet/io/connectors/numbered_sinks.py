@@ -78,6 +78,12 @@ def numbered_sink(
     return sink
 
 
+def adds_to_files(options: Mapping[str, str]) -> bool:
+    """Whether a sink writes files, of this machine or a store; names of options are in lower case."""
+    connector = connector_of("sink", options)
+    return options.get("sink", "").lower() != "console" if connector is None else connector.name == "files"
+
+
 def _folder_sink(
     name: str, path: Path, kind: str, schema: pa.Schema, given: Mapping[str, str], run: str
 ) -> FolderSink | PartitionedFolderSink:

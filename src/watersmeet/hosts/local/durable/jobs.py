@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
 from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
@@ -16,6 +17,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.query_folders import query_folders
 from watersmeet.runtime.script import CONSOLE, Job
 
 
@@ -91,9 +93,9 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
         if pushed and job.sink is CONSOLE:
             return NoSink()
         keys, changes = answer_keys(job.plan), change_column(job.plan)
-        return numbered_sink(
+        made = numbered_sink(
             job.name,
-            job.sink,
+            replacing_once(folder, job.sink),
             job.plan.output_schema,
             run,
             keys=keys,
@@ -101,6 +103,8 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
             taken=taken_by(folder).answers,
             tell=tell,
         )
+        note_replaced(folder, job.sink)
+        return made
 
     return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)
 
@@ -134,23 +138,4 @@ def _folders(checkpoint: Path, jobs: Sequence[Job]) -> list[Path]:
         raise RunError(
             f"{checkpoint} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
         )
-    names: dict[str, str] = {}
-    for job in jobs:
-        name = folder_name(job.name)
-        if name in names:
-            raise RunError(
-                f"the queries {names[name]!r} and {job.name!r} would share the folder {name} of the checkpoint",
-                hint="give one of them another name; a bare SELECT is called 'query 2' by its place",
-            )
-        names[name] = job.name
-    return [checkpoint / name for name in names]
-
-
-def folder_name(query: str) -> str:
-    """The folder of a query, in the checkpoint and nowhere else.
-
-    >>> [folder_name(name) for name in ("query 1", "x/../../y", "..", "totals")]
-    ['query_1', 'x%2F..%2F..%2Fy', '%2E.', 'totals']
-    """
-    name = query.replace(" ", "_").replace("/", "%2F").replace("\\", "%5C")
-    return f"%2E{name[1:]}" if name.startswith(".") else name
+    return [checkpoint / name for name in query_folders([job.name for job in jobs])]

@@ -467,6 +467,7 @@ class DurableRun:
             self._flush()
         assert self._outflow is not None
         self._outflow.hurry()
+        self._sides.hurry()
         self._save(wait=True)
 
     def _patience_s(self, saved_s: float) -> float | None:

@@ -16,8 +16,7 @@ from watersmeet.hosts.local.durable.files import replace_file
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
-from watersmeet.io.connectors.numbered_sinks import numbered_sink
-from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.side_output import SideOutput
@@ -67,6 +66,11 @@ class SideFlows:
         for flow in self._flows.values():
             flow.flush(number)
 
+    def hurry(self) -> None:
+        """From now on nothing waits for the time of its commit."""
+        for flow in self._flows.values():
+            flow.hurry()
+
     def close(self, *, commit: bool) -> None:
         # They stay, for who still waits for them beside: what was not committed must not count as if it were.
         failure: BaseException | None = None
@@ -102,6 +106,6 @@ def _options(sink: SideSink, *, is_new: bool) -> dict[str, str]:
     given = {name.lower(): value for name, value in sink.options.items()}
     # Another query of the script may have written there since, and this one nothing yet. What was there before was
     # looked at when the sink was new.
-    if is_new or connector_named(given.get("sink")) is not None or given.get("sink", "").lower() == "console":
+    if is_new or not adds_to_files(given):
         return given
     return {**given, "mode": "append"}

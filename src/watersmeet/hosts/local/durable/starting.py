@@ -16,6 +16,7 @@ from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.lasting_run import LastingRun
 from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.outflow import Commits
+from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
 from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
 from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
@@ -100,8 +101,10 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, folder
         return _own(asked.sink(run))
     check_sink_words("out", asked.sink)
     keys, changes = answer_keys(plan), change_column(plan)
-    taken = taken_by(folder).answers
-    return numbered_sink("out", asked.sink, plan.output_schema, run, keys=keys, changes=changes, taken=taken)
+    taken, said = taken_by(folder).answers, replacing_once(folder, asked.sink)
+    made = numbered_sink("out", said, plan.output_schema, run, keys=keys, changes=changes, taken=taken)
+    note_replaced(folder, asked.sink)
+    return made
 
 
 def _own(sink: object) -> NumberedSink:

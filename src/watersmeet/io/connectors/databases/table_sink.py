@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic, sleep
 
 import pyarrow as pa
@@ -66,11 +67,24 @@ class TableSink:
             taken = self._taken(work)
             if taken is None:
                 raise self._forgotten()
-            # It may have been taken by a commit of which no word came back.
-            if taken < number:
-                if log is not None:
-                    self._keep(work, log)
-                self._note(work, number)
+            if taken == number:  # by a commit of which no word came back
+                return
+            self._check_alone(taken)
+            if log is not None:
+                self._keep(work, log)
+            self._note(work, number)
+
+    def _check_alone(self, taken: int) -> None:
+        """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
+        if taken < self.last_number:
+            said = f"{self._database.description} has them up to batch {taken:,} only"
+            raise gone(replace(self._opening, taken=self.last_number), said)
+        if taken > self.last_number:
+            raise SinkError(
+                f"the table {self._written} of {self._database.description} has batch {taken:,} of this run, which "
+                "another process has written",
+                hint="stop one of them, then start again with the same checkpoint",
+            )
 
     def close(self) -> None:
         self._database.close()

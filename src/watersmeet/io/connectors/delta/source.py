@@ -16,17 +16,19 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
+from deltalake import DeltaTable
 
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
-from watersmeet.io.connectors.delta.log import TAKEN, DataFile, Version, read_version, snapshot
+from watersmeet.io.connectors.delta.log import TAKEN, DataFile, Version, read_version, snapshot, version_file
 from watersmeet.io.connectors.delta.opening import Place, check_readable, columns_of
 from watersmeet.io.connectors.lake_files import count_rows, read_rows
 from watersmeet.io.connectors.lake_options import one_of
 
 LANE = "table"
 KNOWN_VERSIONS = 1_000
+NOT_THERE = -1
 SLICE_BYTES = 128 << 20  # so many are read by one
 FEED = pa.schema(
     [("_change_type", pa.string()), ("_commit_version", pa.int64()), ("_commit_timestamp", pa.timestamp("us", "UTC"))]
@@ -64,11 +66,12 @@ class DeltaSource:
                 option="time",
             )
         self._versions: dict[tuple[int, bool], Version] = {}
-        self._is_newest_known = self._is_same_known = False
+        self._table_id: str | None = None  # of the table that is read, once it was asked
+        self._last: tuple[int, int] | None = None  # the newest version that was found, and when it was written
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_files", "schema")}
-        return kept | {"_versions": {}, "_is_newest_known": False, "_is_same_known": False}
+        return kept | {"_versions": {}, "_table_id": None, "_last": None}
 
     # ---- what it is -------------------------------------------------------------------------------------------------
 
@@ -228,12 +231,12 @@ class DeltaSource:
         return found
 
     def _check_same(self, at: Offset) -> None:
-        """Asked once: a table that is replaced later has lost the version that comes next."""
-        if not self._is_same_known:
+        """Asked once: one that is replaced later has another log."""
+        if self._table_id is None:
             table = self._place.opened()
             if str(table.metadata().id) != at.table or table.version() < at.version:
                 raise self._another()
-            self._is_same_known = True
+            self._table_id = at.table
 
     def _read(self, number: int) -> Version | None:
         found = self._versions.get((number, False))
@@ -244,6 +247,7 @@ class DeltaSource:
         if found is None:
             self._check_newest(number - 1)
             return None
+        self._check_follows(number)
         self._check(found)
         if len(self._versions) >= KNOWN_VERSIONS:
             self._versions.pop(next(key for key in self._versions if not key[1]))
@@ -266,22 +270,40 @@ class DeltaSource:
                 "it a new one begins",
             )
 
+    def _check_follows(self, number: int) -> None:
+        """A version that comes behind the newest so far is of the same table if that one is as it was."""
+        if self._last is not None and number > self._last[0]:
+            if self._written(self._last[0]) != self._last[1]:
+                self._opened_again()
+            self._last = number, self._written(number)
+
     def _check_newest(self, last: int) -> None:
         """Where a version is not there, the table is at its end; or it is gone, or was made anew, or its log was
-        cleaned before it was read. Asked once: what is there later is read in order."""
-        with self._place.told("cannot be read"):
-            there = self._files.get_file_info("_delta_log").type != pa_fs.FileType.NotFound
-        if there and self._is_newest_known:
+        cleaned before it was read. The table itself is asked when what was its newest version is not as it was."""
+        found = last, self._written(last)
+        if found == self._last:
             return
-        newest = self._place.opened().version()  # which tells if there is no table
+        newest = self._opened_again().version()  # which tells if there is no table
         if newest < last:
             raise self._another()
-        if newest > last:
+        if newest > last and self._written(last + 1) == NOT_THERE:  # else it has come just now
             raise SourceError(
                 f"version {last + 1:,} of the Delta table {self._place.path} is gone from its log, before it was read",
                 hint="start anew with a new checkpoint; delta.logRetentionDuration says how long the log is kept",
             )
-        self._is_newest_known = True
+        self._last = found
+
+    def _opened_again(self) -> DeltaTable:
+        table = self._place.opened()
+        if self._table_id not in (None, str(table.metadata().id)):
+            raise self._another()
+        return table
+
+    def _written(self, number: int) -> int:
+        """When a version was, as its file in the log tells."""
+        with self._place.told("cannot be read"):
+            info = self._files.get_file_info(version_file(number))
+        return NOT_THERE if info.type == pa_fs.FileType.NotFound else info.mtime_ns or 0
 
     def _gone(self, at: Offset) -> SourceError:
         return SourceError(f"version {at.version:,} of the Delta table {self._place.path} is gone", hint=_GONE)

@@ -65,6 +65,12 @@ class RecordMaker:
             return None
         if self.plain_key and len(self.key) == 1:
             column = rows.column(self.key[0])
+            if self.upserts and column.null_count:
+                raise SinkError(
+                    f"a row of the answer has NULL as its key {self.key[0]!r}, and a record without one replaces none",
+                    hint="start anew with key_format = 'json', in which a key may be null, or leave such rows out of "
+                    "the query",
+                )
             found: list[bytes | None] = column.cast(pa.string()).cast(pa.binary()).to_pylist()
             return found
         return json_objects(rows.select(list(self.key)))
