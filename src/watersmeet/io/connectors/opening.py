@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +19,10 @@ from watersmeet.io.connectors.registry import opener_of, with_environment
 from watersmeet.io.connectors.secrets import secret_values
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.names import column_named
+from watersmeet.model.time_format import ISO
 from watersmeet.model.time_reading import TimeReading
 
+TEXT_KINDS = ("csv", "tsv", "json", "jsonl", "ndjson")
 _CANNOT = {
     "source": ("be read as a stream", "CREATE STREAM … WITH (source = …)"),
     "table": ("be read as a table", "CREATE TABLE … WITH (source = …)"),
@@ -35,6 +38,7 @@ def open_source(
     reading: TimeReading | None = None,
 ) -> ConnectedSource:
     """The stream of that name; names of options are in lower case."""
+    reading = _of_text(connector, options, declared, reading)
     laned = open_lanes(connector, name, options, declared, reading)
     time = options.get("time")
     held = _held(name, laned, declared, None if time is None or is_arrival(time) else named_time(time), reading)
@@ -106,6 +110,18 @@ def _opener(connector: Connector, half: str, kind: type[WatersmeetError]) -> Any
         ways = [how for other, (_, how) in _CANNOT.items() if getattr(connector, other) is not None]
         raise kind(f"{connector.name!r} cannot {_CANNOT[half][0]}", hint=f"it is for {' and '.join(ways)}")
     return opener
+
+
+def _of_text(
+    connector: Connector, options: Mapping[str, str], declared: pa.Schema | None, reading: TimeReading | None
+) -> TimeReading | None:
+    """A zone alone is for files of text, whose times are of ISO 8601 then."""
+    if reading is None or reading.says_how or declared is None or connector.name != "files":
+        return reading
+    kind = options.get("format") or options.get("source", "")
+    ends = options.get("path", "").lower().endswith
+    is_text = kind.lower() in TEXT_KINDS or any(ends(f".{one}") for one in TEXT_KINDS)
+    return replace(reading, format=ISO) if is_text else reading
 
 
 def _as_written(declared: pa.Schema | None, reading: TimeReading | None) -> pa.Schema | None:

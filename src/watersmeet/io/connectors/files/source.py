@@ -105,16 +105,20 @@ class StoreFiles:
     def _source(self) -> FileSource:
         """How files are read."""
         guessed = getattr(self, "_is_guessed", False)
-        where = self._folder.address
+        where, rounding = self._folder.address, self._options.get("rounding", "error").lower()
         if self._keeps_going and not self._format.has_footer and (self._declared is None or guessed):
             raise undeclared(self._name)
         if self._declared is not None and not guessed:
-            return FileSource(self._name, (), self._format, self._declared, where, declared=True, where=where)
+            return FileSource(
+                self._name, (), self._format, self._declared, where, declared=True, where=where, rounding=rounding
+            )
         files = [self._folder.file(one.path) for one in sorted(self._folder.listed(self._format.kind))]
         if not files:
             raise self._nothing()
         schema = self._declared or first_schema(self._name, files, self._format)
-        return FileSource(self._name, (files[0],), self._format, schema, where, declared=False, where=where)
+        return FileSource(
+            self._name, (files[0],), self._format, schema, where, declared=False, where=where, rounding=rounding
+        )
 
     def _nothing(self) -> SourceError:
         if not self._folder.is_there():

@@ -1,4 +1,4 @@
-"""Records of files by addresses that cannot be read: left out, counted and kept as those of plain paths are."""
+"""Text by addresses is read as that of plain paths: bad records are kept, and times are written in many ways."""
 
 from __future__ import annotations
 
@@ -90,3 +90,20 @@ def test_a_history_leaves_out_what_its_stream_does(tmp_path: Path, scheme: str) 
     )
     assert query.to_arrow()["id"].to_pylist() == [1, 9]
     assert query.metrics()["bad_rows"] == 1
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize(
+    ("written", "more", "meant"),
+    [
+        ("2026-01-01 00:00:00.123456789", ", rounding = 'down'", "2026-01-01 00:00:00.123456"),
+        ("2026-06-01 00:00:00", ", time_zone = 'Europe/Berlin'", "2026-05-31 22:00:00"),
+    ],
+)
+def test_times_are_read_as_those_of_plain_paths(
+    tmp_path: Path, scheme: str, written: str, more: str, meant: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f"id,ts\n1,{written}\n")
+    options = f"path = '{scheme}{tmp_path}/a.csv', time = 'ts'{more}"
+    answer = wm.Session().sql(f"CREATE STREAM s {COLUMNS} WITH ({options}); SELECT ts FROM s").to_arrow()
+    assert [str(one) for one in answer["ts"].to_pylist()] == [meant]
