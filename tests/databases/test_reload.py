@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from watersmeet.hosts.local.durable.run import DurableRun, Settings
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.operators.answers import as_batch
-from watersmeet.runtime.reloading import loaded
+from watersmeet.runtime.reloading import Reloads, loaded
 from watersmeet.runtime.script import open_in_process, read_script
 
 TABLE = (
@@ -249,3 +250,24 @@ def test_files_of_a_table_are_looked_for_again(tmp_path: Path) -> None:
     assert sum(len(one) for one in fed.table_now("t")) == 1
     (tmp_path / "t" / "2.csv").write_text("k,word\n2,two\n")
     assert sum(len(one) for one in loaded(fed.reloaded["t"])) == 2
+
+
+def test_whatever_a_load_fails_with_is_told_and_the_next_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[Any] = [load_of((2, "two"))]
+
+    def load(table: Any) -> Any:
+        if len(told) < 2:
+            raise ValueError("not now")
+        return loads[0]
+
+    told: list[str] = []
+    monkeypatch.setattr("watersmeet.runtime.reloading.loaded", load)
+    table: Any = SimpleNamespace(reload_us=1_000)
+    reloads = Reloads({"t": table}, lambda warning: told.append(str(warning)))
+    reloads.start({"t": load_of((1, "one"))})
+    until_s = time.monotonic() + 30
+    while not (found := reloads.take()) and time.monotonic() < until_s:
+        time.sleep(0.001)
+    reloads.close()
+    assert found == {"t": loads[0]}
+    assert told[0].startswith("table 't' could not be loaded again, so the rows of before are joined: ValueError: not")

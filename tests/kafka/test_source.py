@@ -11,7 +11,7 @@ import pytest
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import EVENTS, all_bad, all_rows, source
 from watersmeet.errors import BindError, OptionError, SourceError
-from watersmeet.io.connectors.contract import NotingSource
+from watersmeet.io.connectors.contract import NotingSource, Slice
 from watersmeet.io.connectors.kafka.decoding.contract import UndecodableError
 from watersmeet.io.connectors.kafka.decoding.json import parsed
 from watersmeet.runtime.script import check_declared, read_script
@@ -102,6 +102,37 @@ def test_every_bad_record_is_told_with_its_bytes_and_the_good_ones_stay(mock: Mo
         "not json",
     ]
     assert {(row["stream"], row["place"], row["partition"]) for row in told} == {("events", topic, 0)}
+
+
+def test_records_that_a_topic_has_lost_since_they_were_read_are_told(mock: MockCluster):
+    topic = mock.topic()
+    mock.put(topic, [event(0), b"nope", event(2)])
+    partition, after, upto, nexts, count = [0, 0, 3, [3, 0, 0, 0], 3]
+    reader = source(mock.brokers, topic).reader()  # type: ignore[attr-defined]
+    assert reader.again([partition, after, upto, nexts, count]).rows.num_rows == 2
+    assert reader.again([partition, after, upto, nexts]).rows.num_rows == 2  # as the first journals have it
+    with pytest.raises(SourceError, match="has other records between offsets 0 and 3 than were read there before"):
+        reader.again([partition, after, upto, nexts, count + 1])
+    reader.close()
+
+
+def test_settings_are_not_shown_with_what_is_read(mock: MockCluster):
+    asked = source(mock.brokers, mock.topic(), **{"kafka.sasl.password": "very secret"})
+    assert "very secret" not in repr(asked.reading)  # type: ignore[attr-defined]
+
+
+def test_a_client_that_failed_reads_nothing_else(mock: MockCluster, monkeypatch: pytest.MonkeyPatch):
+    kept: list[object] = []
+    monkeypatch.setattr("watersmeet.io.connectors.kafka.source.give_back", kept.append)
+    topic = mock.topic()
+    mock.put(topic, [event(0)])
+    asked = source(mock.brokers, topic)
+    assert len(list(asked.read(Slice("0", 0, 1)))) == len(kept) == 1
+    next(asked.read(Slice("0", 0, 1)))  # of which nobody wants the rest
+    assert len(kept) == 2
+    with pytest.raises(SourceError, match="gone from the topic"):
+        list(asked.read(Slice("0", 0, 5)))
+    assert len(kept) == 2
 
 
 def test_a_reader_brings_all_partitions_and_goes_on_where_it_was(mock: MockCluster):

@@ -92,10 +92,11 @@ class Reloads:
         while not self._stop.wait(table.reload_us / 1e6):
             try:
                 self.offer(name, loaded(table))
-            except WatersmeetError as error:
+            except Exception as error:  # whatever it is, this goes on
+                said = error.message if isinstance(error, WatersmeetError) else f"{type(error).__name__}: {error}"
                 self._tell(
                     OldTableWarning(
-                        f"table {name!r} could not be loaded again, so the rows of before are joined: {error.message}"
+                        f"table {name!r} could not be loaded again, so the rows of before are joined: {said}"
                     )
                 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -50,7 +50,7 @@ class Cluster:
     """Where the brokers are, and the settings that were passed through, by librdkafka's names."""
 
     brokers: str
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # passwords are among them
     timeout_s: float = DEFAULT_TIMEOUT_S
 
     def config(self, heard: Heard | None = None, **ours: Any) -> dict[str, Any]:

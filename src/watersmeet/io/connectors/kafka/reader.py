@@ -33,8 +33,9 @@ _SILENT_S = 10.0  # after so long without a broker somebody should know
 
 
 class KafkaReader:
-    """A range is [partition, first offset, offset behind the last, the next offset of every partition]. A position is
-    the last of these; the first one, which is noted for all lives, also says of which topic they are."""
+    """A range is [partition, first offset, offset behind the last, the next offset of every partition, how many rows
+    and bad records]. A position is the last but one of these; the first one, which is noted for all lives, also says of
+    which topic they are."""
 
     pause_s = 0.0  # whoever polls need not wait: this waits itself
 
@@ -90,8 +91,10 @@ class KafkaReader:
 
     def again(self, range: Range) -> Piece:
         """With the records that could not be read."""
-        partition, after, upto, nexts = range
+        partition, after, upto, nexts, *counted = range
         lots = list(self._source.read(Slice(str(partition), after, upto)))
+        if counted and counted[0] != sum(map(_count, lots)):  # the first journals had no number
+            raise self._compacted(partition, after, upto)
         self._forget_ahead()
         self._next = dict(enumerate(nexts))
         rows = _together([lot.rows for lot in lots])
@@ -251,7 +254,17 @@ class KafkaReader:
             lot = self._reading.rows.lot(Records(self._reading.topic, partition, messages))
         self._next[partition] = upto
         self._given[partition] = upto
-        return Piece(lot.rows, [partition, after, upto, self._nexts()], str(partition), lot.bad, self._lanes())
+        where = [partition, after, upto, self._nexts(), _count(lot)]
+        return Piece(lot.rows, where, str(partition), lot.bad, self._lanes())
+
+    def _compacted(self, partition: int, after: int, upto: int) -> SourceError:
+        return SourceError(
+            f"stream {self._reading.stream!r}: partition {partition} of topic {self._reading.topic!r} has other "
+            f"records between offsets {after} and {upto} than were read there before",
+            hint="a topic that is compacted loses records that others replace, and what was answered with them cannot "
+            "be repeated; start anew with another checkpoint, and set min.compaction.lag.ms of the topic to longer "
+            "than a run may stand still",
+        )
 
     def _lanes(self) -> tuple[str, ...]:
         """The partitions that have records which wait to be read, or that were read: time waits for each."""
@@ -293,6 +306,10 @@ class KafkaReader:
                 self._client.consumer.commit(offsets=places, asynchronous=not now)
             except KafkaException:
                 self._given = {place.partition: place.offset for place in places}
+
+
+def _count(lot: Lot) -> int:
+    return int(lot.rows.num_rows) + (0 if lot.bad is None else int(lot.bad.num_rows))
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:

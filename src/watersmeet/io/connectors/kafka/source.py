@@ -87,8 +87,13 @@ class KafkaSource:
         try:
             for messages in self._messages(client, part):
                 yield self.reading.rows.lot(Records(self.reading.topic, int(part.lane), messages))
-        finally:
+        except Exception:
+            client.consumer.close()  # what it has heard would be told of what is read next, too
+            raise
+        except BaseException:  # nobody wants the rest
             give_back(client)
+            raise
+        give_back(client)
 
     def reader(self) -> Reader:
         from watersmeet.io.connectors.kafka.reader import KafkaReader
