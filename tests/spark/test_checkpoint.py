@@ -6,6 +6,7 @@ import logging
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,3 +96,14 @@ def test_a_state_of_another_format_is_refused_with_who_wrote_it(
     monkeypatch.setattr(checkpoint, "read_guard", lambda spark, folder: state)
     with pytest.raises(SetupError, match=r"holds state of format .* this version of watersmeet reads format \d"):
         folder.refuse_others(OWNER)
+
+
+def test_a_store_that_spark_knows_nothing_of_is_told() -> None:
+    def refuse(path: str) -> None:
+        raise RuntimeError(f'An error occurred\nNo FileSystem for scheme "s3"\n\tat org.apache ({path})')
+
+    spark = SimpleNamespace(read=SimpleNamespace(text=refuse))
+    elsewhere = Checkpoint(spark, "s3://bucket/ck")  # type: ignore[arg-type]
+    with pytest.raises(SetupError, match="the checkpoint s3://bucket/ck cannot be read: ") as told:
+        elsewhere.refuse_others(OWNER)
+    assert "--engine local needs none" in str(told.value)

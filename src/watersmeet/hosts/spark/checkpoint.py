@@ -20,6 +20,7 @@ from watersmeet.hosts.spark.archive import with_archive_path
 from watersmeet.hosts.spark.dataframe import in_stages, is_stateless
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
+from watersmeet.hosts.spark.formats import lacking_store
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
 from watersmeet.hosts.spark.paths import NOTE, RUN_NOTE, has_scheme
@@ -146,7 +147,7 @@ class Checkpoint:
         except Exception as error:
             if "PATH_NOT_FOUND" in str(error):
                 return None
-            raise
+            raise self._told("cannot be read", error) from None
         return "\n".join(row[0] for row in rows)
 
     def run_name(self) -> str:
@@ -169,7 +170,17 @@ class Checkpoint:
             draft.replace(folder / name)
         else:  # Spark writes a folder of that name, and reads it like a file
             line = self.spark.createDataFrame([(text,)], "value string").coalesce(1)
-            line.write.mode("overwrite").text(f"{self.folder}/{name}")
+            try:
+                line.write.mode("overwrite").text(f"{self.folder}/{name}")
+            except Exception as error:
+                raise self._told("cannot be written", error) from None
+
+    def _told(self, what: str, error: Exception) -> SetupError:
+        store = lacking_store(str(error))
+        by_jars = f"Spark knows {store}:// by jars of Hadoop's, in --conf spark.jars; --engine local needs none"
+        return SetupError(
+            f"the checkpoint {self.folder} {what}: {first_useful_line(error)}", hint=None if store is None else by_jars
+        )
 
 
 def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:

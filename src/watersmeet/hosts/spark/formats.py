@@ -12,7 +12,7 @@ KAFKA_JARS = (
     "spark-sql-kafka-0-10_2.13-4.2.0.jar, spark-token-provider-kafka-0-10_2.13-4.0.0.jar, kafka-clients-3.9.2.jar and "
     "commons-pool2-2.12.1.jar"
 )
-_NO_STORE = re.compile(r'No FileSystem for scheme "?([a-z0-9]+)')
+_NO_STORE = re.compile(r'No FileSystem for scheme "?([a-z0-9]+)|Class org\.apache\.hadoop\.fs\.(\w+)\.\w+ not found')
 
 
 def missing_format(text: str) -> str | None:
@@ -47,8 +47,17 @@ def way_out(text: str, word: str) -> str | None:
     missing = missing_format(text)
     if missing is not None:
         return how_to_get(missing, word)
-    store = _NO_STORE.search(text)
+    store = lacking_store(text)
     if store is None:
         return None
-    ours = f"{word} = 'files', format = '…' is ours and needs none of Hadoop's jars"
-    return f"{ours}, without which Spark knows no {store.group(1)}://"
+    return f"{word} = 'files', format = '…' is ours and needs none of Hadoop's jars, without which Spark knows no {store}://"
+
+
+def lacking_store(text: str) -> str | None:
+    """The scheme of the store that Spark says it knows nothing of, if that is what it says.
+
+    >>> lacking_store("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found")
+    's3a'
+    """
+    found = _NO_STORE.search(text)
+    return None if found is None else found.group(1) or found.group(2)
