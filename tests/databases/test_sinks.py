@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from datetime import UTC, date, datetime
@@ -53,6 +54,28 @@ def test_a_changing_answer_is_its_table_after_every_batch(place: Place, keys: tu
             sink = place.sink(LOG, keys=keys, changes="_op")
             assert sink.last_number == number
     sink.close()
+
+
+FLOATS = pa.schema([("_op", pa.string()), ("_ts", pa.timestamp("us")), ("f", pa.float64()), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize("keys", [("f",), ()])
+def test_both_zeros_and_every_nan_are_one_value(place: Place, keys: tuple[str, ...]) -> None:
+    sink = place.sink(FLOATS, keys=keys, changes="_op")
+    other_nan = math.copysign(math.nan, -1)
+    first = [("+", 0, -0.0, 1), ("+", 0, math.nan, 1), ("+", 0, None, 1), ("+", 0, 1.5, 1)]
+    sink.commit(0, [batch(FLOATS, first)])
+    second = [("-", 1, 0.0, 1), ("+", 1, -0.0, 2), ("-", 1, other_nan, 1), ("+", 1, math.nan, 3), ("-", 1, 1.5, 1)]
+    sink.commit(1, [batch(FLOATS, second)])
+    nan = None if place.kind == "sqlite" else "nan"
+    expected = Counter([(0.0, 2), (nan, 3), (None, 1)])
+    assert Counter((_shown(f), n) for f, n in place.rows().elements()) == expected
+    sink.commit(2, [batch(FLOATS, [("-", 2, 0.0, 2), ("-", 2, other_nan, 3)])])
+    assert place.rows() == Counter([(None, 1)])
+
+
+def _shown(value: float | None) -> object:
+    return "nan" if value is not None and math.isnan(value) else value
 
 
 def test_a_number_is_taken_once(place: Place) -> None:

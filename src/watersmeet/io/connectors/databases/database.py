@@ -53,6 +53,9 @@ class Database(Protocol):
     def as_kept(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Values as they are put in: equal ones stay equal, and what it keeps as NULL is NULL."""
 
+    def merges(self, kind: pa.DataType) -> bool:
+        """Whether two values of a type that differ may become one by that, so that no row is known by them."""
+
     def begin(self) -> AbstractContextManager[Work]: ...
 
     def close(self) -> None: ...

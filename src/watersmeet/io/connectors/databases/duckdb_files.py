@@ -71,6 +71,9 @@ class DuckdbFile:
     def as_kept(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
 
+    def merges(self, kind: pa.DataType) -> bool:
+        return False
+
     @contextmanager
     def begin(self) -> Iterator[DuckdbWork]:
         with self._said():

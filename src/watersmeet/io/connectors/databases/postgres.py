@@ -67,6 +67,9 @@ class PostgresServer:
             case _:
                 return column
 
+    def merges(self, kind: pa.DataType) -> bool:
+        return False
+
     @contextmanager
     def begin(self) -> Iterator[PostgresWork]:
         with self._said():

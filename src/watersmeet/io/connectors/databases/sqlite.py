@@ -63,6 +63,9 @@ class SqliteFile:
             case _:
                 return column
 
+    def merges(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_floating(kind))  # NaN and NULL
+
     @contextmanager
     def begin(self) -> Iterator[SqliteWork]:
         with self._said():

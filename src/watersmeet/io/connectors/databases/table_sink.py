@@ -43,7 +43,8 @@ class TableSink:
         self._names: list[str] = self._schema.names
         if not self._names:
             raise SinkError(f"sink {self._name!r} would have no columns")
-        self._keys = tuple(opening.keys) if self._changes is not None else ()
+        merged = any(database.merges(self._schema.field(key).type) for key in opening.keys)
+        self._keys = tuple(opening.keys) if self._changes is not None and not merged else ()
         self._types = _types(self._name, self._schema, database)
         self.last_number = self._prepare(mode_of(opening.name, opening.options))
 
