@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from watersmeet.hosts.local.durable.intake import Intake
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.contract import Connector, Lot, Options, Piece, Slice
 
@@ -201,6 +202,17 @@ class Waiting:
         if isinstance(found, Exception):
             raise found
         return found
+
+
+def test_a_reader_that_cannot_close_has_lost_nothing_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    unheard: list[Any] = []
+    monkeypatch.setattr("threading.excepthook", unheard.append)
+    reader = Waiting(poll=None)
+    monkeypatch.setattr(reader, "close", lambda: 1 / 0)
+    intake = Intake({"s": reader})
+    intake.start()
+    intake.close(RuntimeError("the run has ended"))
+    assert unheard == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.lakes.lives import Case, expected, killed_again_and_again
 from tests.lakes.store import Store
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
+from watersmeet.hosts.local.durable.journal import Journal
 
 
 @pytest.fixture
@@ -153,3 +154,15 @@ def test_a_table_that_is_loaded_again_is_kept_in_the_store(tmp_path: Path) -> No
     lines = [json.loads(line) for one in (tmp_path / "out").glob("*.json") for line in one.read_text().splitlines()]
     told = sorted(row["name"] for row in lines)
     assert told == ["new 0", "new 1", "new 2", "old 0", "old 1", "old 2"]
+
+
+def test_nothing_is_committed_by_who_has_lost_the_checkpoint(tmp_path: Path) -> None:
+    folder = mirror.local_folder(f"file://{tmp_path}/store/checkpoint")
+    mirror.hold(folder)
+    journal = Journal(folder)
+    journal.append(0, [b"what came"], soon=True)
+    journal.sync(0)
+    mirror._mirrors[folder]._lost = RunError("another run has taken over the checkpoint")
+    with pytest.raises(RunError, match="has taken over"):
+        journal.sync(0)  # which comes before every commit of answers
+    mirror.release(folder)

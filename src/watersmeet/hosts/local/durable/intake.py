@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from time import monotonic
@@ -130,7 +131,8 @@ class Intake:
                 self._error = self._error or error
                 self._changed.notify_all()
         finally:
-            reader.close()
+            with suppress(Exception):  # all that was read is where it should be
+                reader.close()
 
     def _has_room(self, line: _Line) -> bool:
         with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,8 @@ class LastingJobs:
                 started.append(run)
         except BaseException:
             for run in self.runs.values():
-                run.stop() if run in started else run.abandon()
+                with suppress(Exception):  # what went wrong at first is told
+                    run.stop() if run in started else run.abandon()
             raise
 
     def request_stop(self) -> None:
@@ -73,7 +75,8 @@ class LastingJobs:
             except Exception as error:
                 failure = failure or error
                 waiting.pop(0)
-            if any(run.failed and not run.settings.writes_on for run in waiting):
+            # Of all: one that is not waited for any more has failed, too.
+            if any(run.failed and not run.settings.writes_on for run in self.runs.values()):
                 self.request_stop()
             look()
         if failure is not None:

@@ -121,7 +121,10 @@ class Journal:
             mirror.put(self._path)
 
     def sync(self, until: int) -> None:
-        """Return when all records up to a batch are on the disk. For any thread."""
+        """Return when all records up to a batch are on the disk. For any thread. What comes after it, such as a commit
+        of their answers, is for who holds the checkpoint alone."""
+        if self._is_mirrored:
+            mirror.check(self._folder)
         with self._syncing:
             if until > self._synced:
                 self._bring_to_disk()

@@ -70,6 +70,13 @@ def is_mirrored(path: Path) -> bool:
     return _mirror_of(path) is not None
 
 
+def check(folder: Path) -> None:
+    """Raises if somebody else may hold the checkpoint by now."""
+    mirror = _mirror_of(folder)
+    if mirror is not None:
+        mirror.check()
+
+
 def hold(folder: Path) -> None:
     mirror = _mirror_of(folder)
     if mirror is not None:
@@ -116,12 +123,12 @@ class Mirror:
         return self.address if inside == "." else f"{self.address}/{inside}"
 
     def put(self, path: Path) -> None:
-        self._check()
+        self.check()
         with self._told("be written"):
             self._put(path.relative_to(self.folder).as_posix(), path.read_bytes())
 
     def remove(self, path: Path) -> None:
-        self._check()
+        self.check()
         with self._told("be written"), suppress(FileNotFoundError):
             self._files.delete_file(f"{self._base}/{path.relative_to(self.folder).as_posix()}")
 
@@ -186,7 +193,7 @@ class Mirror:
             except RunError:  # a store that is away for a moment is no reason to stop; one that stays away is
                 continue
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if self._lost is not None:
             raise self._lost
         if monotonic() - self._renewed_s > LEASE_S:
