@@ -69,6 +69,15 @@ def test_upserts_leave_what_every_key_is_now_and_tombstones(mock: MockCluster, t
     assert found == {b"/a": b'{"page": "/a", "n": 2}', b"/b": None, b"": b'{"page": "", "n": 9}'}
 
 
+def test_a_key_of_zero_goes_as_it_came_whatever_its_sign(mock: MockCluster, topic: str):
+    schema = pa.schema([("f", pa.float64()), ("n", pa.int64()), ("_op", pa.string())])
+    one = sink(mock.brokers, topic, schema, run="zeros", keys=("f",), changes="_op", mode="upsert")
+    one.commit(0, [pa.record_batch({"f": [-0.0], "n": [1], "_op": ["+"]})])
+    one.commit(1, [pa.record_batch({"f": [0.0], "n": [1], "_op": ["-"]})])
+    one.close()
+    assert [key for key, value in dict(mock.records(topic)).items() if value is not None] == []
+
+
 def test_a_key_that_is_null_needs_json_as_a_compacted_topic_takes_no_record_without_a_key(
     mock: MockCluster, topic: str
 ):

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.io.equal_floats import one_of_each
+
 COUNT = "watersmeet_count"  # of a row: how many more of it there are, or how many less
 NULLS = "watersmeet_nulls"  # which of the columns that it is known by are NULL, as a text of 0 and 1
 
@@ -17,18 +19,10 @@ def netted(log: pa.Table, changes: str, names: Sequence[str]) -> pa.Table:
     order the changes come, so none of them can be undone by another that is told later."""
     entered = pc.cast(pc.equal(log[changes], "+"), pa.int64())
     signs = pc.subtract(pc.multiply(entered, 2), 1)
-    rows = pa.table({name: _one_of_each(log[name]) for name in names})
+    rows = pa.table({name: one_of_each(log[name]) for name in names})
     counted = rows.append_column(COUNT, signs).group_by(list(names)).aggregate([(COUNT, "sum")])
     counted = counted.rename_columns([*names, COUNT])
     return counted.filter(pc.not_equal(counted[COUNT], 0)).combine_chunks()
-
-
-def _one_of_each(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Databases and queries hold 0.0 and -0.0 for equal, and every NaN; Arrow's groups do not."""
-    if not pa.types.is_floating(column.type):
-        return column
-    nan = pa.scalar(float("nan"), column.type)
-    return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))
 
 
 def by_key(net: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, pa.Table]:

@@ -16,6 +16,7 @@ from watersmeet.io.connectors.kafka.encoding.csv import CsvEncoder, check_flat
 from watersmeet.io.connectors.kafka.encoding.json import JsonEncoder, json_objects
 from watersmeet.io.connectors.kafka.encoding.raw import RawEncoder
 from watersmeet.io.connectors.kafka.schemas import avro_schema
+from watersmeet.io.equal_floats import one_of_each
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.model.versions import parse_key
@@ -39,6 +40,7 @@ class RecordMaker:
 
     def records(self, rows: pa.RecordBatch) -> Sequence[KeyAndValue]:
         if self.upserts:
+            rows = self._with_one_form(rows)
             rows = rows.take(pa.array(self._last(rows)))
         keys = self._keys(rows)
         values = self._values(rows)
@@ -52,6 +54,13 @@ class RecordMaker:
         goes = pc.equal(rows.column(self.changes), GOES).to_pylist()
         values = self.encoder.encode(rows.drop_columns([self.changes]))
         return [None if gone else value for gone, value in zip(goes, values, strict=True)]
+
+    def _with_one_form(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A key that goes must be written as it was when it came."""
+        for key in self.key:
+            place = rows.schema.get_field_index(key)
+            rows = rows.set_column(place, rows.schema.field(place), one_of_each(rows.column(place)))
+        return rows
 
     def _last(self, rows: pa.RecordBatch) -> np.ndarray:
         """The places of the last row of every key: a '-' stands before the '+' of the same instant."""
