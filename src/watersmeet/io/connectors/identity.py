@@ -22,7 +22,7 @@ def check_identity(source: LanedSource, noted: str | None) -> None:
 
 def made_anew(what: str) -> SourceError:
     return SourceError(
-        f"{what} was deleted and made anew since it was read, so what comes next is gone, or something else",
-        hint="what was read of it stays answered; start anew with another checkpoint, from start = 'earliest' or at a "
-        "time",
+        f"{what}, is not what this run has read: it was deleted and made anew, or the stream read from elsewhere before",
+        hint="name what it read before, or start anew with another checkpoint, from start = 'earliest' or at a time; "
+        "what was read stays answered",
     )
