@@ -116,6 +116,27 @@ def test_files_of_every_kind_leave_out_and_keep_what_cannot_be_read(spark, kind,
     assert query.metrics()["bad_by_reason"] == reasons
 
 
+def test_queries_share_a_sink_that_is_overwritten_only_before_their_first_life(spark):
+    """The folder that is overwritten holds what a run before left there; what another query sends stays."""
+    for name in "ab":
+        Path(name).mkdir()
+    Path("a/1.json").write_text(f'nope of a\n{{"k": 1, "ts": "{NOON}"}}\n')
+    Path("b/1.json").write_text(f'{{"k": 2, "ts": "{NOON}"}}\n')
+    Path("bad").mkdir()
+    Path("bad/part-0123456789ab-000000000000000.json").write_text('{"stream": "old"}\n')
+    script = "CREATE SINK bad WITH (sink='json', path='bad', mode='overwrite');" + "".join(
+        f"CREATE STREAM {name} (k BIGINT, ts TIMESTAMP) WITH (source='json', path='{name}', time='ts', "
+        f"on_bad='sink bad'); CREATE SINK of_{name} WITH (sink='toy', file='{name}.db') AS SELECT k FROM {name};"
+        for name in "ab"
+    )
+    choices = Choices(available_now=True, buckets=2, checkpoint="ck")
+    SparkRun(spark, script, choices).run()
+    assert [one["stream"] for one in lines_of("bad")] == ["a"]
+    Path("b/2.json").write_text("nope of b\n")
+    SparkRun(spark, script, choices).run()
+    assert sorted(str(one["stream"]) for one in lines_of("bad")) == ["a", "b"]
+
+
 def test_what_spark_reads_itself_is_refused_and_columns_must_be_declared(spark):
     put("csv")
     with pytest.raises(UnsupportedError, match="is read by Spark's own reader"):

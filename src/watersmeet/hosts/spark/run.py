@@ -138,6 +138,8 @@ class SparkRun:
             running: list[Running] = []
             try:
                 for sink in sinks:
+                    sink.open(self.spark)
+                for sink in sinks:
                     running.append(self._start(sink))
                     if sink.checkpoint in owners:
                         Checkpoint(self.spark, sink.checkpoint).note(owners[sink.checkpoint])

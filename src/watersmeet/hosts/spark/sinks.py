@@ -83,11 +83,17 @@ class SparkSink:
                 hint="write to files with CREATE SINK, or use --master instead of --remote",
             )
 
+    def open(self, spark: SparkSession) -> None:
+        """Open what we write to ourselves, before any query of the script starts: several may send to one sink beside
+        their answers, and what one has sent there is not for another to refuse or to clear away."""
+        if self.connector is not None or self.beside:
+            self._clear_old()
+            self._numbering(spark)
+
     def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start writing a streaming DataFrame."""
-        # Going on from a checkpoint, Spark adds to what the same query wrote; clearing it would lose what was answered.
-        if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
-            _clear(Path(self.path or ""), self.partition_by)
+        if self._numbered is None:
+            self._clear_old()
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         try:
@@ -97,6 +103,11 @@ class SparkSink:
         except Exception as error:
             hint = way_out(str(error), "sink")
             raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}", hint=hint) from None
+
+    def _clear_old(self) -> None:
+        # Going on from a checkpoint, Spark adds to what the same query wrote; clearing it would lose what was answered.
+        if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
+            _clear(Path(self.path or ""), self.partition_by)
 
     def close(self) -> None:
         """Let go of what was opened."""

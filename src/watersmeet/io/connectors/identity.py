@@ -22,7 +22,7 @@ def check_identity(source: LanedSource, noted: str | None) -> None:
 
 def made_anew(what: str) -> SourceError:
     return SourceError(
-        f"{what}, is not what this run has read: it was deleted and made anew, or the stream read from elsewhere before",
+        f"{what}, is not what this run has read: it was deleted and made anew, or the stream read another before",
         hint="name what it read before, or start anew with another checkpoint, from start = 'earliest' or at a time; "
         "what was read stays answered",
     )
