@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ class SparkSink:
         their answers, and what one has sent there is not for another to refuse or to clear away."""
         if self.connector is not None or self.beside:
             self._clear_old()
-            self._numbering(spark)
+            with self._starting():
+                self._numbering(spark)
 
     def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start writing a streaming DataFrame."""
@@ -96,8 +98,13 @@ class SparkSink:
             self._clear_old()
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
-        try:
+        with self._starting():
             return self._to(writer, df.sparkSession).start()
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        try:
+            yield
         except WatersmeetError:
             raise
         except Exception as error:
