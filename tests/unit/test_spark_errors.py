@@ -57,8 +57,16 @@ def test_our_own_errors_come_back_as_they_were() -> None:
     assert ours_in("java.lang.OutOfMemoryError") is None
 
 
+STOPPED = (
+    'Exception in thread "stream execution thread for q [id = 1, runId = 2]" java.lang.StackOverflowError\n'
+    "\tat java.base/java.util.regex.Pattern$Loop.match(Pattern.java:4870)\n"
+)
+
+
 def test_noise_is_dropped_and_the_rest_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
-    says = "WARNING: Using incubator modules: a\n\nUsing Spark's default log4j profile: x\nreal trouble\n"
+    says = (
+        "WARNING: Using incubator modules: a\n\nUsing Spark's default log4j profile: x\n" + STOPPED + "real trouble\n"
+    )
     with quiet_stderr() as stderr:
         subprocess.run([sys.executable, "-c", f"import sys; sys.stderr.write({says!r})"], stderr=stderr, check=True)
     shown = ""

@@ -21,6 +21,10 @@ NOISE = re.compile(
     |.*Streaming\ TransformWithStateInPandas\ Python\ worker
     |Picked\ up\ (_JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS
     |.*load-spark-env\.sh:\ line\ \d+:\ ps:\ command\ not\ found
+    # A query that is stopped amid a call of Python's: Spark looks for an interruption in the text of the error by a
+    # pattern that a long text is too much for. Nothing else goes wrong.
+    |Exception\ in\ thread\ "stream\ execution\ thread\ for\ .*java\.lang\.StackOverflowError
+    |\s+at\ java\.base/java\.util\.regex\.
     """,
     re.VERBOSE,
 )
