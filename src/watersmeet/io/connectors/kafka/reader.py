@@ -216,11 +216,13 @@ class KafkaReader:
         if self._client is None or monotonic() < self._measured_s + _MEASURE_S:
             return
         self._measured_s = monotonic()
+        highs = dict(self._highs)
         for one in list(self._next or {}):
             with suppress(KafkaException):
                 place = TopicPartition(self._reading.topic, one)
                 high = self._client.consumer.get_watermark_offsets(place, cached=True)[1]
-                self._highs = {**self._highs, one: max(high, self._ends.get(one, 0))}
+                highs[one] = max(high, self._ends.get(one, 0))
+        self._highs = highs  # at once, as other threads look at it
 
     def _note(self, message: Message) -> None:
         assert self._client is not None
