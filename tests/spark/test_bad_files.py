@@ -6,16 +6,19 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 import watersmeet as wm
 from tests.spark.toy import TOY, taken
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.sinks import SparkSink
 from watersmeet.io.connectors.registry import forget, register
 
 NOON = "2026-01-01 12:00:00"
@@ -116,8 +119,17 @@ def test_files_of_every_kind_leave_out_and_keep_what_cannot_be_read(spark, kind,
     assert query.metrics()["bad_by_reason"] == reasons
 
 
-def test_queries_share_a_sink_that_is_overwritten_only_before_their_first_life(spark):
-    """The folder that is overwritten holds what a run before left there; what another query sends stays."""
+def test_queries_share_a_sink_that_is_overwritten_only_before_their_first_life(spark, monkeypatch):
+    """The folder that is overwritten holds what a run before left there; what another query sends stays, also if that
+    is done before the next one starts."""
+    start = SparkSink.start
+
+    def to_the_end(*given: Any) -> StreamingQuery:
+        query = start(*given)
+        query.awaitTermination()
+        return query
+
+    monkeypatch.setattr(SparkSink, "start", to_the_end)
     for name in "ab":
         Path(name).mkdir()
     Path("a/1.json").write_text(f'nope of a\n{{"k": 1, "ts": "{NOON}"}}\n')
