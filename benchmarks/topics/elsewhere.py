@@ -122,9 +122,7 @@ def on_spark(loads: list[Load], small: Load, runs: int, folder: Path) -> Iterato
                            for _ in range(runs)]  # fmt: skip
                 there = [load.rows / one for one in samples if one is not None]
                 if there:
-                    # What a run costs before rows count is apart.
-                    steady_s = max(load.rows / sorted(there)[len(there) // 2] - min(again), 0.001)
-                    yield figure(name, "rows/s", there, "", steady=round((load.rows - small.rows) / steady_s))
+                    yield figure(name, "rows/s", there)
 
 
 def in_flink(loads: list[Load], small: Load, runs: int, folder: Path) -> Iterator[Figure]:
