@@ -74,7 +74,7 @@ class Session:
         time_unit: str | None = None,
         time_format: str | None = None,
         time_zone: str | None = None,
-        schema: pa.Schema | Mapping[str, Any] | None = None,
+        schema: pa.Schema | Mapping[str, Any] | str | None = None,
         on_null: str | None = None,
         lateness: str | timedelta | None = None,
         read: str | None = None,
@@ -131,7 +131,8 @@ class Session:
         arrival_column: another name for the moment of arrival.
         replace: take the place of a stream or table of that name; queries made before keep what they have.
         source: where rows come from instead of `data`, by the name of a connector ('kafka', or one that was registered
-        with `watersmeet.register_connector`) or of a file format; `options` are those of CREATE STREAM … WITH (…).
+        with `watersmeet.register_connector`) or of a file format; `options` are those of CREATE STREAM … WITH (…). A
+        `schema` that is a text of JSON is the one of its Avro records then.
         """
         if source is not None:
             self._in_words(name, data, schema, replace, False, options | {
@@ -263,7 +264,7 @@ class Session:
         self,
         name: str,
         data: Any,
-        schema: pa.Schema | Mapping[str, Any] | None,
+        schema: pa.Schema | Mapping[str, Any] | str | None,
         replace: bool,
         is_table: bool,
         words: Mapping[str, Any],
@@ -273,6 +274,10 @@ class Session:
 
         if data is not None:
             raise CatalogError(f"{name!r} is given data and a source", hint="leave one of them out")
+        if isinstance(schema, str) and schema.lstrip().startswith(
+            "{"
+        ):  # that of records, as WITH (schema = '…') has it
+            schema, words = None, {**words, "schema": schema}
         declared = None if schema is None else declared_schema(name, schema)
         catalog = self.catalog.copy()
         declare_in_words(name, declared, words, catalog, self.host.opener, is_table=is_table, replace=replace)

@@ -10,8 +10,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from watersmeet.io.connectors.kafka.decoding.avro import AvroDecoder, _as_stored, columns_of, is_flat
+from watersmeet.io.connectors.kafka.decoding.avro import AvroDecoder
+from watersmeet.io.connectors.kafka.decoding.avro_columns import is_flat
+from watersmeet.io.connectors.kafka.decoding.avro_fits import columns_of
 from watersmeet.io.connectors.kafka.decoding.avro_shape import are_whole, steps_of
+from watersmeet.io.connectors.kafka.decoding.avro_types import as_stored
 
 FIELDS: dict[str, tuple[Any, Any]] = {
     "long": ("long", lambda rng: rng.randrange(-(2**63), 2**63)),
@@ -66,7 +69,7 @@ def read(schema: dict[str, Any], value: bytes) -> bool:
     """Whether another library reads it to its end."""
     stream = io.BytesIO(value)
     try:
-        fastavro.schemaless_reader(stream, fastavro.parse_schema(_as_stored(schema), named_schemas={}), None)
+        fastavro.schemaless_reader(stream, fastavro.parse_schema(as_stored(schema), named_schemas={}), None)
     except UnicodeDecodeError:
         return True  # whether text is text is seen when it is read
     except Exception:

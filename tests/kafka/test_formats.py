@@ -118,6 +118,101 @@ def test_a_registry_knows_the_schema_of_every_record(mock: MockCluster, registry
         all_rows(source(mock.brokers, topic, COLUMNS, **options))
 
 
+def answering(answers: dict[str, object]) -> tuple[str, HTTPServer]:
+    """A registry that answers so, and else as one does that has no such schema."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = answers.get(self.path)
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}", server
+
+
+def test_a_schema_of_a_registry_may_name_others(mock: MockCluster):
+    kind = {"type": "enum", "name": "geo.Kind", "symbols": ["A", "B"]}
+    place = {"type": "record", "name": "geo.Place", "fields": [{"name": "kind", "type": "geo.Kind"}]}
+    schema = {"type": "record", "name": "R", "fields": [*EVENT["fields"], {"name": "p", "type": "geo.Place"}]}
+    whole = {
+        **schema,
+        "fields": [*EVENT["fields"], {"name": "p", "type": {**place, "fields": [{"name": "kind", "type": kind}]}}],
+    }
+    address, server = answering({
+        "/schemas/ids/1": {
+            "schema": json.dumps(schema), "references": [{"name": "geo.Place", "subject": "a b", "version": 2}],
+        },
+        "/subjects/a%20b/versions/2": {
+            "schema": json.dumps(place), "references": [{"name": "geo.Kind", "subject": "kind", "version": 1}],
+        },
+        "/subjects/kind/versions/1": {"schema": json.dumps(kind)},
+        "/schemas/ids/2": {
+            "schema": json.dumps(schema), "references": [{"name": "geo.Place", "subject": "gone", "version": 1}],
+        },
+        "/schemas/ids/3": {"schema": json.dumps(schema)},
+        "/schemas/ids/4": {"schema": "message M {}", "schemaType": "PROTOBUF"},
+    })  # fmt: skip
+    columns = pa.schema([*COLUMNS, ("p", pa.struct([("kind", pa.string())]))])
+    record = avro(1, whole, p={"kind": "B"})
+
+    def read(known: int) -> list[dict[str, object]]:
+        topic = mock.topic()
+        mock.put(topic, [b"\0" + known.to_bytes(4, "big") + record])
+        return all_rows(source(mock.brokers, topic, columns, format="avro", registry=address))
+
+    try:
+        assert read(1) == [{"id": 1, "ts": JAN, "s": "s1", "p": {"kind": "B"}}]
+        for known, told in (
+            (2, "version 1 of gone"),
+            (3, r"a type geo\.Place, which it has not"),
+            (4, "one of Protobuf"),
+        ):
+            with pytest.raises(SourceError, match=told):
+                read(known)
+    finally:
+        server.shutdown()
+
+
+def test_a_record_of_a_schema_that_the_registry_has_not_is_bad_alone(mock: MockCluster):
+    topic = mock.topic()
+    address, server = answering({"/schemas/ids/1": {"schema": json.dumps(EVENT)}})
+    mock.put(topic, [b"\0" + known.to_bytes(4, "big") + avro(known) for known in (1, 9, 1)])
+    opened = source(mock.brokers, topic, COLUMNS, format="avro", registry=address)
+    try:
+        assert [(row["offset"], row["detail"]) for row in all_bad(opened)] == [(1, "the registry knows no schema 9")]
+        opened = source(mock.brokers, topic, COLUMNS, format="avro", registry=address)
+        assert [row["id"] for row in all_rows(opened)] == [1, 1]
+    finally:
+        server.shutdown()
+
+
+@pytest.mark.parametrize("address", ["localhost:8081", "http://me:hidden@localhost:8081", "me:hidden@localhost"])
+def test_an_address_of_a_registry_that_is_none_or_holds_a_password_is_refused_without_it(
+    mock: MockCluster, address: str
+):
+    with pytest.raises(OptionError) as raised:
+        source(mock.brokers, mock.topic(), COLUMNS, format="avro", registry=address)
+    assert "hidden" not in str(raised.value)
+
+
+def test_python_takes_the_schema_of_records_as_text(mock: MockCluster):
+    import watersmeet as wm
+
+    topic = mock.topic()
+    mock.put(topic, [avro(1)])
+    session = wm.Session()
+    session.stream(
+        "e", source="kafka", brokers=mock.brokers, topic=topic, format="avro", time="ts", schema=json.dumps(EVENT)
+    )
+    assert session.sql("SELECT id, s FROM e").to_arrow().to_pylist() == [{"id": 1, "s": "s1"}]
+
+
 def described(tmp_path: Path) -> Path:
     """The descriptors of shop.Event, as protoc writes them."""
     from google.protobuf import descriptor_pb2

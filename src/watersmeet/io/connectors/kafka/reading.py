@@ -129,8 +129,11 @@ def _raw(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
 
 def _avro(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     with _extra("avro"):
-        from watersmeet.io.connectors.kafka.decoding.avro import AvroDecoder, columns_of
-    wire, writer = wire_of(opening.name, opening.options), avro_schema(opening.name, opening.options)
+        from watersmeet.io.connectors.kafka.decoding.avro import AvroDecoder
+        from watersmeet.io.connectors.kafka.decoding.avro_fits import columns_of, kinds_of, misfit
+        from watersmeet.io.connectors.kafka.decoding.avro_types import settled
+    wire, given = wire_of(opening.name, opening.options), avro_schema(opening.name, opening.options)
+    writer = None if given is None else settled(given)
     if writer is None and wire.registry is None:
         raise SourceError(
             f"stream {opening.name!r} does not say the schema of its Avro records",
@@ -144,11 +147,14 @@ def _avro(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
                 "each of its records has a schema of its own"
                 if writer is None
                 else "its schema of Avro has a map, a "
-                "union of several types or a type by its name, of which none are made"
+                "union of several types or a type within itself, of which none are made"
             ),
             hint=f"write CREATE STREAM {opening.name} (id BIGINT, ts TIMESTAMP, m MAP(STRING, INT), …) WITH (…)",
         )
     if columns is None or found is None:
+        told = None if columns is None or writer is None else misfit(kinds_of(writer), columns)
+        if told is not None:
+            raise SourceError(f"stream {opening.name!r}: {told}", hint="declare it so, and CAST it in the query")
         return AvroDecoder(found if columns is None else columns, writer, wire)
     check_columns(found, _as_instants(columns, found), opening.name, "its schema of Avro")
     return AvroDecoder(columns, writer, wire)

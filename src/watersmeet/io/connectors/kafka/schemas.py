@@ -24,7 +24,26 @@ def wire_of(owner: str, options: Mapping[str, str]) -> Wire:
         )
     if registry is not None and word == PLAIN:
         raise OptionError(f"{owner!r} has a registry, but its records are plain", hint="leave one out", option="wire")
+    if registry is not None:
+        _check_address(owner, registry)
     return Wire(word == FRAMED, registry, options.get("registry_auth"))
+
+
+def _check_address(owner: str, registry: str) -> None:
+    scheme, behind, rest = registry.partition("://")
+    if scheme not in ("http", "https") or not behind:
+        shown = registry if "@" not in registry else "…"
+        raise OptionError(
+            f"registry of {owner!r} is {shown!r}, which is no address",
+            hint="it looks like 'http://localhost:8081'",
+            option="registry",
+        )
+    if "@" in rest.partition("/")[0]:  # it would be shown in messages
+        raise OptionError(
+            f"registry of {owner!r} has a name and a password in its address",
+            hint="say registry_auth = '${NAME}', where the environment holds user:password",
+            option="registry",
+        )
 
 
 def avro_schema(owner: str, options: Mapping[str, str]) -> Mapping[str, Any] | None:
@@ -36,6 +55,8 @@ def avro_schema(owner: str, options: Mapping[str, str]) -> Mapping[str, Any] | N
         text = file_of(owner, options).decode("utf-8", "replace")
     if text is None:
         return None
+    from watersmeet.io.connectors.kafka.decoding.avro_types import WRONG_SCHEMA, in_words, settled
+
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -46,6 +67,10 @@ def avro_schema(owner: str, options: Mapping[str, str]) -> Mapping[str, Any] | N
             hint='it looks like {"type": "record", "name": "…", "fields": […]}',
             option="schema",
         )
+    try:
+        settled(found)
+    except WRONG_SCHEMA as error:
+        raise OptionError(f"the schema of {owner!r} is none of Avro: {in_words(error)}", option="schema") from None
     return found
 
 
