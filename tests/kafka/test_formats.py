@@ -253,6 +253,56 @@ def test_protobuf_messages_behind_the_id_of_a_schema(mock: MockCluster, tmp_path
     assert [(row["offset"], row["reason"]) for row in bad] == [(one, "not protobuf") for one in (3, 4, 5, 6)]
 
 
+def shop_described(path: Path) -> type:
+    """Other, and Order, which has a map, a message within itself and a required field; gives the class of Order."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto2")
+    file.message_type.add(name="Other").field.add(name="id", number=1, type=kind.TYPE_INT64, label=1)
+    order = file.message_type.add(name="Order")
+    order.field.add(name="id", number=1, type=kind.TYPE_INT64, label=kind.LABEL_REQUIRED)
+    entry = order.nested_type.add(name="NotesEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=kind.TYPE_STRING, label=1)
+    entry.field.add(name="value", number=2, type=kind.TYPE_INT32, label=1)
+    order.field.add(name="notes", number=2, type=kind.TYPE_MESSAGE, label=3, type_name=".shop.Order.NotesEntry")
+    order.field.add(name="part", number=3, type=kind.TYPE_MESSAGE, label=1, type_name=".shop.Order")
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found: type = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    return found
+
+
+def test_protobuf_has_maps_and_no_column_of_a_message_within_itself(mock: MockCluster, tmp_path: Path):
+    order = shop_described(tmp_path / "shop.desc")
+    topic = mock.topic()
+    mock.put(topic, [order(id=1, notes={"a": 5}).SerializeToString(), order(id=2).SerializeToString(), b"\x12\x00"])
+    options = {"format": "protobuf", "schema_file": str(tmp_path / "shop.desc"), "message": "shop.Order"}
+    columns = pa.schema([("id", pa.int64()), ("notes", pa.map_(pa.string(), pa.int32()))])
+    opened = source(mock.brokers, topic, columns, None, **options)
+    assert all_rows(opened) == [{"id": 1, "notes": [("a", 5)]}, {"id": 2, "notes": []}]
+    bad = all_bad(source(mock.brokers, topic, columns, None, **options))
+    assert [(row["offset"], row["detail"]) for row in bad] == [(2, "it lacks what its type requires: id")]
+    with pytest.raises(SourceError, match=r"'part' of message 'shop\.Order' holds messages of its own type"):
+        source(mock.brokers, topic, None, None, **options)
+
+
+def test_a_message_of_another_type_is_not_read_as_the_one_that_is_asked_for(mock: MockCluster, tmp_path: Path):
+    shop_described(tmp_path / "shop.desc")
+    topic, head = mock.topic(), b"\0" + (7).to_bytes(4, "big")
+    mock.put(topic, [head + b"\x02\x02\x08\x01", head + b"\x00\x08\x02", head + b"\x02\x00\x08\x03"])
+    options = {"format": "protobuf", "schema_file": str(tmp_path / "shop.desc"), "wire": "registry"}
+    columns = pa.schema([("id", pa.int64())])
+    for message, ids in (("shop.Order", [1]), ("shop.Other", [2, 3])):
+        opened = source(mock.brokers, topic, columns, None, message=message, **options)
+        assert [row["id"] for row in all_rows(opened)] == ids
+    bad = all_bad(source(mock.brokers, topic, columns, None, message="shop.Order", **options))
+    assert [row["offset"] for row in bad] == [1, 2]
+    assert bad[0]["detail"] == "it is a shop.Other, by what stands before it, and no shop.Order"
+
+
 def change(op: str, before: object, after: object, *, wrapped: bool = False) -> bytes:
     made = {"op": op, "before": before, "after": after, "ts_ms": 9, "source": {"ts_ms": 1_767_225_600_000, "db": "x"}}
     return json.dumps({"schema": {}, "payload": made} if wrapped else made).encode()

@@ -175,7 +175,7 @@ def _as_instants(columns: pa.Schema, found: pa.Schema) -> pa.Schema:
 
 def _protobuf(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     with _extra("protobuf"):
-        from watersmeet.io.connectors.kafka.decoding.protobuf import ProtobufDecoder, columns_of
+        from watersmeet.io.connectors.kafka.decoding.protobuf import ProtobufDecoder, kinds_of
     if "schema_file" not in opening.options or "message" not in opening.options:
         raise SourceError(
             f"stream {opening.name!r} does not say the type of its messages",
@@ -183,7 +183,14 @@ def _protobuf(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
             "'package.Name'",
         )
     described, message = file_of(opening.name, opening.options), opening.options["message"]
-    found = columns_of(described, message)
+    kinds = kinds_of(described, message)
+    endless = next((name for name, kind in kinds.items() if kind is None), None)
+    if endless is not None and (columns is None or endless in columns.names):
+        raise SourceError(
+            f"{endless!r} of message {message!r} holds messages of its own type, of which no column is made",
+            hint=f"write CREATE STREAM {opening.name} (id BIGINT, …) WITH (…) without it",
+        )
+    found = pa.schema([(name, kind) for name, kind in kinds.items() if kind is not None])
     columns = found if columns is None else columns
     check_columns(found, columns, opening.name, f"message {message!r}")
     return ProtobufDecoder(columns, described, message, wire_of(opening.name, opening.options))

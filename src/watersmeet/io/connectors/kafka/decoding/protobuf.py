@@ -18,8 +18,10 @@ from watersmeet.io.connectors.kafka.decoding.contract import Decoded, Undecodabl
 from watersmeet.io.connectors.kafka.decoding.json import EMPTY
 from watersmeet.io.connectors.kafka.decoding.registry import Wire
 from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.model.types import sql_type
 
-_TIMESTAMP = "google.protobuf.Timestamp"
+_OF_GOOGLE = "google.protobuf."
+_TIMESTAMP = _OF_GOOGLE + "Timestamp"
 _NUMBERS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(), FieldDescriptor.CPPTYPE_INT64: pa.int64(),
     FieldDescriptor.CPPTYPE_UINT32: pa.uint32(), FieldDescriptor.CPPTYPE_UINT64: pa.uint64(),
@@ -42,36 +44,61 @@ class ProtobufDecoder:
 
     def rows(self, values: Sequence[bytes]) -> pa.RecordBatch:
         kind = message_type(self.described, self.message)
-        try:
-            found = [kind.FromString(self._payload(value)) for value in values]
-        except DecodeError as error:
-            raise UndecodableError(NOT_PROTOBUF, str(error)) from None
+        found = [self._message(kind, value) for value in values]
         fields = {one.name: one for one in kind.DESCRIPTOR.fields}
-        try:
-            columns = [
-                pa.array([_value(message, fields[one.name]) for message in found], one.type) for one in self.schema
-            ]
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise UndecodableError(WRONG_TYPE, str(error)) from None
+        columns = []
+        for one in self.schema:
+            try:
+                columns.append(pa.array([_value(message, fields[one.name]) for message in found], one.type))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                raise UndecodableError(WRONG_TYPE, f"{one.name!r} is {sql_type(one.type)}: {error}") from None
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _payload(self, value: bytes) -> bytes:
+    def _message(self, kind: Any, value: bytes) -> Any:
+        try:
+            found = kind.FromString(self._payload(kind.DESCRIPTOR, value))
+        except DecodeError as error:
+            raise UndecodableError(NOT_PROTOBUF, str(error)) from None
+        if not found.IsInitialized():
+            lacking = ", ".join(found.FindInitializationErrors())
+            raise UndecodableError(NOT_PROTOBUF, f"it lacks what its type requires: {lacking}")
+        return found
+
+    def _payload(self, kind: Any, value: bytes) -> bytes:
         if not self.wire.framed:
             return value
         split = self.wire.split(value)
         if split is None:
             raise UndecodableError(NOT_PROTOBUF, "it does not begin with the id of a schema")
-        return _behind_indexes(split[1])
+        indexes, payload = _behind_indexes(split[1])
+        other = _named_by(indexes, kind.file)
+        if other is not None and other != kind.full_name:
+            raise UndecodableError(NOT_PROTOBUF, f"it is a {other}, by what stands before it, and no {kind.full_name}")
+        return payload
 
 
-def _behind_indexes(value: bytes) -> bytes:
+def _behind_indexes(value: bytes) -> tuple[list[int], bytes]:
     """Behind the id stands which message of its file it is: a count and so many numbers, or a zero for the first."""
     count, at = _zigzag(value, 0)
     if count < 0:
         raise UndecodableError(NOT_PROTOBUF, f"it names its message by {count} numbers")
+    indexes = []
     for _ in range(count):
-        _, at = _zigzag(value, at)
-    return value[at:]
+        index, at = _zigzag(value, at)
+        indexes.append(index)
+    return indexes or [0], value[at:]
+
+
+def _named_by(indexes: Sequence[int], file: Any) -> str | None:
+    """The message of a file that so many numbers name, each among those within the one before; None if it has none, or
+    that cannot be told, as some writers count the entries of maps and some do not."""
+    among, found = list(file.message_types_by_name.values()), None
+    for index in indexes:
+        if not 0 <= index < len(among) or any(one.GetOptions().map_entry for one in among):
+            return None
+        found = among[index]
+        among = list(found.nested_types)
+    return None if found is None else str(found.full_name)
 
 
 def _zigzag(value: bytes, at: int) -> tuple[int, int]:
@@ -95,7 +122,8 @@ def message_type(described: bytes, name: str) -> Any:
             pool.Add(one)
         return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
     except KeyError:
-        names = sorted(f"{one.package}.{kind.name}".lstrip(".") for one in files.file for kind in one.message_type)
+        names = [f"{one.package}.{kind.name}".lstrip(".") for one in files.file for kind in one.message_type]
+        names.sort(key=lambda one: (one.startswith(_OF_GOOGLE), one))
         raise SourceError(
             f"the descriptors have no message {name!r}", hint=f"they have {', '.join(names[:10]) or 'none'}"
         ) from None
@@ -106,20 +134,32 @@ def message_type(described: bytes, name: str) -> Any:
         ) from None
 
 
-def columns_of(described: bytes, name: str) -> pa.Schema:
-    return pa.schema([(one.name, _kind(one)) for one in message_type(described, name).DESCRIPTOR.fields])
+def kinds_of(described: bytes, name: str) -> dict[str, pa.DataType | None]:
+    """The types of a message's fields; None for one that holds messages of its own type, which no column is."""
+    return {one.name: _kind(one, ()) for one in message_type(described, name).DESCRIPTOR.fields}
 
 
-def _kind(one: Any) -> pa.DataType:
-    single = _single_kind(one)
-    return pa.list_(single) if _repeats(one) else single
+def _kind(one: Any, around: tuple[str, ...]) -> pa.DataType | None:
+    if _is_map(one):
+        key, value = (_kind(inner, around) for inner in one.message_type.fields)
+        return None if value is None else pa.map_(key, value)
+    single = _single_kind(one, around)
+    return pa.list_(single) if _repeats(one) and single is not None else single
 
 
-def _single_kind(one: Any) -> pa.DataType:
+def _is_map(one: Any) -> bool:
+    return one.message_type is not None and bool(one.message_type.GetOptions().map_entry)
+
+
+def _single_kind(one: Any, around: tuple[str, ...]) -> pa.DataType | None:
     if one.message_type is not None:
-        if one.message_type.full_name == _TIMESTAMP:
+        name = one.message_type.full_name
+        if name == _TIMESTAMP:
             return pa.timestamp("us")
-        return pa.struct([(inner.name, _kind(inner)) for inner in one.message_type.fields])
+        if name in around:
+            return None
+        inner = [(part.name, _kind(part, (*around, name))) for part in one.message_type.fields]
+        return None if any(kind is None for _, kind in inner) else pa.struct(inner)
     if one.cpp_type in _NUMBERS:
         return _NUMBERS[one.cpp_type]
     return pa.binary() if one.type == FieldDescriptor.TYPE_BYTES else pa.string()
@@ -130,6 +170,9 @@ def _repeats(one: Any) -> bool:
 
 
 def _value(message: Any, one: Any) -> Any:
+    if _is_map(one):
+        inner = one.message_type.fields_by_name["value"]
+        return [(key, _single(value, inner)) for key, value in getattr(message, one.name).items()]
     if _repeats(one):
         return [_single(value, one) for value in getattr(message, one.name)]
     if one.has_presence and not message.HasField(one.name):
