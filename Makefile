@@ -17,6 +17,9 @@ SEEDS ?= 1
 KILLS ?= 100
 BENCHMARKS ?= start joins algorithms adaptive aggregates continuous pipelines small_batches pushes memory shedding spark_joins spark_batches spark_shedding
 
+# Several processes read the same tests, which pytest rewrites: what one has rewritten is kept for all.
+unexport PYTHONDONTWRITEBYTECODE
+
 define few_tests
 $(1)/bin/python -m pip list --disable-pip-version-check
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m '$(FAST)'
@@ -33,8 +36,11 @@ demo: $(READY)
 test: $(READY)
 	$(MAKE) -j2 test-fast test-spark
 
+# Kernels are compiled first, by one process, as each worker would compile most of them too. Each worker begins with a part
+# of its own and then takes from the others, so that what a file sets up is set up once.
 test-fast: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m '$(FAST)'
+	$(BIN)/python -m watersmeet.warm_up
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m '$(FAST)'
 
 # The papers' algorithms under every window, and their experiments in miniature: what they count, and that wrong numbers
 # would fail them.

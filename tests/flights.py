@@ -9,16 +9,16 @@ DuckDB (`check/`) is used here: a misreading there must not hide one in the engi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
+from tests.plain_sql import said_by_duckdb
 from watersmeet.lab.workloads.flights import flights
 
 FLIGHTS = 2000  # until the morning of the third of January
@@ -61,7 +61,7 @@ def tables() -> dict[str, pa.Table]:
     found = flights(FLIGHTS)
     parts = " UNION ALL ".join(f"SELECT '{one.upper()}' AS origin, * FROM {one}" for one in ("ewr", "jfk", "lga"))
     queues = {one: f"SELECT '{one.upper()}' AS origin, * FROM {one}" for one in ("ewr", "lga")} | {"city": parts}
-    return found | {f"{name}_queue": _asked(found, _QUEUE.format(rows=rows)) for name, rows in queues.items()}
+    return found | {f"{name}_queue": said_by_duckdb(_QUEUE.format(rows=rows), found) for name, rows in queues.items()}
 
 
 _QUEUE = """
@@ -86,19 +86,19 @@ def shuffled(table: pa.Table, seed: int) -> pa.Table:
 @cache
 def expected_rows(task: Task) -> Counter[Row]:
     """The answer of a join: a bag of rows."""
-    return Counter(_rows(_asked(tables(), task.oracle)))
+    return Counter(_rows(said_by_duckdb(task.oracle, tables())))
 
 
 @cache
 def expected_log(task: Task) -> Counter[Row]:
     """All changes of an answer, each with its sign and instant."""
-    return Counter(_rows(_asked(tables(), _LOG.format(instants=task.instants, answers=task.oracle))))
+    return Counter(_rows(said_by_duckdb(_LOG.format(instants=task.instants, answers=task.oracle), tables())))
 
 
 @cache
 def expected_at(task: Task, instant: datetime) -> list[Row]:
     """The answer at one instant, in its order if it has one."""
-    return _rows(_asked(tables(), _AT.format(instant=instant, answers=task.oracle, order=task.order or "ALL")))
+    return _rows(said_by_duckdb(_AT.format(instant=instant, answers=task.oracle, order=task.order or "ALL"), tables()))
 
 
 def last_event(task: Task) -> datetime:
@@ -108,10 +108,8 @@ def last_event(task: Task) -> datetime:
 
 def sampled_instants(task: Task, count: int = 12) -> list[datetime]:
     """Some of the instants at which the answer may change, from the first to the last."""
-    every = [
-        instant
-        for (instant,) in _rows(_asked(tables(), f"SELECT DISTINCT instant FROM ({task.instants}) ORDER BY instant"))
-    ]
+    changes = f"SELECT DISTINCT instant FROM ({task.instants}) ORDER BY instant"
+    every = [instant for (instant,) in _rows(said_by_duckdb(changes, tables()))]
     return every[:: -(-len(every) // count)] + every[-1:]
 
 
@@ -131,13 +129,6 @@ _AT = """
 WITH instants AS (SELECT TIMESTAMP '{instant}' AS instant)
 SELECT * EXCLUDE (instant) FROM ({answers}) ORDER BY {order}
 """
-
-
-def _asked(found: Mapping[str, pa.Table], sql: str) -> pa.Table:
-    with duckdb.connect() as connection:
-        for name, table in found.items():
-            connection.register(name, table)
-        return connection.sql(sql).to_arrow_table()
 
 
 # ---- what an answer says --------------------------------------------------------------------------------------------

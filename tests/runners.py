@@ -60,7 +60,13 @@ def bag(rows: Sequence[tuple[Any, ...]]) -> Bag:
 
 
 def bag_of(table: pa.Table) -> Bag:
-    return bag(list(zip(*(column.to_pylist() for column in table.columns), strict=True)))
+    return Counter(zip(*(_comparable(column) for column in table.columns), strict=True))
+
+
+def _comparable(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column, NaN made equal to itself; only a column of floats has any to look for."""
+    values = column.to_pylist()
+    return ["NaN" if v != v else v for v in values] if pa.types.is_floating(column.type) else values
 
 
 def bound_plan(sql: str, sources: Sequence[Source]) -> Plan:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import duckdb
 from hypothesis import strategies as st
 
+from tests.plain_sql import said_by_duckdb
 from tests.properties.strategies import one_in, streams
 from tests.runners import Bag, Source, bag_of
 
@@ -41,10 +41,7 @@ class OverCase:
     sources: tuple[Source, ...]
 
     def by_duckdb(self) -> Bag:
-        with duckdb.connect() as connection:
-            for source in self.sources:
-                connection.register(source.name, source.table)
-            return bag_of(connection.sql(self.plain_sql).to_arrow_table())
+        return bag_of(said_by_duckdb(self.plain_sql, {source.name: source.table for source in self.sources}))
 
     def __repr__(self) -> str:
         tables = [f"{s.name} (lateness {s.lateness}):\n{s.table.to_pandas().to_string()}" for s in self.sources]

@@ -59,6 +59,7 @@ def test_random_trees_of_joins_with_rows_left_over(case: OuterCase, batches: int
     goes_on_as_if_nothing_had_happened(Relay(plan, case.sources), batches)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("name", [*NAMED, *H02])
 def test_the_algorithms_of_the_papers(name: str) -> None:
     sources = shapes()["in order"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
-import duckdb
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import EFFORT, PATIENT
+from tests.plain_sql import said_by_duckdb
 from tests.properties.outer_strategies import OuterCase
 from tests.properties.strategies import EPOCH
 from tests.properties.version_strategies import grouped_version_cases, version_cases
@@ -86,11 +86,9 @@ def at_instants(log: pa.Table) -> Bag:
 
 
 def grouped_by_duckdb(case: OuterCase) -> Bag:
-    with duckdb.connect() as connection:
-        for source in case.sources:
-            connection.register(source.name, source.table)
-        connection.register("instants", pa.table({"moment": pa.array(INSTANTS, pa.timestamp("us"))}))
-        return bag_of(connection.sql(case.plain_sql).to_arrow_table())
+    instants = pa.table({"moment": pa.array(INSTANTS, pa.timestamp("us"))})
+    tables = {source.name: source.table for source in case.sources}
+    return bag_of(said_by_duckdb(case.plain_sql, {**tables, "instants": instants}))
 
 
 @many

@@ -40,6 +40,8 @@ METHODS = [
     "join = 'nested_loop', refresh = '1 hour', order = 'a: b,a,c; b: c,a,b; c: a,b,c'",
 ]
 
+pytestmark = pytest.mark.lab
+
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:

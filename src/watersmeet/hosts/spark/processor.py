@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.clocks import (
     rows_by_stream,
     skipped_by_stream,
 )
+from watersmeet.hosts.spark.delivered import Delivered
 from watersmeet.hosts.spark.ending import ENDED, ends_told
 from watersmeet.hosts.spark.fingerprint import refusal
 from watersmeet.hosts.spark.job import SparkJob, stream_of
@@ -62,14 +63,14 @@ class BucketProcessor:
         self.segments = segments
 
     def turn(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues) -> Iterator[pd.DataFrame]:
-        packets = pd.concat(list(rows), ignore_index=True)
+        packets = Delivered(rows)
         if key[0] == GUARD:
             self._guard()
-            bad = BadTold.of(_payloads(packets, BAD))
+            bad = BadTold.of(packets.told(BAD))
             for records in bad.kept:
                 yield self.output.beside(records)
-            counts = {"rows_in": int(packets["rows_in"].sum()), "bad_rows": bad.count}
-            left_out = left_out_told(_payloads(packets, LEFT_OUT))
+            counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
+            left_out = left_out_told(packets.told(LEFT_OUT))
             yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD, left_out))
             return
         now_ms = int(timer_values.getCurrentProcessingTimeInMs())
@@ -85,7 +86,7 @@ class BucketProcessor:
             why, hint = refusal(bytes(held[2]).decode())
             raise DataError(f"this checkpoint {why}", hint=hint)
 
-    def _turn(self, bucket: int, packets: pd.DataFrame, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
+    def _turn(self, bucket: int, packets: Delivered, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
         batch. Spark's watermark, `spark_us`, only says before which time no row may lie that goes on to Spark's own
         operators."""
@@ -98,7 +99,7 @@ class BucketProcessor:
             operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
-            memory = share_out(self.job, operator, bucket, _payloads(packets, NEEDS))
+            memory = share_out(self.job, operator, bucket, packets.told(NEEDS))
         account = Account(operator)
         late = Late()
         arrived: list[Rows] = []
@@ -107,16 +108,16 @@ class BucketProcessor:
                 # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
                 rows = self._arrived(stream, packets, manifest.complete_until, log, late)
             arrived.append(rows)
-        for found in late_among(self._relations, _payloads(packets, MAYBE_LATE), manifest.complete_until):
+        for found in late_among(self._relations, packets.told(MAYBE_LATE), manifest.complete_until):
             one = next(one for one in self.job.streams if one.relation.name == found.stream.name)
             late.add(one, found.rows.num_rows, found.rows.num_rows, found.by_us)
             yield self.output.beside(found.packet(manifest.complete_until))
-        seen = [Seen.from_bytes(told) for told in _payloads(packets, SEEN)]
-        waiting = [Waiting.from_bytes(told) for told in _payloads(packets, WAITING)]
+        seen = [Seen.from_bytes(told) for told in packets.told(SEEN)]
+        waiting = [Waiting.from_bytes(told) for told in packets.told(WAITING)]
         manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
         yield from self._frames(operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until)))
-        ended = manifest.note_ended(ends_told(_payloads(packets, ENDED)), len(self.job.streams))
+        ended = manifest.note_ended(ends_told(packets.told(ENDED)), len(self.job.streams))
         if ended is not None:
             yield from self._frames(self._close(operator, manifest))
         if ended is not None and self.output.marks_end:
@@ -169,11 +170,13 @@ class BucketProcessor:
     def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
         """Results in frames of a size that Spark moves well; no more than one frame is held at a time."""
         group: list[pa.RecordBatch] = []
+        held = 0
         for batch in results:
             group.append(batch)
-            if sum(part.nbytes for part in group) >= OUTPUT_BYTES:
+            held += batch.nbytes
+            if held >= OUTPUT_BYTES:
                 yield self.output.frame(group)
-                group = []
+                group, held = [], 0
         if group:
             yield self.output.frame(group)
 
@@ -230,14 +233,12 @@ class BucketProcessor:
         operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
         return operator
 
-    def _arrived(self, stream: int, packets: pd.DataFrame, watermark_us: int, log: BucketLog, late: Late) -> Rows:
+    def _arrived(self, stream: int, packets: Delivered, watermark_us: int, log: BucketLog, late: Late) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        # Spark delivers packets in any order, and buckets that count rows must all see the same one.
-        mine = packets[packets["input"] == stream].sort_values("part").itertuples()
         parts: list[Rows] = []
         dropped = counted = 0
         oldest_us = watermark_us
-        for packet in mine:
+        for packet in packets.of_stream(stream):
             for data in from_packet(packet.payload):
                 rows = log.layouts[stream].rows(data)
                 in_time = np.flatnonzero(rows.times >= watermark_us)
@@ -292,8 +293,3 @@ def _query() -> str:
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     return query or "batch"
-
-
-def _payloads(packets: pd.DataFrame, kind: int) -> list[bytes]:
-    """What the packets of a batch tell that hold no rows."""
-    return [bytes(told) for told in packets[packets["input"] == kind]["payload"]]
