@@ -252,12 +252,14 @@ def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
 
 def _raise_failure(one: Running, stopping: bool) -> None:
     error = None if one.query.isActive else one.query.exception()
-    if error is None or stopping:
+    if error is None:
         return
     text = str(error)
     found = ours_in(text)
     if found is not None:
         raise found from None
+    if stopping:  # Spark's own words are then about the stop
+        return
     hint = _kept(one.job.name, text)
     raise QueryError(f"{one.job.name} failed: {first_useful_line(text)}", hint=hint)
 

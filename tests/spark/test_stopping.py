@@ -1,0 +1,31 @@
+"""What a run on Spark says of a batch that fails while the run is being stopped."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from watersmeet.errors import DataError
+from watersmeet.hosts.spark.run import QueryError, _raise_failure
+
+OURS = "[STREAM_FAILED] watersmeet.errors.DataError: the table of sink 'pairs' is gone\n\tat org.apache.spark"
+SPARKS = "[STREAM_FAILED] Query terminated: java.lang.InterruptedException\n\tat org.apache.spark"
+
+
+def failed(words: str) -> Any:
+    query = SimpleNamespace(isActive=False, exception=lambda: RuntimeError(words))
+    return SimpleNamespace(query=query, job=SimpleNamespace(name="pairs"))
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_an_error_of_ours_is_told_also_if_a_stop_was_asked_for(stopping: bool) -> None:
+    with pytest.raises(DataError, match="the table of sink 'pairs' is gone"):
+        _raise_failure(failed(OURS), stopping)
+
+
+def test_words_of_sparks_own_are_an_error_unless_they_are_about_the_stop() -> None:
+    _raise_failure(failed(SPARKS), True)
+    with pytest.raises(QueryError, match="InterruptedException"):
+        _raise_failure(failed(SPARKS), False)
