@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import replace
@@ -45,6 +46,42 @@ def test_a_new_checkpoint_becomes_that_of_the_first_query(folder: Checkpoint) ->
 
 def test_a_start_that_failed_before_it_had_a_checkpoint_leaves_it_to_anybody(folder: Checkpoint) -> None:
     (Path(folder.folder) / NOTE).write_text("")
+    assert folder.refuse_others(OWNER)
+
+
+def test_a_checkpoint_of_a_run_in_process_is_refused(folder: Checkpoint) -> None:
+    folder.refuse_in_process()
+    (Path(folder.folder) / "query.json").write_text("{}")
+    with pytest.raises(SetupError, match="is the checkpoint of a run in-process, which no query on Spark can go on"):
+        folder.refuse_in_process()
+
+
+def with_a_state(folder: Checkpoint, schema: Path) -> None:
+    """As Spark leaves it: the newest note of an operator names the files of its schema, with their whole paths."""
+    notes = Path(folder.folder) / "state" / "0" / "_metadata" / "v2"
+    notes.mkdir(parents=True)
+    for number, named in (("9", "/nowhere/else/state/0/x"), ("10", str(schema))):
+        held = {"operatorInfo": {}, "stateStoreInfo": [{"stateSchemaFilePaths": [f"file:{named}"]}]}
+        (notes / number).write_text(f"v2\n{json.dumps(held)}")
+    (notes / ".10.crc").write_text("")
+
+
+def test_a_checkpoint_that_was_moved_is_refused_in_words(folder: Checkpoint, tmp_path: Path) -> None:
+    started(folder)
+    folder.note(OWNER)
+    with_a_state(folder, tmp_path / "old" / "ck" / "state" / "0" / "_stateSchema" / "default" / "0_a")
+    with pytest.raises(SetupError, match=f"{tmp_path} was made as {tmp_path}/old/ck, and Spark can go on"):
+        folder.refuse_others(OWNER)
+
+
+def test_a_checkpoint_that_is_named_by_another_path_is_not_moved(folder: Checkpoint, tmp_path: Path) -> None:
+    started(folder)
+    folder.note(OWNER)
+    (tmp_path / "link").symlink_to(tmp_path)
+    schema = tmp_path / "link" / "state" / "0" / "_stateSchema" / "0_a"
+    with_a_state(folder, schema)
+    schema.parent.mkdir()
+    schema.write_text("")
     assert folder.refuse_others(OWNER)
 
 

@@ -191,3 +191,28 @@ def test_ctrl_c_leaves_a_clean_terminal_and_stdout_has_the_answer_only(tmp_path:
     assert b"Traceback" not in told
     assert told.count(b"\x1b[?25l") == told.count(b"\x1b[?25h")
     assert process.returncode == 130
+
+
+STARTING = """
+import sys, time
+from watersmeet.cli import commands
+
+def starting(*_):
+    print("starting", flush=True)
+    time.sleep(60)
+
+commands._text_of = lambda file: "SELECT 1"
+commands._run_on_spark = starting
+sys.argv = ["watersmeet", "run", "x.sql"]
+commands.main()
+"""
+
+
+def test_sigterm_before_anything_runs_ends_as_ctrl_c_does() -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"starting\n"
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+    assert told.startswith(b"aborted"), told
+    assert process.returncode == 130

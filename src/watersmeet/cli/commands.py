@@ -135,18 +135,21 @@ def run(
         _need_server()
         checked_port(view)
     text = _text_of(file)
+    from watersmeet.runtime.interrupt import term_as_ctrl_c
+
     try:
-        if engine is Engine.local and checkpoint is not None:
-            intervals = (gather, commit_every, save_every)
-            _run_lasting(text, checkpoint, batch_rows, intervals, available_now, flush, final, view)
-        elif engine is Engine.local:
-            _check_without_checkpoint(context)
-            _run_in_process(text, batch_rows, final, view)
-        else:
-            settings = _settings(conf or [])
-            # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
-            choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
-            _run_on_spark(text, choices, (master, settings, remote), view)
+        with term_as_ctrl_c():
+            if engine is Engine.local and checkpoint is not None:
+                intervals = (gather, commit_every, save_every)
+                _run_lasting(text, checkpoint, batch_rows, intervals, available_now, flush, final, view)
+            elif engine is Engine.local:
+                _check_without_checkpoint(context)
+                _run_in_process(text, batch_rows, final, view)
+            else:
+                settings = _settings(conf or [])
+                # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
+                choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
+                _run_on_spark(text, choices, (master, settings, remote), view)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -34,3 +35,21 @@ class Interrupts:
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+
+@contextmanager
+def term_as_ctrl_c() -> Iterator[None]:
+    """Within the block SIGTERM ends as Ctrl-C does, also while nothing runs yet: what was begun is put away, and the
+    exit code is that of a stop."""
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # where Python lets nobody listen to signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

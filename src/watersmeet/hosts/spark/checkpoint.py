@@ -23,6 +23,7 @@ from watersmeet.hosts.spark.fingerprint import GO_BACK, OTHER_VERSION, is_of_thi
 from watersmeet.hosts.spark.formats import lacking_store
 from watersmeet.hosts.spark.job import SparkJob
 from watersmeet.hosts.spark.launch import is_connect
+from watersmeet.hosts.spark.moved import made_at
 from watersmeet.hosts.spark.paths import NOTE, RUN_NOTE, has_scheme
 from watersmeet.hosts.spark.state import read_guard
 from watersmeet.plan.nodes import Input, Plan, relations_below
@@ -30,6 +31,7 @@ from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
 METADATA = "metadata"  # of Spark's own, there once a query has started
+IN_PROCESS = "query.json"  # what a run in-process has in its checkpoint
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,9 @@ def check_checkpoint(query: QueryOnSpark, checkpoint: str) -> None:
     >>> query.dataframe().writeStream.option("checkpointLocation", "ck").start("answer")  # doctest: +SKIP
     """
     host = query.host
-    Checkpoint(host.spark, checkpoint).refuse_others(Owner.of(query.plan, host.buckets))
+    held = Checkpoint(host.spark, checkpoint)
+    held.refuse_in_process()
+    held.refuse_others(Owner.of(query.plan, host.buckets))
 
 
 class Checkpoint:
@@ -104,6 +108,14 @@ class Checkpoint:
         self.folder = folder
         self.is_here = _is_here(spark, folder)
 
+    def refuse_in_process(self) -> None:
+        """Spark would begin anew beside what lies there, and what was answered would come once more."""
+        if self.read(IN_PROCESS) is not None and self.read(METADATA) is None:
+            raise SetupError(
+                f"{self.folder} is the checkpoint of a run in-process, which no query on Spark can go on from",
+                hint="give another checkpoint, or go on with this one with --engine local",
+            )
+
     def refuse_others(self, owner: Owner) -> bool:
         """Refuse an owner that is not this checkpoint's; else whether it is certain that this one is, or will be."""
         if self.read(METADATA) is None:
@@ -112,6 +124,12 @@ class Checkpoint:
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
+        home = made_at(self.folder) if self.is_here else None
+        if home is not None:
+            raise SetupError(
+                f"{self.folder} was made as {home}, and Spark can go on with a checkpoint only there",
+                hint=f"move it back to {home}, or start with a new one",
+            )
         return held is not None or self._guard_knows(owner)
 
     def note(self, owner: Owner) -> None:

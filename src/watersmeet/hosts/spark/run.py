@@ -129,6 +129,7 @@ class SparkRun:
             _until_the_first_batch(on_batch or (lambda running, batch: None)) as tell,
             self._checkpoints() as checkpoints,
         ):
+            self._refuse_in_process(checkpoints)
             connect = is_connect(self.spark)
             jobs = zip(self.jobs, checkpoints, strict=True)
             sinks = [SparkSink(job, folder, over_connect=connect) for job, folder in jobs]
@@ -161,6 +162,11 @@ class SparkRun:
         return {
             folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
         }
+
+    def _refuse_in_process(self, checkpoints: Sequence[str]) -> None:
+        """Before sinks look at what they hold: that would be told first, and is not what is wrong."""
+        for folder in () if self.choices.checkpoint is None else checkpoints:
+            Checkpoint(self.spark, folder).refuse_in_process()
 
     def _start_endings(self, sinks: list[SparkSink], running: list[Running]) -> bool:
         """Once more, for queries over streams that could not tell their end: now that they have, we do."""
