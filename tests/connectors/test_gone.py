@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import watersmeet as wm
 from tests.lakes import opened
-from watersmeet.errors import OptionError, SinkError, SinkGoneWarning
+from watersmeet.errors import OptionError, RunError, SinkError, SinkGoneWarning
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,44 @@ def test_what_goes_amid_a_run_ends_it(kind: Callable[[Path], Kept], query: wm.Qu
         run.wait(20)
     assert "\n" not in told.value.message
     assert not kept.is_there()
+
+
+@pytest.mark.parametrize("kind", [delta, sqlite_file])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_checkpoint_that_was_put_back_to_an_older_state_loses_nothing_without_a_word(
+    kind: Callable[[Path], Kept], beside: bool, tmp_path: Path
+) -> None:
+    """Its next batches would have numbers that the sink has already, and be passed over."""
+    (tmp_path / "in").mkdir()
+    kept = kind(tmp_path)
+    late = f"""CREATE SINK out WITH ({", ".join(f"{name} = '{value}'" for name, value in kept.options.items())});"""
+    session = wm.Session()
+    session.sql(
+        f"""{late if beside else ""} CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (source = 'csv', time = 'ts',
+        path = 'file://{tmp_path}/in' {", on_bad = 'sink out'" if beside else ""})"""
+    )
+    query = session.sql("SELECT k FROM s")
+    options = {"sink": "sqlite", "path": str(tmp_path / "answers.db")} if beside else kept.options
+
+    def go_on_with(step: int) -> None:
+        rows = [f"{step},2026-01-01 00:0{step}:00", *([f"{step},never"] if beside else [])]
+        (tmp_path / "in" / f"{step}.csv").write_text("\n".join(["k,ts", *rows, ""]))
+        query.start(checkpoint=tmp_path / "state", sink=options, available_now=True).wait()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        go_on_with(0)
+        shutil.copytree(tmp_path / "state", tmp_path / "copy")
+        go_on_with(1)
+        go_on_with(2)
+        shutil.rmtree(tmp_path / "state")
+        shutil.copytree(tmp_path / "copy", tmp_path / "state")
+        if beside:
+            (tmp_path / "answers.db").unlink()
+            options["if_gone"] = "make"
+        for _ in range(2):
+            with pytest.raises(RunError, match=r"is older than what was written with it: the sink has .* up to 2, but"):
+                go_on_with(3)
 
 
 def test_what_was_put_back_to_an_older_state_is_noticed(query: wm.Query, tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ class GuardedSource:
     def checked(self, lot: Lot, call: str = "read()") -> Lot:
         """Rows and bad records as the contract has them."""
         if not isinstance(lot, Lot) or not isinstance(lot.rows, pa.RecordBatch):
-            raise _breaks(self.connector, call, f"gave a {type(lot).__name__}, not a Lot with a RecordBatch")
+            given = f"Lot with a {type(lot.rows).__name__}" if isinstance(lot, Lot) else type(lot).__name__
+            raise _breaks(self.connector, call, f"gave a {given}, not a Lot with a RecordBatch")
         if lot.bad is not None and not lot.bad.schema.equals(BAD_RECORDS):
             raise _breaks(self.connector, call, "gave bad records that have not the columns of BAD_RECORDS")
         rows = lot.rows

@@ -359,13 +359,18 @@ class DurableRun:
         self.rows_before = self.fed.report().rows_in
 
     def _check_end(self) -> None:
-        """What was cut off at the end of the journal was never committed; if it was, the disk has lost it since."""
-        if self._journal.is_torn and self._sink.last_number > self._written:
-            raise RunError(
-                f"{self.folder} is damaged: the sink has the answers of batches up to {self._sink.last_number:,}, but "
-                f"the journal ends with batch {self._written:,}",
-                hint="restore the checkpoint from a copy, or start anew with a new one",
-            )
+        """What was cut off at the end of the journal was never committed; if it was, the disk has lost it since. Nor is
+        anything committed that is not in the journal; new batches under numbers that a sink has would be passed
+        over."""
+        found = max(self._sink.last_number, self._sides.last_number)
+        if found <= self._written:
+            return
+        what = "is damaged" if self._journal.is_torn else "is older than what was written with it"
+        raise RunError(
+            f"{self.folder} {what}: the sink has the answers of batches up to {found:,}, but the journal ends with "
+            f"batch {self._written:,}",
+            hint="restore the checkpoint from a copy that is as new as the sink, or start anew with a new one",
+        )
 
     def _repeat_or_fail(self, record: BatchRecord) -> None:
         """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""

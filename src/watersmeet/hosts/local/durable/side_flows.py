@@ -52,6 +52,11 @@ class SideFlows:
     def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
         self._flows = {name: Outflow(sink, commits, on_error, before) for name, sink in self._sinks.items()}
 
+    @property
+    def last_number(self) -> int:
+        """The last number that one of the sinks has."""
+        return max((sink.last_number for sink in self._sinks.values()), default=-1)
+
     def put(self, number: int) -> None:
         """Hand on what a batch has brought, to those that do not have it yet."""
         brought = self._output.take()
