@@ -73,6 +73,14 @@ def test_a_table_is_read_whole_and_then_what_each_snapshot_adds(lake: Lake, most
     assert opened.read_all(opened.source("iceberg", **lake.options), at) == ([], at)
 
 
+def test_the_rows_that_a_table_has_come_in_the_order_in_which_they_were_added(lake: Lake) -> None:
+    """Files have random names: by them rows of a table that grows with time would be out of order, and late."""
+    for number in range(8):
+        lake.write(number)
+    source = opened.source("iceberg", **lake.options)
+    assert keys(opened.read_all(source, source.begin(), 3)[0]) == list(range(8))
+
+
 def test_a_table_without_rows_yet_is_a_stream_from_its_first(lake: Lake) -> None:
     lake.catalog().create_namespace("db")
     lake.catalog().create_table("db.t", ROWS)

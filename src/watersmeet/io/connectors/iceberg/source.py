@@ -1,8 +1,8 @@
 """An Iceberg table as a stream: the rows that it has, then those that each snapshot adds.
 
-An offset is [table, snapshot, files, whole]: of what a snapshot brought so many files were read, in the order of their
-paths; whole is true for the snapshot whose rows are all that the table had then. Snapshots that are still to be read
-must not be expired.
+An offset is [table, snapshot, files, whole]: of what a snapshot brought so many files were read, the oldest first, then
+in the order of their paths; whole is true for the snapshot whose rows are all that the table had then. Snapshots that
+are still to be read must not be expired.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import Snapshot
 
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.conform import check_columns, conform
@@ -178,20 +179,30 @@ class IcebergSource:
         found = self._brought.get((at.snapshot, at.whole))
         if found is None:
             with self._place.told("cannot be read", _GONE):
-                found = self._all(at.snapshot) if at.whole else self._added(at.snapshot)
-            found.sort(key=lambda task: str(task.file.file_path))
+                found = self._all(at.snapshot) if at.whole else sorted(self._added(at.snapshot), key=_path)
             if len(self._brought) >= 100:
                 self._brought.pop(next(iter(self._brought)))
             self._brought[at.snapshot, at.whole] = found
         return found
 
     def _all(self, number: int) -> list[FileScanTask]:
-        return list(self._table.scan(snapshot_id=number).plan_files())
+        """The oldest files first: by their paths, which are random, rows would come out of order, and late."""
+        age = {
+            entry.data_file.file_path: entry.sequence_number or 0
+            for manifest in self._snapshot(number).manifests(self._table.io)
+            for entry in manifest.fetch_manifest_entry(self._table.io)
+        }
+        tasks = self._table.scan(snapshot_id=number).plan_files()
+        return sorted(tasks, key=lambda task: (age.get(task.file.file_path, 0), _path(task)))
+
+    def _snapshot(self, number: int) -> Snapshot:
+        found = self._table.snapshot_by_id(number)
+        if found is None:
+            raise SourceError(f"the Iceberg table {self._place.name} has no snapshot {number}", hint=_GONE)
+        return found
 
     def _added(self, number: int) -> list[FileScanTask]:
-        snapshot = self._table.snapshot_by_id(number)
-        if snapshot is None:
-            raise SourceError(f"the Iceberg table {self._place.name} has no snapshot {number}", hint=_GONE)
+        snapshot = self._snapshot(number)
         operation = "append" if snapshot.summary is None else str(snapshot.summary.operation.value)
         if operation == "replace":  # files are laid out anew, and rows stay as they are
             return []
@@ -211,6 +222,10 @@ class IcebergSource:
 
     def close(self) -> None:
         self._brought.clear()
+
+
+def _path(task: FileScanTask) -> str:
+    return str(task.file.file_path)
 
 
 _GONE = "snapshots that are still to be read must not be expired"
