@@ -104,6 +104,24 @@ def test_the_command_runs_without_a_java_on_the_machine(tmp_path: Path) -> None:
     assert list((tmp_path / "cache" / "watersmeet").glob("java-*/bin/java"))
 
 
+@pytest.mark.spark
+def test_a_task_that_fails_while_spark_writes_files_is_told_without_a_stack(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"id": 1, "ts": "2026-01-01 12:00:00"}\n{"id": 2}\n')
+    script = tmp_path / "taken.sql"
+    script.write_text("""CREATE STREAM orders (id BIGINT, ts TIMESTAMP)
+    WITH (source='json', path='in', time='ts', lateness='1 second');
+    CREATE SINK taken WITH (sink='parquet', path='out') AS SELECT id FROM orders""")
+    ran = subprocess.run(
+        [*COMMAND, "run", str(script), "--checkpoint", "ck", "--available-now", "--master", "local[2]"], cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stderr
+    assert "time" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "spark ERROR" not in ran.stderr
+
+
 def test_an_interrupted_script_goes_on_from_its_checkpoint(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,8 @@ def test_late_rows_are_warned_of_or_end_the_query_and_rows_of_the_far_future_mak
     with warned(spark) as caught:
         query.dataframe().writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
     (told,) = [str(one.message) for one in caught if one.category is LateRowsWarning]
-    assert "28 rows came too late and were dropped: 14 of a, by up to 14 s, 14 of b, by up to 14 s; a longer" in told
+    which = "14 of a, by up to 14 s, 14 of b, by up to 14 s; a longer"
+    assert f"28 rows came too late and were left out of the answer: {which}" in told
     assert query.metrics()["future_rows"] == {"a": 1, "b": 1}
     strict = own_frames(spark, here, max_future="1 hour", on_late="error").sql(sql)
     started = strict.dataframe().writeStream.format("noop").trigger(availableNow=True).start()

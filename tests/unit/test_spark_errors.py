@@ -113,3 +113,14 @@ while reading file file:///b.parquet. Data type mismatches when reading Parquet 
         "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file file:///b.parquet. "
         "Data type mismatches when reading Parquet column [n]."
     )
+
+
+def test_a_worker_that_was_killed_is_told_without_settings_of_sparks() -> None:
+    text = (
+        STAGE + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting "
+        "'spark.sql.execution.pyspark.udf.faulthandler.enabled' or'spark.python.worker.faulthandler.enabled' "
+        "configuration to 'true' for the better Python traceback.\n\tat org.apache.spark.api.python.X"
+    )
+    assert first_useful_line(text) == (
+        "a Python process of Spark's crashed or was killed, as by a system whose memory is full"
+    )

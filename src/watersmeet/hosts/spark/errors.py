@@ -23,6 +23,7 @@ _OURS = re.compile(
 _NOT_THERE = re.compile(r"ModuleNotFoundError: (No module named '(?:watersmeet|numba|numpy|pandas|pyarrow)\b[\w.]*')")
 _PYTHON_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 _WITHOUT_WORDS = re.compile(r"SQLSTATE: \w+ \(no cause message\)")
+_CRASHED = "Python worker exited unexpectedly"
 # What Spark wraps around the cause, outermost first.
 _WRAPPINGS = re.compile(
     r"""\[STREAM_FAILED\]\ Query\ \[.*?\]\ terminated\ with\ exception:\s*
@@ -66,6 +67,8 @@ def first_useful_line(error: BaseException | str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     if _WITHOUT_WORDS.fullmatch(line):  # all that Spark says when the process that reads a source's offsets is gone
         return "a Python process that Spark had started was gone before it answered"
+    if _CRASHED in line:  # Spark goes on with settings of its own that would tell no more
+        return "a Python process of Spark's crashed or was killed, as by a system whose memory is full"
     return re.sub(r"\s*SQLSTATE: \w+$", "", line)
 
 

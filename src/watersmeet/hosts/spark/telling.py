@@ -24,11 +24,11 @@ MILLISECOND_US = 1_000
 
 
 def late_text(metrics: Metrics) -> str:
-    """How many rows were dropped, of which streams, how late they were, and what would keep them.
+    """How many rows were left out, of which streams, how late they were, and what would keep them.
 
     >>> late_text(Metrics(late_rows=3, late_by_stream={"a": 2, "b": 1}, late_by_us={"a": 2_500_001, "b": 1}))
-    "3 rows came too late and were dropped: 2 of a, by up to 2 s 501 ms, 1 of b, by up to 1 ms; a longer lateness lets \
-such rows in, on_late = 'error' ends the query instead"
+    "3 rows came too late and were left out of the answer: 2 of a, by up to 2 s 501 ms, 1 of b, by up to 1 ms; a \
+longer lateness lets such rows in, on_late = 'error' ends the query instead"
     """
     rows = metrics.late_rows
     told = ", ".join(
@@ -37,8 +37,8 @@ such rows in, on_late = 'error' ends the query instead"
         if count
     )
     which = f": {told}" if told else ""
-    came = f"{rows:,} row{'s' if rows != 1 else ''} came too late and {'were' if rows != 1 else 'was'} dropped{which}"
-    return f"{came}; a longer lateness lets such rows in, on_late = 'error' ends the query instead"
+    came = f"{rows:,} row{'s' if rows != 1 else ''} came too late and {'were' if rows != 1 else 'was'} left out of the"
+    return f"{came} answer{which}; a longer lateness lets such rows in, on_late = 'error' ends the query instead"
 
 
 def skipped_text(metrics: Metrics) -> str:
