@@ -352,19 +352,23 @@ def _run_on_spark(
     view: str | None,
 ) -> None:
     _need_spark()
-    with phase("starting Spark"):
-        from watersmeet.cli.run_on_spark import run_command
-        from watersmeet.hosts.spark.launch import start_spark
-        from watersmeet.hosts.spark.run import Choices
-        from watersmeet.runtime.script import check_declared
+    from watersmeet.cli import ctrl_c_on_spark
 
-        chosen = Choices(*choices)
-        check_declared(text)  # a mistake need not wait until Spark has started
-        spark = start_spark(*spark_choices)
-    try:
-        stopped = run_command(spark, text, chosen, view)
-    finally:
-        spark.stop()
+    with ctrl_c_on_spark.without_tracebacks():
+        with phase("starting Spark"):
+            from watersmeet.cli.run_on_spark import run_command
+            from watersmeet.hosts.spark.launch import start_spark
+            from watersmeet.hosts.spark.run import Choices
+            from watersmeet.runtime.script import check_declared
+
+            chosen = Choices(*choices)
+            check_declared(text)  # a mistake need not wait until Spark has started
+            spark = start_spark(*spark_choices)
+            ctrl_c_on_spark.take_back()
+        try:
+            stopped = run_command(spark, text, chosen, view)
+        finally:
+            spark.stop()
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
