@@ -23,6 +23,7 @@ from watersmeet.io.connectors.contract import (
     untold,
 )
 from watersmeet.io.connectors.folder_reader import FolderReader
+from watersmeet.io.connectors.history import HistoryThenLive
 from watersmeet.io.connectors.offset_reader import reader_of_lanes
 from watersmeet.io.connectors.pace import Pace
 from watersmeet.io.files import FileSource
@@ -63,6 +64,8 @@ class EnteringReader:
 
     def __init__(self, reader: Reader, source: ConnectedSource, stream: Stream) -> None:
         self._reader, self._source, self._stream = reader, source.telling(stream, None), stream
+        kind = "files of an address" if source.laned.connector == "files" else source.laned.connector
+        self.kind = f"a history, then {kind}" if isinstance(source.laned.inner, HistoryThenLive) else kind
         self._is_first = True
         self._pace = Pace(stream, reader)
         self._poll_together: Callable[[int], list[Piece]] | None = getattr(reader, "poll_together", None)
@@ -156,6 +159,14 @@ class EnteringReader:
 def _connected(source: ConnectedSource, stream: Stream) -> Reader:
     in_step = stream.arrival.max_drift_us is not None
     return EnteringReader(reader_of_lanes(source.laned, in_step=in_step), source, stream)
+
+
+def kind_of(reader: Reader) -> str | None:
+    """The kind of what a reader reads, in words: places in one are none in another. None if it does not say."""
+    if isinstance(reader, EnteringReader):
+        return reader.kind
+    kinds = {FolderReader: "files of a path", TableReader: "rows at hand"}
+    return next((words for kind, words in kinds.items() if isinstance(reader, kind)), None)
 
 
 def reader_of(stream: Stream) -> Reader:

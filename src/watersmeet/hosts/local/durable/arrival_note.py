@@ -1,14 +1,17 @@
-"""How streams arrive, as a checkpoint notes it: a batch that is repeated must find the same rows in time as before."""
+"""How streams arrive, as a checkpoint notes it: a batch that is repeated must find the same rows in time as before, and
+what was read of one kind of source says nothing of another."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.files import replace_file
+from watersmeet.io.connectors.contract import Reader
+from watersmeet.io.connectors.readers import kind_of
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import format_interval
 
@@ -17,7 +20,7 @@ _WORDS = {"lateness_us": "lateness", "idle_us": "idle", "max_future_us": "max_fu
 
 
 class ArrivalNote:
-    def __init__(self, folder: Path, streams: Iterable[Stream]) -> None:
+    def __init__(self, folder: Path, streams: Iterable[Stream], readers: Mapping[str, Reader]) -> None:
         self._path = folder / _FILE
         self._now = {
             one.name: {
@@ -25,6 +28,7 @@ class ArrivalNote:
                 "idle_us": one.arrival.idle_us,
                 "max_future_us": one.arrival.max_future_us,
                 "on_null": one.arrival.on_null,
+                "source": kind_of(readers[one.name]) if one.name in readers else None,
             }
             for one in streams
         }
@@ -36,9 +40,21 @@ class ArrivalNote:
         """Refuse to repeat batches that were answered with other settings."""
         for name, now in self._now.items():
             before = (self._held or {}).get(name, now)
-            for word, value in now.items():
-                if before[word] != value:
-                    raise _changed(name, _WORDS[word], _shown(before[word]), _shown(value))
+            for word, shown in _WORDS.items():
+                if before[word] != now[word]:
+                    raise _changed(name, shown, _shown(before[word]), _shown(now[word]))
+
+    def check_sources(self) -> None:
+        """Refuse to go on in one kind of source where another was read. Rows that are pushed may follow on
+        any."""
+        for name, now in self._now.items():
+            before = (self._held or {}).get(name, {}).get("source")
+            if None not in (before, now["source"]) and before != now["source"]:
+                raise RunError(
+                    f"stream {name!r} was read from {before} by this run, and is to be read from {now['source']} now",
+                    hint="name what it read before, or start anew with another checkpoint",
+                )
+            now["source"] = now["source"] or before
 
     def write(self) -> None:
         """From here on batches are answered as the streams say now."""

@@ -331,6 +331,9 @@ class DurableRun:
     def _recover(self) -> None:
         self._snapshots.drop_drafts()
         snapshot = self._snapshots.latest()
+        streams = (clock.stream for clock in self.fed.clock.clocks.values())
+        arriving = ArrivalNote(self.folder, streams, self._readers)
+        arriving.check_sources()
         begin_readers(self.folder, self._readers)
         if snapshot is not None:
             load_state(self.fed, snapshot.state)
@@ -345,7 +348,6 @@ class DurableRun:
                 self.notes.load(snapshot.notes["pushed"])
         self._loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
-        arriving = ArrivalNote(self.folder, (clock.stream for clock in self.fed.clock.clocks.values()))
         self._written = self._number
         for number, data in self._journal.records(self._number):
             arriving.check()
