@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+import watersmeet as wm
 from tests.beside.test_exactly_once import life
 from tests.kafka.mock_cluster import MockCluster
 
@@ -43,3 +44,16 @@ def test_bad_records_of_a_topic_go_to_another_and_partitions_have_their_own_time
     assert {one["place"] for one in kept} == {topic}
     life(text, tmp_path, flush=True)  # nothing is new
     assert len(mock.records(bad)) == 3
+
+
+def test_rows_are_checked_and_looked_at_without_the_records_that_are_left_out(mock: MockCluster) -> None:
+    topic = mock.topic()
+    mock.put(topic, [b'{"id": 1, "ts": "2026-01-01T00:00:00"}', b"x", b'{"id": 2, "ts": "2026-01-01T00:00:01"}'])
+    session = wm.Session()
+    session.sql(
+        f"CREATE STREAM s (id BIGINT, ts TIMESTAMP) WITH (source = 'kafka', brokers = '{mock.brokers}', "
+        f"topic = '{topic}', format = 'json', time = 'ts', on_bad = 'skip')"
+    )
+    query = session.sql("SELECT id FROM s")
+    assert wm.check(query).equal
+    assert "2026-01-01 00:00:01" in str(query.timeline())

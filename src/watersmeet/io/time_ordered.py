@@ -41,11 +41,11 @@ def batches_of(
         )
     source = cast(Source, relation.source)
     if isinstance(relation, Stream):
-        source = _readable(relation, source, on_bad)
+        source = readable_of(relation, source, on_bad)
     return entered(_read(relation, source, max_rows, on_skipped), relation)
 
 
-def _readable(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
+def readable_of(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
     """The same rows without the records that cannot be read, where the stream says what becomes of those."""
     if isinstance(source, ConnectedSource):
         return source.telling(stream, on_bad)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import BindError, OptionError, SourceError, UnsupportedError
 from watersmeet.io.conform import entered
+from watersmeet.io.time_ordered import readable_of
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import sql_type
@@ -131,6 +132,8 @@ def rows_of(relation: Stream | Table) -> pa.Table:
             f"{relation.name!r} cannot be read to its end, so its rows cannot be looked at",
             hint="declare it over a table or over files",
         )
+    if isinstance(relation, Stream):
+        source = readable_of(relation, source, None)
     schema = relation.schema
     return pa.Table.from_batches(entered(source.batches(BATCH_ROWS), relation), schema=schema)
 
