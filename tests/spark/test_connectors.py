@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from tests.connectors.test_own_files import SCRIPT as LOGS
 from tests.connectors.test_own_files import connector_of_contributing
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
-from watersmeet.errors import DataError, OptionError, SinkError, SourceError
+from watersmeet.errors import DataError, OptionError, SetupError, SinkError, SourceError
 from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.lanes import LanedStream
 from watersmeet.hosts.spark.lanes_source import LanesReader
@@ -163,6 +164,7 @@ def test_lanes_of_two_streams_are_joined_into_a_sink_that_a_second_run_goes_on_w
     (first,) = run(spark, PAIRS)
     assert first.metrics.rows_in == 120
     assert bag(taken(Path("out.db"))) == pairs(rows(0, 60), rows(0, 60))
+    shutil.copytree("ck", "copy")
     arrive(60, 30)
     run(spark, PAIRS)
     assert bag(taken(Path("out.db"))) == pairs(rows(0, 90), rows(0, 90))
@@ -175,6 +177,12 @@ def test_lanes_of_two_streams_are_joined_into_a_sink_that_a_second_run_goes_on_w
         (tmp_path / "ck" / "commits" / name).unlink()
     run(spark, PAIRS)
     assert bag(taken(Path("out.db"))) == pairs(rows(0, 90), rows(0, 90))
+    shutil.rmtree("ck")
+    shutil.move("copy", "ck")
+    with pytest.raises(
+        SetupError, match=rf"is older than what was written with it: .* up to {numbers[-1]}, but it ends"
+    ):
+        run(spark, PAIRS)
 
 
 def test_rows_without_state_are_enriched_from_a_table_of_a_connector(spark):

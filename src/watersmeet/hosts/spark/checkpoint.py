@@ -31,6 +31,7 @@ from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
 METADATA = "metadata"  # of Spark's own, there once a query has started
+OFFSETS = "offsets"  # a file for each batch, written before it runs
 IN_PROCESS = "query.json"  # what a run in-process has in its checkpoint
 
 
@@ -177,6 +178,34 @@ class Checkpoint:
         made = uuid4().hex[:12]
         self.write(made, RUN_NOTE)
         return made
+
+    def refuse_newer(self, sink: str, taken: int) -> None:
+        """Spark notes a batch before it runs; new ones under numbers that a sink has would be passed over there."""
+        newest = self._newest_batch()
+        if taken > newest:
+            ends = "no batch has begun by it" if newest < 0 else f"it ends with batch {newest:,}"
+            raise SetupError(
+                f"{self.folder} is older than what was written with it: sink {sink!r} has batches up to {taken:,}, but "
+                f"{ends}",
+                hint="restore the checkpoint from a copy that is as new as the sink, or start anew with a new one",
+            )
+
+    def _newest_batch(self) -> int:
+        """The last batch that was begun; -1 if none was."""
+        if self.is_here:
+            folder = Path(self.folder) / OFFSETS
+            names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+        else:
+            try:
+                found = (
+                    self.spark.read.text(f"{self.folder}/{OFFSETS}").select("_metadata.file_name").distinct().collect()
+                )
+            except Exception as error:
+                if "PATH_NOT_FOUND" in str(error):
+                    return -1
+                raise self._told("cannot be read", error) from None
+            names = [row[0] for row in found]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def write(self, text: str, name: str = NOTE) -> None:
         if self.is_here:

@@ -167,6 +167,8 @@ class SparkSink:
                 )
             sides = self._sides(run, taken, goes_on=goes_on) if self.beside else None
             self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
+            for name, last_number in self._numbered.taken().items():
+                checkpoint.refuse_newer(name, last_number)
         return self._numbered
 
     def _sides(self, run: str, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
