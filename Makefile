@@ -36,11 +36,10 @@ demo: $(READY)
 test: $(READY)
 	$(MAKE) -j2 test-fast test-spark
 
-# Kernels are compiled first, by one process, as each worker would compile most of them too. Each worker begins with a part
-# of its own and then takes from the others, so that what a file sets up is set up once.
+# Kernels are compiled first, by one process, as each worker would compile most of them too.
 test-fast: $(READY)
 	$(BIN)/python -m watersmeet.warm_up
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m '$(FAST)'
+	$(BIN)/python -m pytest -n $(WORKERS) -m '$(FAST)'
 
 # The papers' algorithms under every window, and their experiments in miniature: what they count, and that wrong numbers
 # would fail them.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 
@@ -26,3 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in PAPERS):
             item.add_marker(pytest.mark.lab)
+
+
+def pytest_collection_finish() -> None:
+    """What there is by now stays to the end: it need not be looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()

@@ -10,6 +10,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 QUIET = {"log_level": 2}
 _names = count()
+# None ends before the process does: a client that is left would ask whoever is given its port next, for instance the
+# server that Spark starts for the state of a task, which then waits for ever.
+_all: list[MockCluster] = []
 
 
 class MockCluster:
@@ -18,6 +21,7 @@ class MockCluster:
         found = self._keeper.list_topics(timeout=10).brokers.values()
         self.brokers = ",".join(f"{one.host}:{one.port}" for one in found)
         self._producer = Producer({"bootstrap.servers": self.brokers, **QUIET})
+        _all.append(self)
 
     def topic(self, name: str | None = None) -> str:
         """A topic that is there."""

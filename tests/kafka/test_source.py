@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from datetime import datetime
+from time import monotonic, sleep
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import EVENTS, all_bad, all_rows, source
 from watersmeet.errors import BindError, OptionError, SourceError
 from watersmeet.io.connectors.contract import NotingSource, Slice
+from watersmeet.io.connectors.kafka import consumers
 from watersmeet.io.connectors.kafka.decoding.contract import UndecodableError
 from watersmeet.io.connectors.kafka.decoding.json import parsed
 from watersmeet.runtime.script import check_declared, read_script
@@ -133,6 +135,32 @@ def test_a_client_that_failed_reads_nothing_else(mock: MockCluster, monkeypatch:
     with pytest.raises(SourceError, match="gone from the topic"):
         list(asked.read(Slice("0", 0, 5)))
     assert len(kept) == 2
+
+
+def is_closed(client: consumers.ReadingClient) -> bool:
+    try:
+        client.consumer.poll(0)
+    except RuntimeError:
+        return True
+    return False
+
+
+def test_a_client_is_kept_for_the_next_and_closed_when_none_comes(mock: MockCluster, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(consumers, "_KEPT_SECONDS", 0.2)
+    monkeypatch.setattr(consumers, "_idle", {})
+    monkeypatch.setattr(consumers, "_sweeps", [])
+    cluster = source(mock.brokers, mock.topic()).reading.cluster  # type: ignore[attr-defined]
+    one, other = consumers.lend("a", cluster), consumers.lend("a", cluster)
+    consumers.give_back(one)
+    assert consumers.lend("a", cluster) is one
+    consumers.give_back(other)
+    deadline = monotonic() + 10
+    while not is_closed(other) and monotonic() < deadline:
+        sleep(0.05)
+    assert is_closed(other)
+    assert not consumers._idle
+    one.consumer.poll(0)  # which was asked for again
+    one.consumer.close()
 
 
 def test_a_reader_brings_all_partitions_and_goes_on_where_it_was(mock: MockCluster):

@@ -1,9 +1,11 @@
 """Consumers, and what it means if they give an error in place of a record. Those that have read a part are kept for the
-next: to make one takes longer than to read a few rows."""
+next: to make one takes longer than to read a few rows. They are not kept for long: each holds connections, and tries on
+and on to reach brokers that are there no more."""
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import Lock, Timer
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError
@@ -12,6 +14,7 @@ from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told
 
 _KEPT = 8
+_KEPT_SECONDS = 15.0
 _GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
                       KafkaError.UNKNOWN_TOPIC_ID})  # fmt: skip
@@ -21,6 +24,7 @@ _WAITED_FOR = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, Ka
                          KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE})  # fmt: skip
 _idle: dict[Cluster, list[ReadingClient]] = {}
 _lock = Lock()
+_sweeps: list[Timer] = []  # the one that waits
 
 
 class ReadingClient:
@@ -28,6 +32,7 @@ class ReadingClient:
 
     def __init__(self, stream: str, cluster: Cluster, group: str | None = None) -> None:
         self.cluster, self.heard = cluster, Heard()
+        self.given_back = monotonic()
         config: dict[str, Any] = cluster.config(
             self.heard,
             group_id=group or "watersmeet",
@@ -53,12 +58,36 @@ def lend(stream: str, cluster: Cluster) -> ReadingClient:
 
 def give_back(one: ReadingClient) -> None:
     one.consumer.unassign()
+    one.given_back = monotonic()
     with _lock:
         kept = _idle.setdefault(one.cluster, [])
         if len(kept) < _KEPT:
             kept.append(one)
+            _sweep_later()
             return
     one.consumer.close()
+
+
+def _sweep_later() -> None:
+    if not _sweeps:
+        _sweeps.append(Timer(_KEPT_SECONDS, _sweep))
+        _sweeps[0].daemon = True
+        _sweeps[0].start()
+
+
+def _sweep() -> None:
+    """Close those that nobody has asked for since the last look; look again while there are others."""
+    with _lock:
+        _sweeps.clear()
+        since = monotonic() - _KEPT_SECONDS
+        old = [one for kept in _idle.values() for one in kept if one.given_back <= since]
+        young = {cluster: [one for one in kept if one.given_back > since] for cluster, kept in _idle.items()}
+        _idle.clear()
+        _idle.update({cluster: kept for cluster, kept in young.items() if kept})
+        if _idle:
+            _sweep_later()
+    for one in old:
+        one.consumer.close()
 
 
 def read_error(stream: str, client: ReadingClient, place: str, error: KafkaError) -> WatersmeetError | None:
