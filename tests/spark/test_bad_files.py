@@ -171,6 +171,7 @@ def test_rows_of_a_streaming_dataframe_without_a_time_are_left_out_and_told(spar
         writer = query.dataframe().writeStream.format("memory").queryName(f"q{len(select)}")
         writer = writer.option("checkpointLocation", str(tmp_path / f"ck{len(select)}")).trigger(availableNow=True)
         writer.start().awaitTermination()
+        spark._jsc.sc().listenerBus().waitUntilEmpty()  # Spark tells of batches from another thread
         assert query.metrics()["bad_by_reason"] == {"a: null time": 1}
     assert sorted(row.k for row in spark.table(f"q{len('SELECT k FROM a')}").collect()) == [1, 3]
 
