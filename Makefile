@@ -119,7 +119,7 @@ lab-paper: $(READY)
 
 # Random cases that no run before has drawn, and many of them: add what fails to the tests by hand.
 fuzz: $(READY)
-	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak' tests/properties tests/scenarios
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak' tests/properties tests/scenarios tests/outsiders
 
 # The long tests, and many times the usual number of random examples.
 soak: $(READY)
