@@ -153,6 +153,10 @@ class FutureRowsWarning(UserWarning):
     """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 
 
+class FloodWarning(UserWarning):
+    """Rows bring about millions of answers, such as one in the far future by which time goes on at once."""
+
+
 class TimeUnitWarning(UserWarning):
     """Numbers that are event times look as if they were of another unit than `time_unit` says."""
 

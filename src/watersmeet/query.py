@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import iscoroutinefunction
 from os import PathLike
@@ -290,6 +290,7 @@ class Query:
         batch_rows: int | None = None,
         available_now: bool = False,
         flush: bool = False,
+        skip_batches: Collection[int] | None = None,
     ) -> LastingRun: ...
 
     def start(
@@ -307,6 +308,7 @@ class Query:
         batch_rows: int | None = None,
         available_now: bool = False,
         flush: bool = False,
+        skip_batches: Collection[int] | None = None,
     ) -> Run | LastingRun:
         """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
 
@@ -326,13 +328,15 @@ class Query:
         into a topic of Kafka as soon as those before are there).
         gather, batch_rows: how long a batch waits for more rows (not at all), and how many it may have (65,536).
         available_now, flush: end when all that is there was read; and answer then what waits for time to go on.
+        skip_batches: the numbers of batches that are not repeated, as the query fails with their rows or their answers
+        do not end.
         """
         _check_waiting(max_waiting, timeout)
         _check_called("on_answer", on_answer)
         _check_called("on_late", on_late)
         of_lasting: dict[str, Any] = {
             "sink": sink, "save_every": save_every, "commit_every": commit_every, "gather": gather,
-            "batch_rows": batch_rows, "available_now": available_now, "flush": flush,
+            "batch_rows": batch_rows, "available_now": available_now, "flush": flush, "skip_batches": skip_batches,
         }  # fmt: skip
         said = {name: given for name, given in of_lasting.items() if given is not None and given is not False}
         if checkpoint is not None:

@@ -3,7 +3,10 @@ is rebuilt from its rows."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +15,7 @@ from tests.properties.continuous_strategies import Case, cases
 from tests.relays import Relay, between, shown, whole
 from tests.runners import bound_plan
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import End, Operator, Rows
 from watersmeet.operators.going_on import answered_all
 
 
@@ -34,12 +37,20 @@ def goes_on_after_a_flush(relay: Relay, share: float) -> None:
     for _ in operator.take(before, dict.fromkeys(rows, watermark)):
         pass
     newest_us = max(int(one.times.max()) for one in before.values() if len(one))
-    _, end, again = answered_all(operator, rows, newest_us, relay.fresh)
+    end, again = _outcome(answered_all(operator, rows, newest_us, relay.fresh))
     rebuilt = relay.fresh()
     rebuilt.restore(_needed(relay.fresh(), before, end.answered_us + 1), end.answered_us + 1, [end])
     after = {alias: between(one, max(cut, end.answered_us + 1), FOREVER_US) for alias, one in rows.items()}
     marks = dict.fromkeys(rows, FOREVER_US)
     assert sorted(shown(again.take(after, marks))) == sorted(shown(rebuilt.take(after, marks)))
+
+
+def _outcome(answers: Generator[pa.RecordBatch, None, tuple[End, Operator]]) -> tuple[End, Operator]:
+    while True:
+        try:
+            next(answers)
+        except StopIteration as stop:
+            return stop.value
 
 
 def _needed(operator: Operator, rows: dict[str, Rows], until_us: int) -> dict[str, Rows]:

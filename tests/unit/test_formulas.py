@@ -90,7 +90,7 @@ def test_a_few_rows_are_chosen_and_computed_as_many_are(columns: list[str], test
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     select = select_of(f"SELECT f, ts, {', '.join(f'{e} AS c{n}' for n, e in enumerate(columns))} FROM a{where}")
     rows = rows_of(given)
-    assert outcome(lambda: select.push_at_once("a", rows)) == outcome(lambda: list(select.push("a", rows)))
+    assert outcome(lambda: list(select.answers_to("a", rows))) == outcome(lambda: list(select.push("a", rows)))
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ def test_numbers_are_formulas_and_all_else_is_not(sql: str, is_formula: bool) ->
 def test_rows_with_a_null_go_the_usual_way() -> None:
     select = select_of("SELECT k + i AS z FROM a WHERE x > 1")
     given = {"k": [1, None, 3], "i": [1, 2, 3], "b": [0] * 3, "x": [2.0, 3.0, None], "y": [0.0] * 3, "f": [0.0] * 3}
-    assert results(select.push_at_once("a", rows_of(given))) == [("2",), ("None",)]
+    assert results(select.answers_to("a", rows_of(given))) == [("2",), ("None",)]
     assert select.counters.results == 2

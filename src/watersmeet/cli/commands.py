@@ -114,6 +114,13 @@ def run(
             "--flush", help="With --available-now and --checkpoint: answer at the end also what waits for later rows."
         ),
     ] = False,
+    skip_batch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:N",
+            help="In-process with --checkpoint: leave out a batch with which a query fails or floods again and again.",
+        ),
+    ] = None,
     final: Annotated[
         bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
     ] = False,
@@ -141,7 +148,8 @@ def run(
         with term_as_ctrl_c():
             if engine is Engine.local and checkpoint is not None:
                 intervals = (gather, commit_every, save_every)
-                _run_lasting(text, checkpoint, batch_rows, intervals, available_now, flush, final, view)
+                skipped = tuple(skip_batch or ())
+                _run_lasting(text, checkpoint, batch_rows, intervals, available_now, flush, final, view, skipped)
             elif engine is Engine.local:
                 _check_without_checkpoint(context)
                 _run_in_process(text, batch_rows, final, view)
@@ -200,7 +208,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
 
 def _check_without_checkpoint(context: typer.Context) -> None:
     """Refuse what only a run that goes on has a use for."""
-    for name in ("flush", "gather", "commit_every", "save_every"):
+    for name in ("flush", "gather", "commit_every", "save_every", "skip_batch"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             _fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
@@ -215,6 +223,7 @@ def _run_lasting(
     flush: bool,
     final: bool,
     view: str | None,
+    skipped: tuple[str, ...],
 ) -> None:
     if not checkpoint.strip():
         _fail(
@@ -233,7 +242,7 @@ def _run_lasting(
         from watersmeet.cli.run_lasting import run_lasting
 
         settings = _lasting_settings(batch_rows, intervals, available_now, flush)
-    if run_lasting(text, checkpoint, settings, view):
+    if run_lasting(text, checkpoint, settings, view, skipped):
         raise typer.Exit(INTERRUPTED)
 
 

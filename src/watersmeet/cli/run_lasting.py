@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
+from watersmeet.errors import SetupError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from watersmeet.cli.view import Page
 
 
-def run_lasting(text: str, checkpoint: str, settings: Settings, view: str | None = None) -> bool:
+def run_lasting(
+    text: str, checkpoint: str, settings: Settings, view: str | None = None, skipped: Sequence[str] = ()
+) -> bool:
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
     told = read_script(text, explain=True, opener=open_to_go_on)
     for job in told:
@@ -34,7 +38,13 @@ def run_lasting(text: str, checkpoint: str, settings: Settings, view: str | None
     if not jobs:
         return False
     interrupts = Interrupts(voice().tell)
-    lasting = LastingJobs(jobs, local_folder(checkpoint), settings, tell=lambda what: voice().warn(str(what)))
+    lasting = LastingJobs(
+        jobs,
+        local_folder(checkpoint),
+        settings,
+        tell=lambda what: voice().warn(str(what)),
+        skipped=skipped_batches(skipped, jobs),
+    )
     page = None if view is None else _page(view, jobs, lasting)
     try:
         with interrupts.stopping(lasting.request_stop), preferring_latency():
@@ -102,3 +112,19 @@ def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Sett
         what = "it" if sum(held.waiting_by_stream.values()) == 1 else "them"
         told += f"\n  {waits}" + (f"; --flush answers {what}" if settings.available_now else "")
     return told
+
+
+def skipped_batches(written: Sequence[str], jobs: Sequence[Job]) -> dict[str, frozenset[int]]:
+    """--skip-batch N, or NAME:N where there are several queries."""
+    found: dict[str, frozenset[int]] = {}
+    for one in written:
+        name, colon, number = one.rpartition(":")
+        job = next((job for job in jobs if job.name.lower() == name.strip().lower()), None)
+        job = jobs[0] if not colon and len(jobs) == 1 else job
+        if job is None or not number.strip().isdecimal():
+            raise SetupError(
+                f"--skip-batch {one} names no batch of a query",
+                hint=f"write --skip-batch '{jobs[0].name}:17', for the batch that the error named",
+            )
+        found[job.name] = found.get(job.name, frozenset()) | {int(number)}
+    return found

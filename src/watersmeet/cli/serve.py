@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from watersmeet.cli.own_process import preferring_latency
-from watersmeet.cli.run_lasting import summary, tell_of_progress, tell_of_restart
+from watersmeet.cli.run_lasting import skipped_batches, summary, tell_of_progress, tell_of_restart
 from watersmeet.cli.voice import voice
-from watersmeet.errors import RunError, SetupError, WatersmeetError
+from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
@@ -63,7 +63,7 @@ def serve_script(
             replace(settings, writes_on=True),
             tell=lambda what: voice().warn(str(what)),
             pushed=True,
-            skipped=_skipped(skipped, jobs),
+            skipped=skipped_batches(skipped, jobs),
         )
         with interrupts.stopping(lasting.request_stop), preferring_latency():
             served = Served.posted(jobs, lasting.runs, limits)
@@ -95,22 +95,6 @@ def _check_some_run(lasting: LastingJobs) -> None:
 def _raise(failures: Mapping[str, Failure]) -> NoReturn:
     first = next(iter(failures.values()))
     raise RunError(first.error, hint=first.hint)
-
-
-def _skipped(written: Sequence[str], jobs: Sequence[Job]) -> dict[str, frozenset[int]]:
-    """--skip-batch N, or NAME:N where there are several queries."""
-    found: dict[str, frozenset[int]] = {}
-    for one in written:
-        name, colon, number = one.rpartition(":")
-        job = next((job for job in jobs if job.name.lower() == name.strip().lower()), None)
-        job = jobs[0] if not colon and len(jobs) == 1 else job
-        if job is None or not number.strip().isdecimal():
-            raise SetupError(
-                f"--skip-batch {one} names no batch of a query",
-                hint=f"write --skip-batch '{jobs[0].name}:17', for the batch that the error named",
-            )
-        found[job.name] = found.get(job.name, frozenset()) | {int(number)}
-    return found
 
 
 @contextmanager

@@ -146,6 +146,12 @@ class Operator(ABC):
         return None
 
     @property
+    def to_come(self) -> int:
+        """How many more answers, at least, the rows and the time that are being answered will bring about; 0 if that is
+        not known. To be asked for between two of the results of a call."""
+        return 0
+
+    @property
     def goes_on(self) -> bool:
         """Whether rows may come after `finish`; if not, it has to be rebuilt for them."""
         return True
@@ -171,9 +177,9 @@ class Operator(ABC):
     def push(self, alias: str, rows: Rows) -> Results:
         """Take new rows; results that are certain come at once."""
 
-    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
-        """The same with all results; the columns of a few may be left to whoever asks for them."""
-        return list(self.push(alias, rows))
+    def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
+        """The same; a few results are there at once, and their columns may be left to whoever asks for them."""
+        return self.push(alias, rows)
 
     @abstractmethod
     def advance(self, watermarks: Mapping[str, int]) -> Results:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -123,8 +123,8 @@ class Deduplicate(Operator):
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         yield from self.inner.push(alias, self._first(alias, rows))
 
-    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
-        return self.inner.push_at_once(alias, self._first(alias, rows))
+    def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
+        return self.inner.answers_to(alias, self._first(alias, rows))
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         first = {alias: self._first(alias, rows) for alias, rows in batch.items()}
@@ -178,6 +178,10 @@ class Deduplicate(Operator):
     @property
     def wake_us(self) -> int | None:
         return self.inner.wake_us
+
+    @property
+    def to_come(self) -> int:
+        return self.inner.to_come
 
     @property
     def goes_on(self) -> bool:

@@ -12,23 +12,14 @@ from watersmeet.operators.saving import Saved
 
 def answered_all(
     operator: Operator, aliases: Iterable[str], newest_us: int, fresh: Callable[[], Operator]
-) -> tuple[list[pa.RecordBatch], End, Operator]:
-    """What waits in an operator, answered, and the operator to go on with. One that has come to its end for good is
+) -> Generator[pa.RecordBatch, None, tuple[End, Operator]]:
+    """What waits in an operator, answered; returns the operator to go on with. One that has come to its end for good is
     made anew as it was before it, and time goes on in it up to what was answered: what that gives was given."""
     before = None if operator.goes_on else Saved.from_bytes(operator.save(tables=False).to_bytes())
-    found, end = _drained(operator.finish(newest_us))
+    end = yield from operator.finish(newest_us)
     if before is None:
-        return found, end, operator
+        return end, operator
     again = fresh()
     again.load(before)
     again.pass_end(end, aliases)
-    return found, end, again
-
-
-def _drained(answers: Generator[pa.RecordBatch, None, End]) -> tuple[list[pa.RecordBatch], End]:
-    found: list[pa.RecordBatch] = []
-    while True:
-        try:
-            found.append(next(answers))
-        except StopIteration as stop:
-            return found, stop.value
+    return end, again

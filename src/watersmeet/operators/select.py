@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -45,10 +45,10 @@ class Select(Operator):
             arrays = [evaluate(e, _lookup(rows.data), len(rows), _times(rows)) for _, e in self.columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
+    def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
         few = self._few.take(rows) if self._few is not None and len(rows) <= FEW else None
         if few is None:
-            return list(self.push(alias, rows))
+            return self.push(alias, rows)
         self.counters.results += few.num_rows
         return [few] if few.num_rows else []
 

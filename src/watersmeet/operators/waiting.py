@@ -47,6 +47,13 @@ class Waiting:
         """The time of the last row that waits, or None."""
         return max((int(rows.times.max()) for rows in self._parts), default=None)
 
+    def time_of(self, place: int) -> int | None:
+        """The time of the row at a place among those that wait, by their times; None if there are fewer."""
+        if len(self) <= place:
+            return None
+        times = np.concatenate([rows.times for rows in self._parts])
+        return int(np.partition(times, place)[place])
+
     @property
     def told(self) -> WaitingRows | None:
         """What there is to tell of the rows that wait, if any do."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike, fspath
@@ -38,6 +38,7 @@ class Lasting:
     on_late: OnLate | None
     max_waiting: int
     timeout_s: float | None
+    skipped: frozenset[int] = frozenset()  # batches that are not repeated
 
 
 def lasting(
@@ -50,6 +51,7 @@ def lasting(
     batch_rows: int | None = None,
     available_now: bool = False,
     flush: bool = False,
+    skip_batches: Collection[int] = (),
     on_answer: OnAnswer | None = None,
     on_late: OnLate | None = None,
     max_waiting: int,
@@ -75,6 +77,7 @@ def lasting(
         on_late,
         max_waiting,
         timeout,
+        _numbers("skip_batches", skip_batches),
     )
 
 
@@ -122,6 +125,12 @@ def _seconds(name: str, given: Interval | None, otherwise: float, *, above_zero:
     if seconds < 0 or (above_zero and seconds == 0):
         raise OptionError(f"{name} must be {'above' if above_zero else 'at least'} 0 s, not {given!r}", option=name)
     return seconds
+
+
+def _numbers(name: str, given: Collection[int]) -> frozenset[int]:
+    if isinstance(given, Collection) and all(isinstance(one, int) and one >= 0 for one in given):
+        return frozenset(given)
+    raise OptionError(f"{name} must be a list of the numbers of batches, not {given!r}", option=name)
 
 
 def _rows(name: str, given: int | None, otherwise: int) -> int:

@@ -27,17 +27,14 @@ class PresentAnswer:
         self._changes: list[pa.RecordBatch] = []
         self._changed_rows = 0
 
-    def add(self, changes: pa.RecordBatch) -> None:
+    def add(self, changes: pa.RecordBatch, until_us: int = FOREVER_US) -> None:
+        """until_us: changes after this instant do not count; where they do not, all are added up at once."""
+        if until_us < FOREVER_US:
+            self._add_up(FOREVER_US)
         self._changes.append(changes)
         self._changed_rows += changes.num_rows
-        if self._changed_rows > max(2 * self._rows.num_rows, FEWEST_ROWS):
-            self._add_up(FOREVER_US)
-
-    def end(self, changes: list[pa.RecordBatch], last_us: int) -> None:
-        """The last changes, of which those after an instant only tell that nothing more came."""
-        self._add_up(FOREVER_US)
-        self._changes = changes
-        self._add_up(last_us)
+        if until_us < FOREVER_US or self._changed_rows > max(2 * self._rows.num_rows, FEWEST_ROWS):
+            self._add_up(until_us)
 
     @property
     def held(self) -> pa.RecordBatch:

@@ -22,11 +22,12 @@ from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Operator, Results, Rows
 from watersmeet.operators.going_on import answered_all
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import LoadTable, build_query
 from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.floods import Floods
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
@@ -62,6 +63,9 @@ class FedQuery:
         self.metrics = Metrics()
         self.wall = wall or SystemClock()
         self.on_late: OnLate | None = None
+        # Is called between two blocks of the answers of a call, with those that it has so far; may take them out of
+        # there, or raise, and then the query has come to its end.
+        self.on_block: Callable[[Answers], None] | None = None
         # What `archiving` asks for.
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
@@ -87,6 +91,7 @@ class FedQuery:
         self._names = {name.lower(): name for name in streams}
         self._watermark_us = BEGINNING_US
         self._late_reports = LateReports(self._told)
+        self.floods = Floods(self._told)
         self._tell = tell
         self._present = PresentAnswer(plan) if plan.kind == "changes" else None
         self._archiving = ExitStack()
@@ -199,7 +204,7 @@ class FedQuery:
         found: Answers = []
         if len(in_time):
             for alias in self._aliases[name]:
-                found += self.operator.push_at_once(alias, in_time)
+                self._gather(found, self.operator.answers_to(alias, in_time))
         return self._after(found)
 
     def check_promise(self, name: str) -> None:
@@ -221,14 +226,11 @@ class FedQuery:
         for name in names:
             self.clock.end(name)
             self._ended.append(name)
-        found: Answers = list(self.operator.advance(self._watermarks()))
+        found: Answers = []
+        until_us = FOREVER_US if self.clock.running else reached_us
+        self._gather(found, self.operator.advance(self._watermarks()), until_us)
         self._watermark_us = self.clock.watermark_us
-        if self._present is not None and not self.clock.running:
-            self._present.end([as_batch(one) for one in found], reached_us)
-            if self.on_step is not None:
-                self.on_step()
-            return found
-        return self._kept(found)
+        return self._done(found)
 
     def tick(self) -> Answers:
         """Look at the clock on the wall: whether time goes on without rows."""
@@ -256,10 +258,15 @@ class FedQuery:
 
     def flush(self) -> Answers:
         """Everything that waits is answered, and more may come; what is not newer than that is late then."""
-        found, end, self.operator = answered_all(self.operator, self._all_aliases, self.last_event_us, self._anew)
-        self.clock.answered(end.answered_us)
+        found: Answers = []
+        self._gather(found, self._flushed())
         self._watermark_us = self.clock.watermark_us
-        return self._kept([*found])
+        return self._done(found)
+
+    def _flushed(self) -> Results:
+        answers = answered_all(self.operator, self._all_aliases, self.last_event_us, self._anew)
+        end, self.operator = yield from answers
+        self.clock.answered(end.answered_us)
 
     def _anew(self) -> Operator:
         built = build_query(self.plan)
@@ -302,15 +309,23 @@ class FedQuery:
         """Tell the operators how far time has come, if it has."""
         if self.clock.watermark_us != self._watermark_us:
             self._watermark_us = self.clock.watermark_us
-            found += self.operator.advance(self._watermarks())
+            self._gather(found, self.operator.advance(self._watermarks()))
         # What comes next is not known here, so nothing waits for it.
-        found += self.operator.settle()
-        return self._kept(found)
+        self._gather(found, self.operator.settle())
+        return self._done(found)
 
-    def _kept(self, found: Answers) -> Answers:
-        if self._present is not None:
-            for one in found:
-                self._present.add(as_batch(one))
+    def _gather(self, found: Answers, answers: Iterable[Answer], until_us: int = FOREVER_US) -> None:
+        """until_us: what a changing answer does after this only tells that nothing more came."""
+        for one in answers:
+            self.floods.look(self.operator, self.clock)
+            if one.num_rows:
+                found.append(one)
+                if self._present is not None:
+                    self._present.add(as_batch(one), until_us)
+            if self.on_block is not None:
+                self.on_block(found)
+
+    def _done(self, found: Answers) -> Answers:
         if self.on_step is not None:
             self.on_step()
         return found

@@ -20,10 +20,13 @@ from watersmeet.hosts.local.side_files import SideFiles
 from watersmeet.hosts.local.silence_watch import watch_silence
 from watersmeet.operators.answers import Answer, as_batch, as_batches
 from watersmeet.operators.contract import Rows
+from watersmeet.runtime.floods import MANY
 
 OnAnswer = Callable[[pa.RecordBatch], Any]
 MAX_WAITING = 1_000_000
+MOST_OUTGOING = 16  # blocks of answers for on_answer that wait for a step to end
 TIMEOUT_S = 60.0
+BREATH_S, SHORTEST_S = 0.1, 0.0005  # how long a step may keep the lock, and for how long it lets go of it
 
 
 class Run:
@@ -72,6 +75,9 @@ class Run:
         self._ended: str | None = None
         self._error: BaseException | None = None
         self._blocked: list[str] = []  # the streams whose rows wait for room: they are not silent
+        self._stepping: int | None = None  # the thread that is in the middle of a step, also while others have the lock
+        self._breath_s = 0.0  # when others last had it
+        fed.on_block = self._between
         self.on_ready: Callable[[], None] | None = None  # is called whenever there may be something to take
         # What goes to the user's own functions, in order; they are called without the lock, one at a time.
         self._outgoing: deque[Callable[[], Any]] = deque()
@@ -101,7 +107,11 @@ class Run:
             self._fed.take_loads()
             for number, piece in enumerate(pieces):
                 if self._ready_rows >= self._max_waiting:
-                    self._wait_for_room(name, pieces, number, timeout)
+                    self._blocked.append(name)
+                    try:
+                        self._wait_for_room(partial(_taken_of, name, pieces, number), timeout)
+                    finally:
+                        self._blocked.remove(name)
                 self._do(self._fed.push, name, piece)
         self._deliver()
 
@@ -133,6 +143,7 @@ class Run:
         with self._lock:
             if self._error is not None:
                 raise self._error
+            self._wait_for_turn()
             if self._ended is None:
                 self._do(self._fed.finish)
                 self._end("finished")
@@ -161,7 +172,7 @@ class Run:
     def tick(self) -> None:
         """Look at the clock on the wall, by which streams fall silent. A run with `idle` streams does so by itself."""
         with self._lock:
-            if self._ended is not None:
+            if self._ended is not None or self._stepping is not None:
                 return
             now_s = self._fed.wall.now_s()
             for name in self._blocked:
@@ -273,17 +284,42 @@ class Run:
 
     def _do(self, step: Callable[..., list[Answer]], *arguments: Any) -> None:
         """One step of the query. An error inside it leaves the operators half way, so the run ends with it."""
+        self._stepping, self._breath_s = threading.get_ident(), monotonic()
         try:
             found = step(*arguments)
             self._write_beside()
         except BaseException as error:
             self._fail(error)
             raise
-        if not found:
+        finally:
+            self._stepping = None
+        if found:
+            self._hand_on(found)
+
+    def _between(self, found: list[Answer]) -> None:
+        """Between two blocks of the answers of a step: if it takes long, they are handed on, and others have the lock
+        for a moment, who may end the run."""
+        if monotonic() < self._breath_s + BREATH_S:
             return
+        if found:
+            self._hand_on(found)
+            found.clear()
+        if self._fed.operator.to_come >= MANY and self._ready_rows >= self._max_waiting:
+            self._wait_for_room(lambda: "of the last rows not all answers were given", None)
+        self._changed.wait(SHORTEST_S)
+        self._check_still_open()
+        self._breath_s = monotonic()
+
+    def _hand_on(self, found: list[Answer]) -> None:
         if self._on_answer is not None:
             on_answer = self._on_answer
             self._outgoing.extend(partial(on_answer, as_batch(answer)) for answer in found)
+            if self._stepping is not None and len(self._outgoing) > MOST_OUTGOING:
+                self._lock.release()
+                try:
+                    self._deliver()
+                finally:
+                    self._lock.acquire()
             return
         self._ready.extend(found)
         for answer in found:
@@ -318,30 +354,34 @@ class Run:
             finally:
                 self._deliverer = None
 
-    def _wait_for_room(self, name: str, pieces: list[Rows], number: int, timeout: float | None) -> None:
+    def _wait_for_room(self, what_went_in: Callable[[], str], timeout: float | None) -> None:
         timeout = self._timeout if timeout is None else timeout
-        self._blocked.append(name)
-        try:
-            until_s = None if timeout is None else monotonic() + timeout
-            while self._ready_rows >= self._max_waiting and self._ended is None:
-                left_s = None if until_s is None else until_s - monotonic()
-                if left_s is not None and left_s <= 0:
-                    raise self._full(name, pieces, number, timeout)
-                self._changed.wait(left_s)
-        finally:
-            self._blocked.remove(name)
-        self._check_open()
+        until_s = None if timeout is None else monotonic() + timeout
+        while self._ready_rows >= self._max_waiting and self._ended is None:
+            left_s = None if until_s is None else until_s - monotonic()
+            if left_s is not None and left_s <= 0:
+                raise RunError(
+                    f"{self._ready_rows:,} rows of the answer wait to be taken, which is as many as may wait, and "
+                    f"nobody made room for {timeout:g} s; {what_went_in()}",
+                    hint="take() them, iterate over the run in another thread, start(on_answer=…), or "
+                    "start(max_waiting=…)",
+                )
+            self._changed.wait(left_s)
+        self._check_still_open()
 
-    def _full(self, name: str, pieces: list[Rows], number: int, timeout: float | None) -> RunError:
-        total, before = sum(map(len, pieces)), sum(map(len, pieces[:number]))
-        taken = f"the first {before:,} of {total:,}" if before else "none"
-        return RunError(
-            f"{self._ready_rows:,} rows of the answer wait to be taken, which is as many as may wait, and nobody made "
-            f"room for {timeout:g} s; of the rows pushed to {name!r} {taken} went in",
-            hint="take() them, iterate over the run in another thread, start(on_answer=…), or start(max_waiting=…)",
-        )
+    def _wait_for_turn(self) -> None:
+        """While another thread is in the middle of a step and lets others have the lock."""
+        if self._stepping == threading.get_ident():
+            raise RunError("on_answer cannot push while more answers of one step are being made than may wait")
+        while self._stepping is not None and self._ended is None:
+            self._changed.wait(BREATH_S)
 
     def _check_open(self) -> None:
+        if self._stepping is not None:
+            self._wait_for_turn()
+        self._check_still_open()
+
+    def _check_still_open(self) -> None:
         if self._error is not None:
             raise self._error
         if self._ended is not None:
@@ -372,3 +412,9 @@ class Run:
         self._changed.notify_all()
         if self.on_ready is not None:
             self.on_ready()
+
+
+def _taken_of(name: str, pieces: list[Rows], number: int) -> str:
+    total, before = sum(map(len, pieces)), sum(map(len, pieces[:number]))
+    taken = f"the first {before:,} of {total:,}" if before else "none"
+    return f"of the rows pushed to {name!r} {taken} went in"

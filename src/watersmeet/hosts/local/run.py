@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from queue import SimpleQueue
 from time import perf_counter
 
@@ -22,6 +23,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
+from watersmeet.runtime.floods import Floods
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
@@ -35,6 +37,7 @@ BATCH_ROWS = 1 << 16
 # Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
 REPORT_S = 0.005
 SHOWN_EVERY_S = 1.0  # while nothing comes
+FINISHING_S = 1.0  # that a batch in hand may take when a stop was asked for
 
 
 class LocalRun:
@@ -74,10 +77,14 @@ class LocalRun:
         self.notice: Callable[[str], None] = LOGGER.info
         self._endless = False
         self._stopping = False
+        self._stop_by_s = inf
+        self._floods = Floods(self._told)
 
     def request_stop(self) -> None:
-        """Finish the batch in hand, then end as if the inputs had paused there. May be called by a signal handler."""
+        """Finish the batch in hand, then end as if the inputs had paused there; one that takes longer is left where it
+        is, between two blocks of its answers. May be called by a signal handler."""
         self._stopping = True
+        self._stop_by_s = perf_counter() + FINISHING_S
         self._feeds.wake()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -87,7 +94,9 @@ class LocalRun:
         self._announce()
         try:
             self._side = SideFiles(self._clock.side, self.beside) if self.writes_beside else None
-            yield from self._until_the_end(reloaded)
+            yield from self._until_stopped(self._until_the_end(reloaded))
+            self._report()
+            self._tell_of_late_rows(at_end=True)
             if self._side is not None:
                 self._side.close()
         except BaseException:
@@ -124,8 +133,14 @@ class LocalRun:
             if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
                 self._report()
         yield from self.operator.settle()
-        self._report()
-        self._tell_of_late_rows(at_end=True)
+
+    def _until_stopped(self, blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for block in blocks:
+            self._floods.look(self.operator, self._clock)
+            if block.num_rows:
+                yield block
+            if self._stopping and perf_counter() > self._stop_by_s:
+                return
 
     def _write_beside(self) -> None:
         if self._side is not None:

@@ -35,6 +35,10 @@ class EachStep(Unary):
         self._number = 0
 
     @property
+    def pace_us(self) -> int:
+        return self.window.slide_us
+
+    @property
     def held_rows(self) -> int:
         return self._groups.ids.live
 
@@ -44,6 +48,12 @@ class EachStep(Unary):
 
     def next_event(self) -> int:
         return min(self.child.next_event(), self._next)
+
+    def to_come(self, until: int) -> int:
+        """How many groups are given before an instant if nothing changes."""
+        stop = min(until, self.child.next_event())
+        steps = -(-(stop - self._next) // self.window.slide_us) if self._next < stop else 0
+        return steps * self._groups.ids.live
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)

@@ -13,10 +13,13 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
+from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.over.ahead import Ahead
 from watersmeet.operators.continuous.over.stream import OverStream
+from watersmeet.operators.continuous.parts import Parts
+from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
@@ -75,6 +78,11 @@ class Continuous(Operator):
         self._delays = Delays()
         self.answered_us = BEGINNING_US  # the latest instant that anything was given for
         self._expired_before = 0
+        self._paced = [node for node in everything_below(root) if isinstance(node, Snapshots | EachStep)]
+        self._inputs = [leaf.waiting for leaf in leaves.values()]
+        self._in_parts = bool(self._paced or joins)
+        self._parts = Parts(min((node.pace_us for node in self._paced), default=None), joins=bool(joins))
+        self._to_come = 0
 
     @property
     def _expired_rows(self) -> int:
@@ -135,16 +143,35 @@ class Continuous(Operator):
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         for alias, leaf in self.leaves.items():
             leaf.waiting.ended = watermarks[alias] >= FOREVER_US
-        started = perf_counter()
-        delta = self.root.take(min(watermarks.values()))
+        until, done = min(watermarks.values()), BEGINNING_US
+        while done < until:
+            done = self._parts.next(done, self.wake_us, self._inputs, until) if self._in_parts else until
+            batch = self._part(done)
+            self._to_come = sum(node.to_come(until) for node in self._paced) if done < until else 0
+            # Also without rows, except the last: whoever takes them may stop here.
+            if batch.num_rows or done < until:
+                yield batch
+
+    def _part(self, until: int) -> pa.RecordBatch:
+        started, combined = perf_counter(), self._combined
+        delta = self.root.take(until)
         self.counters.kernel_seconds += perf_counter() - started
         self.counters.expired_rows = self._expired_rows - self._expired_before
         self.counters.switches = [switch for join in self.joins for switch in join.counters.switches]
         self._delays.add(delta)
         batch = self._given(delta)
-        if batch.num_rows:
-            self.counters.results += batch.num_rows
-            yield batch
+        self._parts.made(max(batch.num_rows, self._combined - combined))
+        self.counters.results += batch.num_rows
+        return batch
+
+    @property
+    def _combined(self) -> int:
+        """How many combinations the joins inside have found."""
+        return sum(join.counters.results for join in self.joins)
+
+    @property
+    def to_come(self) -> int:
+        return self._to_come
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         """Rows leave their windows after the last one has come, so time goes on for ever."""
@@ -176,7 +203,10 @@ class Continuous(Operator):
             self.root.take(end.answered_us + 1)
             for ahead in self._looking_ahead():
                 ahead.end()
-        self.root.take(complete_until)
+        if isinstance(self.root, Snapshots):
+            self.root.pass_over(complete_until)
+        else:
+            self.root.take(complete_until)
         # Counting begins anew here, and goes on below.
         self._expired_before = self._expired_rows
         for join in self.joins:

@@ -28,7 +28,7 @@ class Snapshots(Unary):
     def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting], order: Sequence[SortKey] = ()) -> None:
         """streams: the streams that the answer is made of. order: in which every answer is given, if in any."""
         super().__init__(child, child.schema)
-        self.every_us = every_us
+        self.pace_us = every_us
         self.streams = list(streams)
         self.order = list(order)
         self._rows = Multiset(self.schema, kernel.UNION_ALL)
@@ -44,16 +44,25 @@ class Snapshots(Unary):
         return self._rows.nbytes
 
     def next_event(self) -> int:
-        return min(self.child.next_event(), max(self._next, self._span()[0]))
+        return min(self.child.next_event(), self._due())
+
+    def to_come(self, until: int) -> int:
+        """How many rows are given before an instant if nothing changes."""
+        due, stop = self._due(), min(until, self.child.next_event(), self._end())
+        return int(self._rows.left.sum()) * -(-(stop - due) // self.pace_us) if due < stop else 0
+
+    def pass_over(self, until: int) -> None:
+        """Time has come to an instant, and what was to be given up to it was given in another life."""
+        self._apply(self.child.take(until))
+        if self._span()[0] < FOREVER_US:
+            self._next = max(self._next, self._multiple_from(min(until, self.child.complete)))
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
         sent: list[pa.RecordBatch] = []
         instants: list[Int64s] = []
-        first, last = self._span()
-        # While a stream goes on, time has come as far as it has because an event has.
-        ended = all(stream.ended for stream in self.streams)
-        stop = min(last + 1 if ended else FOREVER_US, until, self.child.complete)
+        first, _ = self._span()
+        stop = min(self._end(), until, self.child.complete)
         moment = self._after_ends(max(self._next, self._multiple_from(first)))
         while moment < stop:
             now, delta = delta.before(moment + 1)
@@ -62,14 +71,29 @@ class Snapshots(Unary):
                 whole = self._whole()
                 sent.append(whole)
                 instants.append(np.full(whole.num_rows, moment, np.int64))
-                moment = self._after_ends(moment + self.every_us)
+                moment = self._after_ends(moment + self.pace_us)
             else:  # nothing to send until something changes
                 changes = self._multiple_from(int(delta.instants[0])) if len(delta) else stop
-                moment = self._after_ends(max(moment + self.every_us, changes))
+                moment = self._after_ends(max(moment + self.pace_us, changes))
         self._apply(delta)
         if first < FOREVER_US:
             self._next = max(self._next, self._multiple_from(stop))
         return self._as_delta(sent, instants)
+
+    def _due(self) -> int:
+        """When something is given next if nothing changes."""
+        if not self._rows.ids.live:
+            return FOREVER_US
+        moment = self._after_ends(max(self._next, self._multiple_from(self._span()[0])))
+        return moment if moment < self._end() else FOREVER_US
+
+    def _end(self) -> int:
+        """From which instant on nothing is given any more."""
+        # While a stream goes on, time has come as far as it has because an event has.
+        if not all(stream.ended for stream in self.streams):
+            return FOREVER_US
+        waits = [stream.newest_us for stream in self.streams if stream.newest_us is not None]
+        return max(self._span()[1], *waits) + 1 if waits else self._span()[1] + 1
 
     def _after_ends(self, moment: int) -> int:
         """The first answer from here on that was or is to be given: when all input ended, none was after its last
@@ -81,7 +105,7 @@ class Snapshots(Unary):
         return moment
 
     def _multiple_from(self, instant: int) -> int:
-        return -(-instant // self.every_us) * self.every_us
+        return -(-instant // self.pace_us) * self.pace_us
 
     def _span(self) -> tuple[int, int]:
         """The first and the last event time of the rows that were given out."""

@@ -8,7 +8,7 @@ when its last-arriving member is pushed. What is stored, who is let in and what 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Protocol
@@ -165,16 +165,17 @@ class WindowJoin(Counting):
         for piece in self.keeping.pieces(alias, rows):
             yield from self.join_and_keep(alias, piece, alone=True)
 
-    def push_at_once(self, alias: str, rows: Rows) -> list[Answer]:
+    def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
         step = self._few.get(alias) if len(rows) <= FEW else None
         if step is not None:
             answer = self._take_few(step, alias, rows)
             if answer is not Way.USUAL:
                 return [] if answer is None else [answer]
-        found: list[Answer] = []
+        return self._push_usual(alias, rows)
+
+    def _push_usual(self, alias: str, rows: Rows) -> Iterator[Answer]:
         for piece in self.keeping.pieces(alias, rows):
-            found += self._answers(alias, piece, None, alone=True)
-        return found
+            yield from self._answers(alias, piece, None, alone=True)
 
     def _take_few(self, step: FewStep, alias: str, rows: Rows) -> Answer | Way | None:
         admission, counters = self.door.admissions[alias], self.counters

@@ -22,9 +22,10 @@ Noted = tuple[Note, int]  # of how many rows
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
     written down themselves. `lane` is that of the rows, `lanes` are all that the reader knows of; `bad` are the records
-    among the rows that could not be read. A table is known by the number of its load."""
+    among the rows that could not be read. A table is known by the number of its load. "more" are further answers of the
+    batch before."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush", "table"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more"]
     stream: str
     rows: pa.RecordBatch | None = None
     range: Range = None
@@ -84,17 +85,19 @@ def as_one(steps: Sequence[Step]) -> Step:
 @dataclass(frozen=True)
 class BatchRecord:
     """The steps of a batch in their order, and what the clock on the wall showed. At the end of every batch time is
-    looked at."""
+    looked at. `part_rows`: when a batch has so many answers, those that follow are given under the next number; None in
+    journals that were written before."""
 
     number: int
     now_s: float
     today_us: int
     steps: Sequence[Step]
+    part_rows: int | None = None
 
     def parts(self) -> list[Any]:
         """Its bytes, without copies of rows."""
         bodies: list[pa.Buffer] = []
-        told: list[list[Any]] = []
+        told: list[list[Any]] = [] if self.part_rows is None else [["parts", "", self.part_rows]]
         for step in self.steps:
             match step.kind:
                 case "read":
@@ -104,7 +107,7 @@ class BatchRecord:
                     bodies.append(step.rows.serialize())
                     noted = [[*note.as_json(), rows] for note, rows in step.notes]
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
-                case "end" | "flush":
+                case "end" | "flush" | "more":
                     told.append([step.kind, step.stream])
                 case "table":
                     told.append(["table", step.stream, step.range])
@@ -120,8 +123,11 @@ class BatchRecord:
         now_s, today_us, told = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
         steps: list[Step] = []
+        part_rows: int | None = None
         for kind, stream, *more in told:
             match kind:
+                case "parts":
+                    part_rows = more[0]
                 case "read":
                     lane, lanes = (more[1], more[2]) if len(more) > 1 else ("", ())
                     steps.append(Step("read", stream, range=more[0], lane=lane, lanes=lanes))
@@ -130,13 +136,18 @@ class BatchRecord:
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
                     steps.append(Step("pushed", stream, rows, notes=[_noted(one, rows) for one in more[1:]]))
                     at += more[0]
-                case "end" | "flush":
+                case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))
                 case "table":
                     steps.append(Step("table", stream, range=more[0]))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
-        return cls(number, now_s, today_us, steps)
+        return cls(number, now_s, today_us, steps, part_rows)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is a further part of the batch before."""
+        return any(step.kind == "more" for step in self.steps)
 
 
 def _lanes_told(step: Step) -> list[Any]:

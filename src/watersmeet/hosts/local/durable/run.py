@@ -10,9 +10,11 @@ behind it are repeated as they were, and of their answers those go to the sink t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
@@ -20,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
+from watersmeet.errors import FloodWarning, RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import (
     BatchRecord,
@@ -39,12 +41,13 @@ from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake, r
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle, cut
 from watersmeet.hosts.local.durable.side_flows import SideFlows
 from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
-from watersmeet.hosts.local.run import BATCH_ROWS
+from watersmeet.hosts.local.run import BATCH_ROWS, FINISHING_S
 from watersmeet.io.bad_rows import without_bad_times
 from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
@@ -106,6 +109,10 @@ class DurableRun:
         self._ranges: dict[str, Range] = {}  # what every reader has given to batches last
         self._positions: dict[str, Any] = {}
         self._number = -1  # of the last batch
+        self._in_hand = -1  # of the one that is being answered, or of its part
+        self._part_rows: int | None = None
+        self._found: list[Answer] = []  # its answers that were not handed on yet
+        self._records: Iterator[BatchRecord] = iter(())  # what is still to be repeated
         self._written = -1  # the last batch in the journal
         self._can_write = True
         self.failed_number: int | None = None  # the batch that could not be answered
@@ -119,6 +126,7 @@ class DurableRun:
             kept = kept_tables(self._folder.path, plan)
             asked = replace(plan, options=chosen)
             self.fed = FedQuery(asked, wall=self.wall, tell=tell, sourced=sourced, kept=kept)
+            self.fed.on_block = self._between
             self._journal = Journal(self._folder.path, sync=self.settings.sync)
             self._snapshots = Snapshots(self._folder.path)
             self._loads = TableLoads(self._folder.path, self.fed, tell, kept)
@@ -153,6 +161,7 @@ class DurableRun:
         )
         self._lock = Lock()  # of the operators and clocks
         self._stop = Event()
+        self._stop_by_s = inf
         self._ended = Event()
         self._error: BaseException | None = None
         self._outflow: Outflow | None = None
@@ -166,6 +175,10 @@ class DurableRun:
             self._outflow = Outflow(self._sink, self.settings.commits, self._fail, self._journal.sync)
             self._sides.start(self.settings.commits, self._fail, self._journal.sync)
             self._recover()
+        except LeftInTheMiddle:
+            self._close(commit=False)
+            self._ended.set()
+            return
         except BaseException:
             self._close(commit=False)
             raise
@@ -173,7 +186,9 @@ class DurableRun:
         self._thread.start()
 
     def request_stop(self) -> None:
-        """Finish the batch in hand, save the state, and end. May be called by a signal handler."""
+        """Finish the batch in hand, save the state, and end; a batch that takes longer is left to the next start. May
+        be called by a signal handler."""
+        self._stop_by_s = monotonic() + FINISHING_S
         self._stop.set()
         self._intake.wake()
 
@@ -349,10 +364,14 @@ class DurableRun:
         self._loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         schemas = {name: self.fed.schema_of(name) for name in self.fed.streams}
         self._written = self._number
-        for number, data in self._journal.records(self._number):
+        written = self._journal.records(self._number)
+        self._records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
+        while (record := self._next_record()) is not None:
             arriving.check()
-            self._written = number
-            self._repeat_or_fail(BatchRecord.from_bytes(number, data, schemas))
+            self._written = record.number
+            self._repeat_or_fail(record)
+            if self._stop.is_set():
+                raise LeftInTheMiddle
         self._check_end()
         arriving.write()
         self._loads.begin()
@@ -402,13 +421,14 @@ class DurableRun:
             rows = sum(rows_in(step.rows) for step in steps)
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
+        self._part_rows = record.part_rows
         try:
             answers = self._apply(record.number, [self._ready(step) for step in together(steps)])
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
-                hint=f"--skip-batch {record.number} of watersmeet serve leaves its rows out; or start anew, with "
-                "another checkpoint and a query that takes such rows",
+                hint=f"{self._way_past(record.number)} with its rows; or start anew, with another checkpoint and a query "
+                "that takes such rows",
             ) from error
         self.repeated_batches += 1
         self._give(answers)
@@ -456,6 +476,26 @@ class DurableRun:
                 self._batch(arrived)
 
     def _answer_batches(self) -> None:
+        try:
+            self._answer_until_stopped()
+            if self._error is not None:
+                raise self._error
+            if self.settings.flush and not self._stop.is_set():
+                self._flush()
+        except LeftInTheMiddle as left:
+            self._tell(FloodWarning(str(left)))
+            self._hurry()
+            self._is_saved(wait=True)
+            return
+        self._hurry()
+        self._save(wait=True)
+
+    def _hurry(self) -> None:
+        assert self._outflow is not None
+        self._outflow.hurry()
+        self._sides.hurry()
+
+    def _answer_until_stopped(self) -> None:
         saved_s = monotonic()
         while not self._stop.is_set() and self._error is None:
             arrived = self._intake.take(
@@ -468,14 +508,6 @@ class DurableRun:
             if monotonic() >= saved_s + self.settings.snapshot_s and not self._is_fetching():
                 self._save()
                 saved_s = monotonic()
-        if self._error is not None:
-            raise self._error
-        if self.settings.flush and not self._stop.is_set():
-            self._flush()
-        assert self._outflow is not None
-        self._outflow.hurry()
-        self._sides.hurry()
-        self._save(wait=True)
 
     def _patience_s(self, saved_s: float) -> float | None:
         """How long to wait for rows: until time goes on without them, or the state is to be saved."""
@@ -504,7 +536,8 @@ class DurableRun:
         loads = [] if self._error is not None else self._loads.steps()
         steps = [*map(Ready, loads), *self._accepted(arrived)]
         number = self._written + 1
-        record = BatchRecord(number, self.wall.now, self.wall.today, [ready.step for ready in steps])
+        self._part_rows = PART_ROWS
+        record = BatchRecord(number, self.wall.now, self.wall.today, [ready.step for ready in steps], PART_ROWS)
         try:
             self._journal.append(number, record.parts(), soon=self._may_wait(record.steps))
             self._written = number
@@ -522,6 +555,8 @@ class DurableRun:
             return
         try:
             answers = self._apply(number, steps)
+        except LeftInTheMiddle:
+            raise
         except BaseException:
             self.failed_number = number
             self._leave(record.steps)
@@ -587,25 +622,62 @@ class DurableRun:
                 self.notes.add(step.stream, note, number, rows)
 
     def _apply(self, number: int, steps: Sequence[Ready]) -> list[Answer]:
-        found: list[Answer] = []
+        self._in_hand, self._found = number, []
+        self.fed.floods.way_out = self._way_past(number)
         with self._lock:
             for ready in steps:
                 step = ready.step
                 if ready.rows is not None:
-                    found += self._taken_in(ready)
+                    self._taken_in(ready)
                 elif step.kind == "table":
                     self._loads.take(step)
                 elif step.kind == "flush":
-                    found += self.fed.flush()
+                    self._found += self.fed.flush()
                 elif step.kind == "end":
-                    found += self.fed.end([step.stream]) if not self.fed.clock.clocks[step.stream].ended else []
-                else:
-                    found += self.fed.promise(step.stream, step.until_us)
-            found += self.fed.tick()
-            self._number = number
-        return found
+                    self._found += self.fed.end([step.stream]) if not self.fed.clock.clocks[step.stream].ended else []
+                elif step.kind == "promise":
+                    self._found += self.fed.promise(step.stream, step.until_us)
+            self._found += self.fed.tick()
+            self._number = self._in_hand
+        return self._found
 
-    def _taken_in(self, ready: Ready) -> list[Answer]:
+    def _between(self, found: list[Answer]) -> None:
+        """Between two blocks of the answers of a step; `found` are those of this step."""
+        if self._stop.is_set() and monotonic() > self._stop_by_s:
+            left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
+            raise LeftInTheMiddle(f"{left}; {self.fed.floods.way_out}")
+        while self._part_rows is not None and (parts := cut(found, self._part_rows)) is not None:
+            if not self._begin_part(self._in_hand + 1):
+                return
+            self._number, answers = self._in_hand, [*self._found, *parts[0]]
+            self._found, found[:] = [], parts[1]
+            self._in_hand += 1
+            self._lock.release()
+            try:
+                self._give(answers)
+            finally:
+                self._lock.acquire()
+
+    def _way_past(self, number: int) -> str:
+        return f"--skip-batch {number} at a start, or start(skip_batches=[{number}]), leaves out batch {number:,}"
+
+    def _begin_part(self, number: int) -> bool:
+        """Write down that the answers in hand go on under another number; False if they were not divided there."""
+        following = self._next_record()
+        if following is not None and not following.goes_on:
+            self._records = chain([following], self._records)
+            return False
+        if following is None:
+            record = BatchRecord(number, self.wall.now, self.wall.today, [Step("more", "")], self._part_rows)
+            self._journal.append(number, record.parts(), soon=self._may_wait(()))
+        self._written = number
+        return True
+
+    def _next_record(self) -> BatchRecord | None:
+        """What is to be repeated next, if anything still is."""
+        return next(self._records, None)
+
+    def _taken_in(self, ready: Ready) -> None:
         step, clock = ready.step, self.fed.clock.clocks[ready.step.stream]
         clock.know_lanes(step.lanes)
         clock.left_out += step.left_out
@@ -613,17 +685,15 @@ class DurableRun:
         if ready.bad is not None:
             self.fed.leave_out(step.stream, ready.bad)
         assert ready.rows is not None
-        return self._pushed(step.stream, ready.rows, step.lane)
+        self._pushed(step.stream, ready.rows, step.lane)
 
-    def _pushed(self, stream: str, rows: Rows, lane: str) -> list[Answer]:
+    def _pushed(self, stream: str, rows: Rows, lane: str) -> None:
         """In pieces as large as the operator takes them; that follows from its state, so a repeat has the same."""
-        found: list[Answer] = []
         at = 0
         while at < len(rows):
             until = min(at + (self.fed.operator.piece_rows or BATCH_ROWS), len(rows))
-            found += self.fed.push(stream, rows if until - at == len(rows) else rows.slice(at, until), lane)
+            self._found += self.fed.push(stream, rows if until - at == len(rows) else rows.slice(at, until), lane)
             at = until
-        return found
 
     def _give(self, answers: list[Answer]) -> None:
         assert self._outflow is not None

@@ -89,6 +89,7 @@ def settings_of(asked: Lasting) -> Settings:
         commits=Commits(every_s=asked.commit_every_s),
         available_now=asked.available_now,
         flush=asked.flush,
+        skipped=asked.skipped,
     )
 
 

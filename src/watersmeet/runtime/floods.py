@@ -1,0 +1,38 @@
+"""Rows that bring about far more answers than anybody asks for: told before they come."""
+
+from __future__ import annotations
+
+from watersmeet.errors import FloodWarning
+from watersmeet.model.time import BEGINNING_US, format_instant
+from watersmeet.operators.contract import Operator
+from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.late_rows import FAR_AHEAD_US, Tell
+
+MANY = 10_000_000
+
+
+class Floods:
+    """Tells of each once."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.way_out = ""  # what else would do, if the run has come this far
+        self._told_us = BEGINNING_US
+
+    def look(self, operator: Operator, clock: QueryClock) -> None:
+        """To be called between two blocks of answers."""
+        if operator.to_come >= MANY and clock.watermark_us > self._told_us:
+            self._told_us = clock.watermark_us
+            told = flood_told(operator.to_come, clock)
+            self.tell(FloodWarning(f"{told}; {self.way_out}" if self.way_out else told))
+
+
+def flood_told(to_come: int, clock: QueryClock) -> str:
+    newest = max(clock.clocks.values(), key=lambda one: one.last_us)
+    row = f"the row of {format_instant(newest.last_us)} in stream {newest.stream.name!r}"
+    if newest.last_us <= newest.wall.today_us() + FAR_AHEAD_US:
+        return f"{to_come:,} more answers come of {row}; a longer EVERY, or slide of HOP, gives fewer"
+    return (
+        f"{to_come:,} more answers come of {row}, which lies in the future; max_future='1 hour' keeps such rows from "
+        "moving time"
+    )

@@ -1,0 +1,146 @@
+"""A batch that brings about more answers than are given at once, in a run that goes on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import watersmeet as wm
+from watersmeet.errors import FloodWarning, SkippedRowsWarning
+from watersmeet.hosts.local.durable import run as durable
+from watersmeet.hosts.local.durable.parts import cut
+from watersmeet.operators.continuous import parts
+
+NOON = dt.datetime(2026, 1, 1, 12)
+FAR = dt.datetime(9999, 1, 1)
+LATER = NOON + dt.timedelta(seconds=20_000)
+
+
+class Numbered:
+    """A sink in memory that a run finds again, and that fails at its so manieth commit."""
+
+    def __init__(self, fails_at: int) -> None:
+        self.last_number = -1
+        self.rows: list[dict[str, object]] = []
+        self.left = fails_at
+
+    def commit(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("the disk is full")
+        self.rows += [row for batch in batches for row in batch.to_pylist()]
+        self.last_number = number
+
+    def close(self) -> None:
+        pass
+
+
+def query(sql: str = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND") -> wm.Query:
+    session = wm.Session()
+    session.stream("s", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    return session.sql(sql)
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("sql", "answers"),
+    [
+        ("SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND", 20_000),
+        ("SELECT a.k, b.k AS other FROM s a [RANGE 1 DAY], s b [RANGE 1 DAY]", 200 * 200),
+    ],
+)
+def test_parts_of_a_batch_are_each_given_once_in_all_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str, answers: int, fails_at: int
+) -> None:
+    monkeypatch.setattr(durable, "PART_ROWS", 3_000)
+    sink = Numbered(fails_at)
+    rows = {"k": range(200), "ts": [NOON] * 199 + [LATER]}
+    # Commits take as many parts as are there, so there may be too few of them to fail.
+    with suppress(OSError), query(sql).start(checkpoint=tmp_path, sink=lambda _: sink, commit_every="0 s") as run:
+        run.push("s", rows)
+        run.stop()
+    assert fails_at > 1 or not sink.rows
+    # Another life makes its blocks of other sizes; what is given under a number stays the same.
+    monkeypatch.setattr(parts, "MOST_STEPS", 7)
+    monkeypatch.setattr(durable, "PART_ROWS", 5_000)
+    with query(sql).start(checkpoint=tmp_path, sink=lambda _: sink) as run:
+        run.stop()
+    assert len(sink.rows) == answers
+    assert len({tuple(row.values()) for row in sink.rows}) == answers
+
+
+@pytest.mark.parametrize(("rows", "first"), [(1, 3), (2, 3), (3, 3), (4, 3), (5, 5), (6, 5), (7, None)])
+def test_changes_of_one_instant_are_not_divided(rows: int, first: int | None) -> None:
+    def batch(*instants: int) -> pa.RecordBatch:
+        return pa.record_batch({"_ts": pa.array(instants, pa.timestamp("us")), "k": range(len(instants))})
+
+    found = cut([batch(1, 1, 1), batch(2, 2, 3, 3)], rows)
+    if first is None:
+        assert found is None
+        return
+    assert found is not None
+    before, after = ([one for batch in part for one in batch["_ts"].cast(pa.int64()).to_pylist()] for part in found)
+    assert (len(before), before + after) == (first, [1, 1, 1, 2, 2, 3, 3])
+
+
+def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> None:
+    sink = Numbered(0)
+    with pytest.warns(FloodWarning, match="--skip-batch 1"):
+        run = query().start(checkpoint=tmp_path, sink=lambda _: sink)
+        run.push("s", {"k": [1], "ts": [NOON]})
+        run.push("s", {"k": [2], "ts": [FAR]})
+        time.sleep(1)
+        began_s = monotonic()
+        run.stop()
+    assert monotonic() - began_s < 20
+    with pytest.warns(SkippedRowsWarning, match="batch 1 with its 1 row"):
+        run = query().start(checkpoint=tmp_path, sink=lambda _: sink, skip_batches=[1])
+    run.push("s", {"k": [3], "ts": [NOON + dt.timedelta(seconds=3)]})
+    run.stop()
+    assert run.metrics()["late_rows"] == 0
+
+
+SCRIPT = """
+CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (source='parquet', path='{0}/s', time='ts');
+CREATE SINK counts WITH (sink='parquet', path='{0}/out') AS
+  SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND;
+"""
+
+
+def started(folder: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "watersmeet", "run", str(folder / "q.sql"), "--engine", "local"]
+    return subprocess.Popen(
+        [*command, "--checkpoint", str(folder / "state"), "--quiet", *options], stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_heard_in_a_flood_and_at_the_start_that_repeats_it(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "q.sql").write_text(SCRIPT.format(tmp_path))
+    pq.write_table(pa.table({"k": [1, 2], "ts": pa.array([NOON, FAR], pa.timestamp("us"))}), tmp_path / "s/1.parquet")
+    for _ in range(2):  # the second time it is repeated
+        process = started(tmp_path)
+        assert process.stderr is not None
+        told = ""
+        while "--skip-batch 0" not in told:
+            told += process.stderr.readline().replace("\n", " ")
+        assert "9999-01-01" in told
+        assert "max_future" in told
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+    process = started(tmp_path, "--skip-batch", "0", "--available-now")
+    assert "batch 0 with its 2 rows was left out" in process.communicate(timeout=60)[1]
+    assert process.returncode == 0

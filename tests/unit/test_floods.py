@@ -1,0 +1,103 @@
+"""Rows that bring about more answers than anybody asks for: they come in blocks, and whoever takes them may stop."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import warnings
+from itertools import islice
+from time import monotonic
+
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+from watersmeet.errors import FloodWarning, RunError
+
+NOON = dt.datetime(2026, 1, 1, 12)
+FAR = dt.datetime(9999, 1, 1)
+EVERY_SECOND = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND"
+SCHEMA = {"k": "BIGINT", "ts": "TIMESTAMP"}
+
+
+def session_of(times: list[dt.datetime]) -> wm.Session:
+    session = wm.Session()
+    rows = pa.table({"k": list(range(len(times))), "ts": pa.array(times, pa.timestamp("us"))})
+    session.stream("s", rows, time="ts")
+    return session
+
+
+def pushed() -> wm.Session:
+    session = wm.Session()
+    session.stream("s", schema=SCHEMA, time="ts")
+    return session
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        EVERY_SECOND,
+        "SELECT RSTREAM k, COUNT(*) AS n FROM s [LANDMARK '2026-01-01'] GROUP BY k EVERY 1 SECOND",
+        "SELECT k, COUNT(*) AS n FROM HOP(s, 1 SECOND, 300000 DAYS) GROUP BY k, window_start, window_end",
+    ],
+)
+def test_a_row_in_the_far_future_is_answered_in_blocks_and_told(sql: str) -> None:
+    with pytest.warns(FloodWarning, match=r"more answers come of the row of 9999-01-01.*stream 's'.*max_future"):
+        blocks = list(islice(session_of([NOON, NOON + dt.timedelta(seconds=5), FAR]).sql(sql).batches(), 3))
+    assert [block.num_rows > 0 for block in blocks] == [True] * 3
+    assert max(block.num_rows for block in blocks) <= 1 << 18
+
+
+def test_blocks_are_the_answer_of_one_piece() -> None:
+    times = [NOON, NOON + dt.timedelta(seconds=5), NOON + dt.timedelta(days=1), NOON + dt.timedelta(days=1, seconds=9)]
+    answer = session_of(times).sql(EVERY_SECOND).to_arrow()
+    seconds = [int((time - NOON).total_seconds()) for time in times]
+    assert answer["n"].to_pylist() == [sum(at >= one for one in seconds) for at in range(seconds[-1] + 1)]
+    assert answer["_ts"].to_pylist() == [NOON + dt.timedelta(seconds=at) for at in range(seconds[-1] + 1)]
+
+
+def test_a_run_in_the_middle_of_a_flood_is_closed_by_another_thread() -> None:
+    run = pushed().sql(EVERY_SECOND).start()
+    run.push("s", {"k": [1], "ts": [NOON]})
+    failures: list[BaseException] = []
+
+    def push() -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                run.push("s", {"k": [2], "ts": [FAR]})
+        except RunError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=push, daemon=True)
+    thread.start()
+    assert run.take(timeout=20).num_rows
+    run.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert "the run is closed" in str(failures[0])
+
+
+def test_no_more_answers_of_a_flood_are_made_than_may_wait() -> None:
+    run = pushed().sql(EVERY_SECOND).start(max_waiting=100_000, timeout=0.2)
+    run.push("s", {"k": [1], "ts": [NOON]})
+    began_s = monotonic()
+    with pytest.warns(FloodWarning, match="max_future"), pytest.raises(RunError, match="nobody made room for 0.2 s"):
+        run.push("s", {"k": [2], "ts": [FAR]})
+    assert monotonic() - began_s < 30
+    assert run.take().num_rows < 2_000_000
+
+
+def test_on_answer_is_called_in_the_middle_of_a_flood_and_may_end_it() -> None:
+    given = 0
+
+    def take(rows: pa.RecordBatch) -> None:
+        nonlocal given
+        given += rows.num_rows
+        if given > 100_000:
+            raise OSError("enough")
+
+    run = pushed().sql(EVERY_SECOND).start(on_answer=take)
+    run.push("s", {"k": [1], "ts": [NOON]})
+    with pytest.warns(FloodWarning), pytest.raises(OSError, match="enough"):
+        run.push("s", {"k": [2], "ts": [FAR]})
