@@ -96,12 +96,12 @@ def test_changes_of_one_instant_are_not_divided(rows: int, first: int | None) ->
 
 def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> None:
     sink = Numbered(0)
-    with pytest.warns(FloodWarning, match="--skip-batch 1"):
-        run = query().start(checkpoint=tmp_path, sink=lambda _: sink)
-        run.push("s", {"k": [1], "ts": [NOON]})
-        run.push("s", {"k": [2], "ts": [FAR]})
-        time.sleep(1)
-        began_s = monotonic()
+    run = query().start(checkpoint=tmp_path, sink=lambda _: sink)
+    run.push("s", {"k": [1], "ts": [NOON]})
+    run.push("s", {"k": [2], "ts": [FAR]})
+    time.sleep(1)
+    began_s = monotonic()
+    with pytest.warns(FloodWarning, match="left in the middle of its answers.*--skip-batch 1"):
         run.stop()
     assert monotonic() - began_s < 20
     with pytest.warns(SkippedRowsWarning, match="batch 1 with its 1 row"):

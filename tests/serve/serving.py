@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import resource
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -144,10 +145,12 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def live(folder: Path, script: str, port: int, ends_at: str | None, after: int) -> None:
+def live(folder: Path, script: str, port: int, ends_at: str | None, after: int, files: int | None = None) -> None:
     from tests.durable.lives import die_at
     from watersmeet.cli.serve import Address, serve_script
 
+    if files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files))
     if ends_at is not None:
         die_at(ends_at, after)
     serve_script(
@@ -159,13 +162,22 @@ class Life:
     """A server that can be killed. It is forked from a process that has imported all, so it costs little."""
 
     def __init__(
-        self, folder: Path, script: str = SCRIPT, ends_at: str | None = None, after: int = 0, port: int | None = None
+        self,
+        folder: Path,
+        script: str = SCRIPT,
+        ends_at: str | None = None,
+        after: int = 0,
+        port: int | None = None,
+        files: int | None = None,
     ) -> None:
-        """ends_at: a point of `tests.durable.lives`, at which it kills itself after so many times."""
+        """ends_at: a point of `tests.durable.lives`, at which it kills itself after so many times. files: how many it
+        may have open."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.serve.preloaded"])
         self.port = port or free_port()
-        self.process = context.Process(target=live, args=(folder, script, self.port, ends_at, after), daemon=True)
+        self.process = context.Process(
+            target=live, args=(folder, script, self.port, ends_at, after, files), daemon=True
+        )
         self.process.start()
         self.client = self.client_of(self.port)
         until = time.monotonic() + 60

@@ -82,7 +82,7 @@ def test_no_more_answers_of_a_flood_are_made_than_may_wait() -> None:
     run = pushed().sql(EVERY_SECOND).start(max_waiting=100_000, timeout=0.2)
     run.push("s", {"k": [1], "ts": [NOON]})
     began_s = monotonic()
-    with pytest.warns(FloodWarning, match="max_future"), pytest.raises(RunError, match="nobody made room for 0.2 s"):
+    with pytest.warns(FloodWarning, match="max_future"), pytest.raises(RunError, match="nobody made room for"):
         run.push("s", {"k": [2], "ts": [FAR]})
     assert monotonic() - began_s < 30
     assert run.take().num_rows < 2_000_000

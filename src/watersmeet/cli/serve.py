@@ -71,12 +71,21 @@ def serve_script(
             served.started()
             _check_some_run(lasting)
             server = HttpServer(served, at, limits, address.token)
+            _tell_of_fewer(limits, server.limits)
             server.start()
             try:
                 seconds = _run(jobs, lasting, url_of(at), server)
                 _tell_of_end(lasting, seconds, settings, is_kept=checkpoint is not None)
             finally:
                 server.stop()
+
+
+def _tell_of_fewer(asked: Limits, given: Limits) -> None:
+    if given.subscribers < asked.subscribers:
+        voice().warn(
+            f"this process may not have enough files open for {asked.subscribers:,} subscribers, so it takes "
+            f"{given.subscribers:,}, and {given.connections:,} other connections; a larger `ulimit -Hn` allows more"
+        )
 
 
 def _failures(lasting: LastingJobs) -> dict[str, Failure]:

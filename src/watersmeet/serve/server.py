@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 from threading import Event, Thread
-from typing import Any
 
 import h11
 import uvicorn
@@ -16,8 +15,10 @@ from watersmeet.errors import SetupError
 from watersmeet.serve.app import make_app
 from watersmeet.serve.guard import is_loopback
 from watersmeet.serve.history import EVERY_S
+from watersmeet.serve.http_error import busy
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.listeners import Listeners
+from watersmeet.serve.open_files import MOST_ACCEPTED, allowed_files, fitted
 from watersmeet.serve.served import Served
 
 BACKLOG = 1024
@@ -57,7 +58,7 @@ def url_of(bound: socket.socket) -> str:
 
 class HttpServer:
     def __init__(self, served: Served, at: socket.socket, limits: Limits, token: str | None) -> None:
-        _allow_files(limits.subscribers + limits.connections)
+        self.limits = limits = fitted(limits, allowed_files())
         self._served = served
         self._socket = at
         self._listeners = Listeners(limits)
@@ -71,7 +72,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=limits.subscribers + limits.connections,
+            backlog=MOST_ACCEPTED,
             timeout_graceful_shutdown=int(LAST_S),
         )
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)  # what is worth telling we tell ourselves
@@ -103,6 +104,7 @@ class HttpServer:
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.005)
+        self._socket.listen(BACKLOG)  # so many wait outside, whatever is taken at once
         self._up.set()
         sampling = asyncio.create_task(self._sample())
         await serving
@@ -118,15 +120,23 @@ class HttpServer:
 
 
 def _protocol(limits: Limits) -> type[H11Protocol]:
-    """HTTP over connections of which none is waited for: neither for what it asks, nor until it reads."""
+    """HTTP over connections, so many at most, of which none is waited for: neither for what it asks, nor until it
+    reads."""
+    most = limits.subscribers + limits.connections
 
     class Impatient(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._asking, self._reading = _Timer(limits.head_s), _Timer(limits.send_pause_s)
+            if len(self.connections) > most:
+                transport.write(_full(most))
+                transport.close()
+                return
             self._asking.start(self.loop, transport)
 
         def data_received(self, data: bytes) -> None:
+            if self.transport.is_closing():  # it was told to come back
+                return
             super().data_received(data)
             if self.conn.their_state is h11.IDLE:  # a part of a request, the first or a next one
                 self._asking.start(self.loop, self.transport)
@@ -149,6 +159,14 @@ def _protocol(limits: Limits) -> type[H11Protocol]:
     return Impatient
 
 
+def _full(most: int) -> bytes:
+    """What a connection is told for which there is no room, whatever it asks for."""
+    told = busy(f"{most:,} connections are open, and no more are taken", "try again later").response()
+    head = [(b"connection", b"close"), *told.raw_headers]
+    lines = b"".join(b"%s: %s\r\n" % (name, value) for name, value in head)
+    return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"\r\n" + bytes(told.body)
+
+
 class _Timer:
     """Cuts a connection, unless it is stopped before."""
 
@@ -165,16 +183,3 @@ class _Timer:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
-
-
-def _allow_files(connections: int) -> None:
-    """Each connection is an open file, of which a process has few by default."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted: Any = connections + 512
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))

@@ -19,6 +19,7 @@ from watersmeet.errors import SourceChangedWarning, SourceError, SourceGoneWarni
 from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, untold
 from watersmeet.io.connectors.listing import Listing
 from watersmeet.io.files import FileSource, readable
+from watersmeet.io.too_many_files import is_out_of_files, tried_again
 
 READ_ROWS = 1 << 16
 KNOWN_ENDS = 1_000  # more than are read ahead
@@ -102,11 +103,22 @@ class FolderReader:
                 return None
             assert self._cursor is not None
             start = self._cursor.row
-            lot = self._cursor.take(most_rows)
+            lot = tried_again(lambda: self._taken(most_rows))
             if lot is not None:
                 return Piece(lot.rows, [self._cursor.path, start, self._cursor.row], bad=lot.bad)
             self._note_end(self._cursor)
             self._close_cursor()
+
+    def _taken(self, most_rows: int) -> Lot | None:
+        assert self._cursor is not None
+        path, row = self._cursor.path, self._cursor.row
+        try:
+            return self._cursor.take(most_rows)
+        except Exception as error:
+            if is_out_of_files(error):  # it is read from there once more
+                self._cursor = _Cursor(self._source, path)
+                self._cursor.skip_to(row)
+            raise
 
     def again(self, range: Range) -> Piece:
         path, start, end = range

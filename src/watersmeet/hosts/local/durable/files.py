@@ -9,6 +9,7 @@ from pathlib import Path
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
+from watersmeet.io.too_many_files import tried_again
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def replace_file(path: Path, data: bytes) -> None:
     """Put a file in place of the one of that name; a reader, or a restart, finds the old or the whole new one."""
     draft = path.with_name(f".{path.name}.tmp")
     with written(path):
-        with draft.open("wb") as file:
+        with tried_again(lambda: draft.open("wb")) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -44,7 +45,7 @@ def remove_file(path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make names in a folder outlive a crash."""
-    handle = os.open(folder, os.O_RDONLY)
+    handle = tried_again(lambda: os.open(folder, os.O_RDONLY))
     try:
         os.fsync(handle)
     finally:

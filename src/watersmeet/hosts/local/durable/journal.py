@@ -25,6 +25,7 @@ from zlib import crc32
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
 from watersmeet.hosts.local.durable.files import remove_file, sync_folder, written
+from watersmeet.io.too_many_files import tried_again
 
 _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
@@ -145,7 +146,8 @@ class Journal:
     def _open(self, number: int) -> None:
         self._path = self._folder / f"{_PREFIX}{number:015d}{_SUFFIX}"
         with written(self._path):
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            path, flags = self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+            self._file = tried_again(lambda: os.open(path, flags, 0o600))
             self._end = self._filled = os.fstat(self._file).st_size
             if self._sync:
                 sync_folder(self._folder)

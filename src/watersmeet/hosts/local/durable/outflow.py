@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.too_many_files import tried_again
 from watersmeet.operators.answers import Answer, as_batches
 
 EVERY_S = 1.0  # how often answers are committed, unless somebody says otherwise
@@ -138,7 +139,8 @@ class Outflow:
             self._hurry = False
         if answers:
             self._before(number)
-            self._sink.commit(number, _as_one(as_batches(answers)))
+            rows = _as_one(as_batches(answers))
+            tried_again(lambda: self._sink.commit(number, rows))
         with self._changed:
             self._rows = sum(one.num_rows for one in self._waiting)
             self.committed = number

@@ -51,6 +51,7 @@ from watersmeet.hosts.local.run import BATCH_ROWS, FINISHING_S
 from watersmeet.io.bad_rows import without_bad_times
 from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
+from watersmeet.io.too_many_files import tried_again
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.saving import load_state, state_of
@@ -427,8 +428,8 @@ class DurableRun:
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
-                hint=f"{self._way_past(record.number)} with its rows; or start anew, with another checkpoint and a query "
-                "that takes such rows",
+                hint=f"{self._way_past(record.number)} with its rows; or start anew, with another checkpoint and a "
+                "query that takes such rows",
             ) from error
         self.repeated_batches += 1
         self._give(answers)
@@ -752,7 +753,7 @@ class DurableRun:
 
     def _write(self, snapshot: Snapshot) -> None:
         assert self._outflow is not None
-        draft = self._snapshots.write(snapshot)
+        draft = tried_again(lambda: self._snapshots.write(snapshot))
         self._outflow.flush(snapshot.number)
         self._sides.flush(snapshot.number)
         self._snapshots.publish(draft)
