@@ -121,6 +121,10 @@ class MidnightWarning(UserWarning):
     """A DATE is compared for equality with a time, which holds at midnight only."""
 
 
+class CrossJoinWarning(UserWarning):
+    """Inputs stand beside each other in FROM without a condition, so every row meets all of the others."""
+
+
 class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 

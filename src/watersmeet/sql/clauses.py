@@ -276,7 +276,7 @@ class QueryParser(DeduplicationParser):
         while True:
             at = self._curr
             if self._match_text_seq("CROSS", "JOIN"):
-                tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start))
+                tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start), crossed=True)
                 continue
             kind = self._join_word()
             if kind is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -18,6 +18,7 @@ from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
 from watersmeet.sql.syntax import QuerySyntax, SelectItem, SelectSyntax, Span
 from watersmeet.sql.unnesting import taken_apart
+from watersmeet.sql.untied import crossed_in, warn_of_untied
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join
 
 
@@ -52,7 +53,16 @@ class FromClause:
             if self._tree.is_flat:  # a static table has one version only
                 self.found, self._tree = together(self._tree.found, self.found), None
         self._inputs = inputs
+        warn_of_untied(inputs, [*self._tied(), *crossed_in(select.tree)])
         self._partners = [self._joiner.partners(one) for one in asked]
+
+    def _tied(self) -> Iterator[frozenset[str]]:
+        """The inputs that conditions are about together; those of an outer join belong together in any case."""
+        yield from self.found.tied
+        if self._tree is not None:
+            yield from self._tree.found.tied
+            for one in outer_joins(self._tree):
+                yield frozenset(each.alias for side in (one.left, one.right) for each in side.everything)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

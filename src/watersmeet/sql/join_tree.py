@@ -211,6 +211,7 @@ def together(*found: Conditions) -> Conditions:
         [bound for one in found for bound in one.bounds],
         [choice for one in found for choice in one.choices],
         {words: span for one in found for words, span in one.places.items()},
+        [streams for one in found for streams in one.tied],
     )
 
 

@@ -103,8 +103,8 @@ class SourceSyntax:
 
 @dataclass(frozen=True)
 class JoinSyntax:
-    """Two parts of FROM, joined. Without a condition all of their rows meet: a comma or CROSS JOIN. `using` are columns
-    that both have, which must be equal and become one."""
+    """Two parts of FROM, joined. Without a condition all of their rows meet: a comma, or CROSS JOIN (`crossed`).
+    `using` are columns that both have, which must be equal and become one."""
 
     kind: JoinWord
     left: FromSyntax
@@ -112,6 +112,7 @@ class JoinSyntax:
     condition: exp.Expr | None
     span: Span
     using: tuple[Name, ...] = ()
+    crossed: bool = False
 
 
 FromSyntax = SourceSyntax | JoinSyntax

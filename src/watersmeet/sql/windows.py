@@ -19,7 +19,7 @@ from watersmeet.model.windows import (
     range_words,
     single_window,
 )
-from watersmeet.plan.expressions import Expression, Literal, conjuncts
+from watersmeet.plan.expressions import Expression, Literal, conjuncts, streams_of
 from watersmeet.plan.nodes import AsOf, Input, Join, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
@@ -36,6 +36,7 @@ class Conditions:
     bounds: list[Bound] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)
+    tied: list[frozenset[str]] = field(default_factory=list)  # the inputs that each condition is about
 
 
 def bind_conditions(
@@ -66,6 +67,7 @@ def _add_condition(found: Conditions, node: exp.Expr, scope: Scope) -> None:
     span = span_of(node)
     words = scope.text.piece(span)
     # Split once more: BETWEEN has become two comparisons, of which each may be a bound.
+    found.tied.append(frozenset(streams_of(bound)))
     for part in conjuncts(bound):
         bounds = time_bounds(part, scope, words)
         if bounds is not None:
