@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
 from watersmeet.errors import FloodWarning
 from watersmeet.model.time import BEGINNING_US, format_instant
 from watersmeet.operators.contract import Operator
 from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.late_rows import FAR_AHEAD_US, Tell
 
+LOGGER = logging.getLogger("watersmeet")
 MANY = 10_000_000
 
 
@@ -23,14 +30,27 @@ class Floods:
         """To be called between two blocks of answers."""
         if operator.to_come >= MANY and clock.watermark_us > self._told_us:
             self._told_us = clock.watermark_us
-            told = flood_told(operator.to_come, clock)
+            newest = max(clock.clocks.values(), key=lambda one: one.last_us)
+            told = flood_told(operator.to_come, newest.stream.name, newest.last_us, newest.wall.today_us())
             self.tell(FloodWarning(f"{told}; {self.way_out}" if self.way_out else told))
 
 
-def flood_told(to_come: int, clock: QueryClock) -> str:
-    newest = max(clock.clocks.values(), key=lambda one: one.last_us)
-    row = f"the row of {format_instant(newest.last_us)} in stream {newest.stream.name!r}"
-    if newest.last_us <= newest.wall.today_us() + FAR_AHEAD_US:
+def logged(
+    answers: Iterator[pa.RecordBatch], operator: Operator, newest: Callable[[], tuple[str, int]]
+) -> Iterator[pa.RecordBatch]:
+    """The same where nobody hears of anything before all are there, as on Spark: in the log of whoever answers. newest:
+    the stream with the newest row, and the time of that."""
+    is_told = False
+    for one in answers:
+        if not is_told and operator.to_come >= MANY:
+            is_told = True
+            LOGGER.warning("%s", flood_told(operator.to_come, *newest(), time.time_ns() // 1_000))
+        yield one
+
+
+def flood_told(to_come: int, stream: str, last_us: int, today_us: int) -> str:
+    row = f"the row of {format_instant(last_us)} in stream {stream!r}"
+    if last_us <= today_us + FAR_AHEAD_US:
         return f"{to_come:,} more answers come of {row}; a longer EVERY, or slide of HOP, gives fewer"
     return (
         f"{to_come:,} more answers come of {row}, which lies in the future; max_future='1 hour' keeps such rows from "

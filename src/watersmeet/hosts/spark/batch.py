@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,16 +18,21 @@ from watersmeet.io.conform import conform, enter
 from watersmeet.io.event_times import without_nulls
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
+from watersmeet.runtime.floods import logged
+
+Answering = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Table], pa.Table]:
+def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Answering:
     """The function for applyInArrow that answers one bucket from all its packets, and archives what it let go of."""
 
-    def answer(packets: pa.Table) -> pa.Table:
+    # Spark goes by these types: answers go on block by block, however many come of a bucket.
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         answers = spark_layout(job.plan.output_schema)
+        packets = pa.Table.from_batches(batches)
         # All packets of a call are of one bucket, by which they are grouped. Without state there is nothing to guard.
         if packets.num_rows == 0 or packets["bucket"][0].as_py() == GUARD:
-            return answers.empty_table()
+            return
         operator = job.make_operator()
         bucket = packets["bucket"][0].as_py()
         needs = packets.filter(pc.equal(packets["input"], NEEDS))["payload"]
@@ -40,15 +45,22 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Callable[[pa.Tab
                 layout = job.layout(one)
                 arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
         # Everything is there, so nothing is late and the watermark is at the end of time.
-        results = list(operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US)))
+        results = operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US))
+        for batch in logged(results, operator, lambda: _newest(job, arrived)):
+            if batch.num_rows:
+                yield conform(batch, answers)
         if run is not None:
             write_page_into(run, operator, bucket, 0)
-        return pa.Table.from_batches([conform(batch, answers) for batch in results], schema=answers)
 
     return answer
 
 
-def stateless_answer(job: SparkJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _newest(job: SparkJob, arrived: Mapping[str, Rows]) -> tuple[str, int]:
+    last_us = {one.relation.name: int(arrived[one.alias].times.max()) for one in job.streams if one.alias in arrived}
+    return max(last_us.items(), key=lambda one: one[1])
+
+
+def stateless_answer(job: SparkJob) -> Answering:
     """The function for mapInArrow over the only stream of a query, joined with static tables if there are any."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -44,6 +44,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
+from watersmeet.runtime.floods import logged
 from watersmeet.runtime.telling import by_input
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class BucketProcessor:
         waiting = [Waiting.from_bytes(told) for told in packets.told(WAITING)]
         manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
-        yield from self._frames(operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until)))
+        answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
+        yield from self._frames(logged(answers, operator, lambda: self._newest(manifest)))
         ended = manifest.note_ended(ends_told(packets.told(ENDED)), len(self.job.streams))
         if ended is not None:
             yield from self._frames(self._close(operator, manifest))
@@ -197,6 +199,10 @@ class BucketProcessor:
         clock = clock.risen_to(manifest.complete_until, now_ms)
         manifest.clock = clock.after(self._relations, seen, now_ms, waiting)
         return manifest.clock.watermark_us
+
+    def _newest(self, manifest: Manifest) -> tuple[str, int]:
+        stream, last_us = max(manifest.newest_us.items(), key=lambda one: one[1])
+        return self._relations[stream].name, last_us
 
     def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
         assert manifest.clock is not None
