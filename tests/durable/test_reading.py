@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import time
 import warnings
 from pathlib import Path
@@ -16,6 +17,7 @@ from watersmeet.io.connectors import folder_reader
 from watersmeet.io.connectors.contract import Piece
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
+from watersmeet.plan.nodes import relations_below
 
 
 def put(folder: Path, name: str, *ids: int) -> None:
@@ -107,7 +109,94 @@ def test_a_file_that_grows_after_it_was_read_is_told_once(tmp_path: Path) -> Non
             time.sleep(1.2)
             assert run.taken("a") == 1
     assert [one.category for one in told] == [wm.SourceChangedWarning]
-    assert "a.csv, which stream 'a' has read, has another size since, and is not read again" in str(told[0].message)
+    assert "a.csv, which stream 'a' has read, was added to since, and is not read again" in str(told[0].message)
+
+
+def read_all(folder: Path) -> list[str]:
+    """What a run tells that reads what is there and ends, as one by cron does."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = query_over(folder).start(
+            checkpoint=folder.parent / "state", sink=str(folder.parent / "out.csv"), available_now=True
+        )
+        run.wait(60)
+    changed = [str(one.message) for one in told if one.category is wm.SourceChangedWarning]
+    assert sum(run.metrics().get("changed_files", {}).values()) == len(changed)
+    return changed
+
+
+def changed_between(path: Path, how: str) -> None:
+    before = path.read_text()
+    at = path.stat().st_mtime_ns
+    match how:
+        case "was added to":
+            path.write_text(f"{before}7,2026-01-01 00:00:07\n")
+        case "has become shorter":
+            path.write_text(before[: before.index("\n2,") + 1])
+        case "was replaced or written anew":
+            path.write_text(before.replace("2,2026-01-01 00:00:02", "3,2026-01-01 00:00:02"))
+            os.utime(path, ns=(at, at + 10**9))
+
+
+@pytest.mark.parametrize("how", ["was added to", "has become shorter", "was replaced or written anew"])
+@pytest.mark.parametrize("new_rows", [False, True])
+def test_a_file_that_changes_between_two_runs_is_told_once(tmp_path: Path, how: str, new_rows: bool) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / f"{name}.csv").write_text("id,ts\n1,2026-01-01 00:00:01\n2,2026-01-01 00:00:02\n")
+    assert read_all(folder) == []
+    assert read_all(folder) == []
+    changed_between(folder / "one.csv", how)
+    if new_rows:
+        (folder / "three.csv").write_text("id,ts\n4,2026-01-01 00:00:09\n")
+    (told,) = read_all(folder)
+    assert f"one.csv, which stream 'a' has read, {how} since, and is not read again" in told
+    if new_rows:  # with them the checkpoint has gone on, and it is told no more
+        assert read_all(folder) == []
+
+
+def test_a_file_that_is_gone_between_two_runs_is_no_change(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / f"{name}.csv").write_text("id,ts\n1,2026-01-01 00:00:01\n")
+    assert read_all(folder) == []
+    (folder / "one.csv").unlink()
+    assert read_all(folder) == []
+
+
+def test_of_many_files_that_have_changed_some_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}.csv").write_text("id,ts\n1,2026-01-01 00:00:01\n")
+    assert read_all(folder) == []
+    for number in range(30):
+        os.utime(folder / f"{number}.csv", (1, 1))
+    with pytest.warns(wm.SourceChangedWarning) as told:
+        query_over(folder).start(
+            checkpoint=tmp_path / "state", sink=str(tmp_path / "out.csv"), available_now=True
+        ).wait(60)
+    changed = [str(one.message) for one in told if one.category is wm.SourceChangedWarning]
+    assert len(changed) == 11
+    assert "20 more files that stream 'a' has read have changed since" in changed[-1]
+
+
+def test_a_checkpoint_that_noted_names_alone_goes_on_and_tells_of_what_changes_later(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.csv").write_text("id,ts\n1,2026-01-01 00:00:01\n")
+    source = query_over(tmp_path / "a").plan.root
+    (stream,) = (one for one in relations_below(source) if isinstance(one, Stream))
+    reader = reader_of(stream)
+    reader.resume({"done": [str(tmp_path / "a" / "1.csv")], "inside": None})
+    assert reader.poll(10) is None
+    (tmp_path / "a" / "2.csv").write_text("id,ts\n2,2026-01-01 00:00:02\n")
+    piece = reader.poll(10)
+    assert piece is not None
+    assert reader.poll(10) is None
+    done = reader.position_after(piece.range)["done"]
+    assert [len(one) for one in done] == [1, 3]
 
 
 def test_a_file_that_does_not_fit_ends_the_run_and_the_next_goes_on_without_it(tmp_path: Path) -> None:

@@ -85,6 +85,12 @@ class Metrics(Counted, Recall):
         if_any=True,
         where="in-process",
     )
+    changed_files: dict[str, int] = metric(
+        "files by stream that were read and have changed since: what is new in them is not read",
+        BY_NAME_NOW,
+        if_any=True,
+        where="in-process",
+    )
     late_by_us: dict[str, int] = metric(
         "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
     )

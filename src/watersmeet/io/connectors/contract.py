@@ -190,6 +190,11 @@ def lag_of(reader: Reader) -> dict[str, int]:
     return {} if lag is None else lag()
 
 
+def changed_files_of(reader: Reader) -> int:
+    """How many files that were read have changed since, of readers that look."""
+    return int(getattr(reader, "changed_files", 0))
+
+
 def untold(what: Warning) -> None:
     """Nobody listens."""
 

@@ -6,16 +6,16 @@ A file counts once it has its name, so whoever writes it does so under a hidden 
 from __future__ import annotations
 
 import glob
-import os
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceChangedWarning, SourceError, SourceGoneWarning
+from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.io.connectors.changed_files import Changed, Look, difference, look_at, tell_of
 from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, untold
 from watersmeet.io.connectors.listing import Listing
 from watersmeet.io.files import FileSource, readable
@@ -86,12 +86,16 @@ class FolderReader:
         self._where = where
         self._ahead: deque[str] = deque()  # files that were found, by the time they were changed
         self._found: set[str] = set()  # the same
-        self._begun: list[str] = []  # the files that were read, or are being read, in order
+        # The files that were read, or are being read, in order: a name, its size and when it was changed, or the name
+        # alone where an older checkpoint noted no more.
+        self._begun: list[list[Any]] = []
         self._places: dict[str, int] = {}  # of each of them in that order
         self._cursor: _Cursor | None = None
         self._ends: dict[str, int] = {}  # of the last files that were read to their end, how many rows they have
         self._bad_ends: set[str] = set()  # those of them that have bad records behind their last row
-        self._sizes: dict[str, int] = {}  # of the last files, when they were opened
+        self._watched: dict[str, Look] = {}  # the last files, as they looked when they were opened
+        self._before: list[tuple[str, Look]] = []  # those of lives before, to be compared once
+        self.changed_files = 0  # that were told of
         self._watch_at = 0.0
         self._is_gone = False
         self._listing = Listing(where, source.format.kind)
@@ -147,16 +151,23 @@ class FolderReader:
         is_end = start == end or (self._ends.get(path) == end and path not in self._bad_ends)
         if is_end:  # it may be removed from now on
             return {"done": self._begun[: place + 1], "inside": None}
-        return {"done": self._begun[:place], "inside": [path, end]}
+        return {"done": self._begun[:place], "inside": [path, end, *self._begun[place][1:]]}
 
     def resume(self, position: Position) -> None:
         self._close_cursor()
         for one in position["done"]:
-            self._note(one)
+            path, *look = [one] if isinstance(one, str) else one
+            self._note(path, look)
+            if look:
+                self._before.append((path, Look(*look)))
         if position["inside"] is None:
             return
-        path, row = position["inside"]
-        self._note(path)
+        path, row, *look = position["inside"]
+        self._note(path, look)
+        now = look_at(path)
+        # What was added is read on.
+        if look and now is not None and now != Look(*look) and now.size <= look[0]:
+            self._before.append((path, Look(*look)))
         self._cursor = _Cursor(self._source, path)
         self._cursor.skip_to(row)
 
@@ -170,17 +181,18 @@ class FolderReader:
             return False
         path = self._ahead.popleft()
         self._found.discard(path)
-        self._begin(path)
-        with suppress(OSError):
-            self._sizes[path] = os.stat(path).st_size
-        if len(self._sizes) > WATCHED:
-            self._sizes.pop(next(iter(self._sizes)))
+        look = look_at(path)
+        self._begin(path, look or ())
+        if look is not None:
+            self._watched[path] = look
+        if len(self._watched) > WATCHED:
+            self._watched.pop(next(iter(self._watched)))
         self._cursor = _Cursor(self._source, path)
         return True
 
-    def _begin(self, path: str) -> None:
+    def _begin(self, path: str, look: Sequence[int]) -> None:
         self._places[path] = len(self._begun)
-        self._begun.append(path)
+        self._begun.append([path, *look])
 
     def _note_end(self, cursor: _Cursor) -> None:
         if cursor.ended_with_bad:
@@ -216,22 +228,24 @@ class FolderReader:
         if monotonic() < self._watch_at:
             return
         self._watch_at = monotonic() + WATCH_S
-        for path, size in list(self._sizes.items()):
-            with suppress(OSError):
-                if os.stat(path).st_size == size:
-                    continue
-                del self._sizes[path]
-                self.tell(
-                    SourceChangedWarning(
-                        f"{path}, which stream {self._source.name!r} has read, has another size since, and is "
-                        "not read again; write rows that come later to files of their own"
-                    )
-                )
+        changed = list(self._changed([*self._before, *self._watched.items()]))
+        self._before.clear()
+        self.changed_files += len(changed)
+        tell_of(self._source.name, changed, self.tell)
 
-    def _note(self, path: str) -> None:
+    def _changed(self, files: Iterable[tuple[str, Look]]) -> Iterator[Changed]:
+        for path, before in files:
+            now = look_at(path)
+            how = None if now is None else difference(before, now)
+            if now is not None and how is not None:
+                self._watched.pop(path, None)
+                self._begun[self._places[path]][1:] = now  # it is told once, in all lives
+                yield Changed(path, how)
+
+    def _note(self, path: str, look: Sequence[int] = ()) -> None:
         """A file that was found in another life."""
         if path not in self._places:
-            self._begin(path)
+            self._begin(path, look)
         if path in self._found:
             self._found.discard(path)
             self._ahead.remove(path)

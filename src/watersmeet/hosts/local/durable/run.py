@@ -49,7 +49,7 @@ from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS, FINISHING_S
 from watersmeet.io.bad_rows import without_bad_times
-from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, lag_of
+from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, changed_files_of, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.operators.answers import Answer, as_batches
@@ -309,6 +309,8 @@ class DurableRun:
     def _report(self) -> Metrics:
         lags = {name: lag_of(reader) for name, reader in self._readers.items()}
         self.fed.metrics.lag_by_stream = {name: sum(lag.values()) for name, lag in lags.items() if lag}
+        changed = {name: changed_files_of(reader) for name, reader in self._readers.items()}
+        self.fed.metrics.changed_files = {name: files for name, files in changed.items() if files}
         return self.fed.report()
 
     def with_waiting(self) -> Metrics:

@@ -1,0 +1,67 @@
+"""Files that were read and have changed since: what is new in them is not read, and whoever changed them is told.
+
+A file is known again by how it looked when it was opened, which is noted in checkpoints, so that a later life tells, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from watersmeet.errors import SourceChangedWarning
+
+MOST_NAMED = 10  # at a time: of a folder that was copied all files look new
+
+
+class Look(NamedTuple):
+    """How a file looks without opening it."""
+
+    size: int
+    changed_us: int
+
+
+class Changed(NamedTuple):
+    path: str
+    how: str
+
+
+def look_at(path: str) -> Look | None:
+    """None if it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return Look(found.st_size, found.st_mtime_ns // 1_000)
+
+
+def difference(before: Look, now: Look) -> str | None:
+    """What has happened to a file, in words; None if nothing has.
+
+    >>> difference(Look(10, 1), Look(12, 2)), difference(Look(10, 1), Look(7, 2)), difference(Look(10, 1), Look(10, 1))
+    ('was added to', 'has become shorter', None)
+    """
+    if now == before:
+        return None
+    if now.size == before.size:
+        return "was replaced or written anew"
+    return "was added to" if now.size > before.size else "has become shorter"
+
+
+def told_of(stream: str, changed: Iterable[Changed]) -> list[str]:
+    """A sentence for each, at most so many and one for the others."""
+    found = list(changed)
+    if not found:
+        return []
+    named = [
+        f"{one.path}, which stream {stream!r} has read, {one.how} since, and is not read again; write rows that come "
+        "later to files of their own"
+        for one in found[:MOST_NAMED]
+    ]
+    more = len(found) - len(named)
+    return named if not more else [*named, f"{more:,} more files that stream {stream!r} has read have changed since"]
+
+
+def tell_of(stream: str, changed: Iterable[Changed], tell: Callable[[Warning], None]) -> None:
+    for sentence in told_of(stream, changed):
+        tell(SourceChangedWarning(sentence))
