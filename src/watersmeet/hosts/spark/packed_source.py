@@ -1,8 +1,9 @@
 """The files of a stream as offsets and partitions: the part of a Python data source that runs on the driver.
 
 Offsets name the files of each batch, so a batch that is repeated after a failure reads the same files. They also
-carry the names of all files read that are still in the folder, so no file is missed however old its time is. The
-last offset of a run that ends for good names that run: with it every bucket is told that the stream has ended.
+carry the names of all files read that are still in the folder, so no file is missed however old its time is, and how
+those looked, so that it is told when one has changed since. The last offset of a run that ends for good names that
+run: with it every bucket is told that the stream has ended.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in packed.py.
 """
@@ -10,6 +11,7 @@ Spark starts Python processes for every such source, so the module imports next 
 from __future__ import annotations
 
 import glob
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +23,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.stream_reader import NEWEST, PACKED, Moments, Offset, StreamReader
+from watersmeet.io.connectors.changed_files import Changed, Look, difference, told_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LOGGER = logging.getLogger("watersmeet")
 FORMAT = "watersmeet_parquet"
 ROWS_FORMAT = "watersmeet_rows"
 
@@ -64,12 +68,13 @@ class PackedReader(StreamReader):
         limit = self.given.get("maxfilespertrigger")
         self.max_files = int(limit) if limit else None
         self.available: frozenset[str] | None = None
+        self.told: set[str] = set()  # files that were read and have changed since
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.max_files is None else ReadMaxFiles(self.max_files)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.available = frozenset(self._names())
+        self.available = frozenset(self._files())
 
     def initialOffset(self) -> Offset:
         # There are no lists in offsets, so names are joined by line feeds.
@@ -83,21 +88,39 @@ class PackedReader(StreamReader):
                 f"stream {self.source!r}: this checkpoint was written when Spark's own reader read its files",
                 hint="go on with it by packed = 'false' in the WITH of the stream, or start a new checkpoint",
             )
-        read = set(_names(start["read"]))
-        there = self._names()
+        read = _read_before(start)
+        there = self._files()
+        self._tell_of_changed(read, there)
         fresh = [name for name in there if name not in read]
         if self.available is not None:
             fresh = [name for name in fresh if name in self.available]
         taken = fresh[: limit.max_files] if isinstance(limit, ReadMaxFiles) else fresh
         ends = self.available is not None and self.ending is not None and len(taken) == len(fresh)
         # Names of files that are gone are forgotten, so an offset does not grow with all that ever was.
-        place = {"files": "\n".join(taken), "read": "\n".join(sorted({*read.intersection(there), *taken}))}
+        now = sorted({*(name for name in read if name in there), *taken})
+        looks = [there[name] for name in now]
+        place = {
+            "files": "\n".join(taken),
+            "read": "\n".join(now),
+            "looks": "\n".join(f"{one.size} {one.changed_us}" for one in looks),
+        }
         return self.reached(start, place, moved=bool(taken), ends=ends)
 
-    def _names(self) -> list[str]:
+    def _files(self) -> dict[str, Look]:
         """The files that are there, in their order; those of a folder by their names alone."""
-        paths = listing(self.path, self.source)
-        return paths if is_pattern(self.path) else [os.path.basename(path) for path in paths]
+        found = looked_at(self.path, self.source)
+        return dict(found) if is_pattern(self.path) else {os.path.basename(path): look for path, look in found}
+
+    def _tell_of_changed(self, read: Mapping[str, Look | None], there: Mapping[str, Look]) -> None:
+        """In the log of this process: there is no other way from here to whoever runs the query."""
+        changed = [
+            Changed(name, how)
+            for name, before in read.items()
+            if before is not None and name in there and (how := difference(before, there[name])) is not None
+        ]
+        for sentence in told_of(self.source, [one for one in changed if one.path not in self.told]):
+            LOGGER.warning("%s", sentence)
+        self.told.update(one.path for one in changed)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if start == end:
@@ -159,6 +182,11 @@ def is_pattern(path: str) -> bool:
 def listing(path: str, source: str) -> list[str]:
     """The files of a folder, a pattern or a single one: oldest first, by the full precision that the file system has,
     those of one moment by name."""
+    return [found for found, _ in looked_at(path, source)]
+
+
+def looked_at(path: str, source: str) -> list[tuple[str, Look]]:
+    """The same, and how they look."""
     target = Path(path)
     if is_pattern(path):
         found = [p for p in glob.glob(path, recursive=True) if os.path.isfile(p) and _is_visible(p)]
@@ -166,7 +194,15 @@ def listing(path: str, source: str) -> list[str]:
         raise SourceError(f"stream {source!r}: {path} does not exist", hint="create the folder first")
     else:
         found = list(visible_files(target))
-    return [p for _, p in sorted((os.stat(p).st_mtime_ns, p) for p in found)]
+    stats = sorted((stat.st_mtime_ns, p, stat.st_size) for p in found for stat in [os.stat(p)])
+    return [(p, Look(size, changed_ns // 1_000)) for changed_ns, p, size in stats]
+
+
+def _read_before(offset: Offset) -> dict[str, Look | None]:
+    """The files that were read, as they looked; offsets of older versions do not know."""
+    names, looks = _names(offset["read"]), _names(offset.get("looks", ""))
+    known = [Look(*map(int, one.split())) for one in looks]
+    return dict(zip(names, known, strict=True)) if known else dict.fromkeys(names)
 
 
 def _names(joined: str) -> list[str]:

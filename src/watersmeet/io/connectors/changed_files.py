@@ -1,6 +1,7 @@
 """Files that were read and have changed since: what is new in them is not read, and whoever changed them is told.
 
-A file is known again by how it looked when it was opened, which is noted in checkpoints, so that a later life tells, too.
+How a file looked when it was opened is noted in checkpoints, so that a later life tells, too. Sources of Spark use it,
+for which processes are started: the module imports next to nothing.
 """
 
 from __future__ import annotations

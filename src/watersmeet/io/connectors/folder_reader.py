@@ -156,7 +156,7 @@ class FolderReader:
     def resume(self, position: Position) -> None:
         self._close_cursor()
         for one in position["done"]:
-            path, *look = [one] if isinstance(one, str) else one
+            path, look = (one, []) if isinstance(one, str) else (one[0], one[1:])
             self._note(path, look)
             if look:
                 self._before.append((path, Look(*look)))
