@@ -256,7 +256,7 @@ def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
         texts.append("lookup")
         conditions.append(f"{partners[0]} = lookup.k")
     if partners and draw(one_in(3, True, False)):
-        conditions.append(f"{partners[0]} {draw(st.sampled_from(['> 0', 'IS NOT NULL', '<> 2']))}")
+        conditions.append(f"{partners[0]} {draw(st.sampled_from(['> 0', 'IS NOT NULL', '<> 2', '> 99']))}")
     columns = tuple(
         (f"{alias}.{name}", kind) for alias, one in zip(aliases, found, strict=True) for name, kind in one.columns
     )
@@ -319,9 +319,10 @@ def groups(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
 def grouped(draw: st.DrawFn, columns: Columns, read: Sources, shape: Shape, always: Sequence[str] = ()) -> str:
     keys: list[str] = list(always)
     listed: list[str] = []
+    as_a_whole = not always and draw(one_in(3, True, False))  # without GROUP BY
     for name, kind in columns:
         value = draw(st.sampled_from(read.of_kind(kind)))
-        if draw(st.booleans()):
+        if not as_a_whole and draw(st.booleans()):
             keys.append(value)
             listed.append(f"{value} AS {name}")
         else:
@@ -334,7 +335,8 @@ def grouped(draw: st.DrawFn, columns: Columns, read: Sources, shape: Shape, alwa
         else [listing, listing, listing, f"ROLLUP ({listing})", f"CUBE ({listing})", f"GROUPING SETS (({listing}), ())"]
     )
     group_by = f" GROUP BY {draw(st.sampled_from(forms))}" if keys else ""
-    having = draw(st.sampled_from(["", "", "", " HAVING COUNT(*) > 1", " HAVING MAX({x}) >= 1 OR COUNT(*) = 1"]))
+    conditions = ("COUNT(*) > 1", "MAX({x}) >= 1 OR COUNT(*) = 1", "COUNT(*) = 0 OR MIN({x}) > 1")
+    having = draw(st.sampled_from(["", "", "", *(f" HAVING {one}" for one in conditions)]))
     having = having.format(x=draw(st.sampled_from(read.of_kind("int"))))
     if not keys and not any("(" in text for text in listed):
         having = having or " HAVING COUNT(*) > 0"

@@ -84,15 +84,21 @@ def rows(draw: st.DrawFn, most: int) -> list[tuple[Any, ...]]:
     return draw(st.lists(st.tuples(*map(values, COLUMNS)), min_size=least, max_size=most))
 
 
+BETWEEN_BURSTS = 20  # half seconds
+
+
 def one_in(n: int, rare: Any, usual: Any) -> st.SearchStrategy[Any]:
     return st.sampled_from([usual] * (n - 1) + [rare])
 
 
 @st.composite
 def streams(draw: st.DrawFn, name: str, most: int, late: bool = True) -> Source:
-    """A stream whose rows arrive in order, disordered within lateness, or, if `late` allows it, partly too late."""
+    """A stream whose rows arrive in order, disordered within lateness, or, if `late` allows it, partly too late. Now
+    and then they are two bursts, further apart than windows are long."""
     data = draw(rows(most))
     halves = draw(st.lists(st.integers(0, 2 * most), min_size=len(data), max_size=len(data)))
+    if draw(one_in(3, True, False)):
+        halves = [half + BETWEEN_BURSTS if half > most else half for half in halves]
     lateness_s = draw(st.sampled_from([0, 0, 1, 3]))
     disorder = draw(st.sampled_from(["none", "within lateness", *(["any"] if late else [])]))
     if disorder == "none":

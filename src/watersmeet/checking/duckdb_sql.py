@@ -62,6 +62,7 @@ from watersmeet.plan.nodes import (
 AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
 SINCE = '"#since"'  # when a row enters a window that moves in steps
 SAME, TAKEN = '"#same"', '"#taken"'
+INSIDE = '"#inside"'  # the rows of groups
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
 _ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop")
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
@@ -156,9 +157,7 @@ class Script:
                     yield f"SELECT {TIME} + {gone_after} AS {AT} FROM {rows}"
 
     def _multiples(self, node: Node, every_us: int) -> str:
-        names = {one.name: self.rows_of(one) for one in relations_below(node) if isinstance(one, Stream)}
-        times = " UNION ALL ".join(f"SELECT {TIME} FROM {rows}" for rows in names.values())
-        ends = f"SELECT min({TIME}) AS low, max({TIME}) AS high FROM ({times})"
+        ends = f"SELECT min({TIME}) AS low, max({TIME}) AS high FROM ({self._event_times(node)})"
         # % has the sign of the dividend, so before 1970 it must be made positive first.
         start = f"low + ({every_us} - low % {every_us}) % {every_us}"
         return f"SELECT unnest(range({start}, high + 1, {every_us})) AS {AT} FROM ({ends})"
@@ -401,10 +400,24 @@ class Script:
         known.update((call, aggregate_sql(call, values.get(call, "*"), order)) for call in aggregates)
         over_groups = Translator(known=known)
         having = "" if grouping.having is None else f" HAVING {over_groups.sql(grouping.having)}"
-        return (
-            f"SELECT {AT}, {_selected(node, over_groups)} FROM (SELECT {', '.join(inner)} FROM {held.sources} "
-            f"WHERE {held.conditions}) GROUP BY {', '.join([AT, *keys.values()])}{having}"
-        )
+        rows = f"SELECT {', '.join(inner)} FROM {held.sources} WHERE {held.conditions}"
+        selected = _selected(node, over_groups)
+        by = ", ".join([AT, *keys.values()])
+        groups = f"SELECT {AT}, {selected} FROM {INSIDE} GROUP BY {by}{having}"
+        if not keys:
+            # What an aggregate is over nothing DuckDB knows itself; counted, as there may be none in the select list.
+            nothing = f"SELECT count(*) AS {COPY}, {selected} FROM {INSIDE} WHERE false{having}"
+            empty = f"{AT} >= ({self._first_event(join)}) AND {AT} NOT IN (SELECT {AT} FROM {INSIDE})"
+            groups += f" UNION ALL SELECT {AT}, {_columns(node.schema)} FROM {instants}, ({nothing}) WHERE {empty}"
+        return f"WITH {INSIDE} AS ({rows}) {groups}"
+
+    def _first_event(self, join: Join) -> str:
+        return f"SELECT min({TIME}) FROM ({self._event_times(join)})"
+
+    def _event_times(self, node: Node) -> str:
+        """Of all rows of all streams below, whatever becomes of them."""
+        names = {one.name: self.rows_of(one) for one in relations_below(node) if isinstance(one, Stream)}
+        return " UNION ALL ".join(f"SELECT {TIME} FROM {rows}" for rows in names.values())
 
     def _first(self, node: TopK, instants: str) -> str:
         keys = [sort_key_sql(key) for key in node.keys]

@@ -88,7 +88,7 @@ class AnswerPlanner:
             case Project(child=Join() as join, columns=columns):
                 return self.froms.rows(join, columns, around)
             case Project(child=GroupBy() as grouped, columns=columns):
-                return self._grouped(grouped, columns, around)
+                return self._grouped(grouped, columns, around, always=not grouped.keys)
             case Distinct(child=child):
                 return DistinctNode(self._below(child, around))
             case SetOperation(kind=kind, all=keep_all, left=left, right=right):
@@ -152,7 +152,9 @@ class AnswerPlanner:
         )
         keys = tuple(key for key in grouped.keys if not is_window_column(key))
         own = [*keys, *aggregates_of(node)]
-        inside = self._grouped(GroupBy(join, keys), tuple((f"own_{i}", e) for i, e in enumerate(own)), around)
+        # A group of a window that ends is there while it has rows, whatever else it is grouped by.
+        named = tuple((f"own_{i}", e) for i, e in enumerate(own))
+        inside = self._grouped(GroupBy(join, keys), named, around, always=False)
         places: dict[Expression, Column] = {e: Column("", f"own_{i}", e.type) for i, e in enumerate(own)}
         places |= {
             key: Column("", key.name, key.type) for key in grouped.keys if isinstance(key, Column) and key not in keys
@@ -166,7 +168,7 @@ class AnswerPlanner:
         assert every_us is not None
         return SnapshotsNode(self.node(child, around), every_us, order)
 
-    def _grouped(self, grouped: GroupBy, columns: Columns, around: Surroundings) -> AnswerNode:
+    def _grouped(self, grouped: GroupBy, columns: Columns, around: Surroundings, *, always: bool) -> AnswerNode:
         """Below stands FROM, which gives the keys and the arguments of the aggregates."""
         assert isinstance(grouped.child, Join)
         expressions = [e for _, e in columns] + ([grouped.having] if grouped.having is not None else [])
@@ -188,6 +190,7 @@ class AnswerPlanner:
             # Combinations of several streams die with their first member, in no order.
             fifo=isinstance(child, FromOneNode) and child.source.in_turn,
             final=any(isinstance(one.window, Hop | Session) and one.window.at_once for one in grouped.child.inputs),
+            always=always,
         )
 
 

@@ -376,7 +376,8 @@ class FromGrowingNode(PhysicalNode):
 class GroupByNode(PhysicalNode):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
     in the order in which they came. `final`: groups that have lost all their rows are complete, and stay in the
-    answer."""
+    answer. `always`: everything is one group, which is in the answer from the first event of the streams below on,
+    with rows or without."""
 
     child: AnswerNode
     keys: int
@@ -385,6 +386,7 @@ class GroupByNode(PhysicalNode):
     columns: Columns
     fifo: bool
     final: bool = False
+    always: bool = False
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,8 @@ class Project:
 class GroupBy:
     """GROUP BY with aggregates, or aggregates over everything when `keys` is empty; `having` filters groups.
 
-    The Project above it holds the output columns, written over keys and Aggregate expressions."""
+    Groups are there while they have rows. Without keys there is one row at every instant, from the first event of the
+    streams below on. The Project above it holds the output columns, written over keys and Aggregate expressions."""
 
     child: Join
     keys: tuple[Expression, ...]

@@ -9,7 +9,8 @@ with SLIDE what they held at the last step (steps.py); a table all its rows, a v
 `ISTREAM` and `DSTREAM` are the net changes of an answer, `RSTREAM … EVERY d` is all of it at every multiple of d
 since the epoch, from the first to the last event time of the streams below it; where all input ended and went on
 (`ends`), there is none from the last event before the end until what was answered then. Rows of a subquery with equal
-times come in the order of their values.
+times come in the order of their values. An aggregate without GROUP BY is one row at every instant from the first event
+time of the streams below it, also over nothing: groups are there while they have rows.
 """
 
 from __future__ import annotations
@@ -287,7 +288,9 @@ class _History:
                 found = [combination(members) for members in self._matches(join, at_us)]
                 return [tuple(evaluate(expression, one) for _, expression in columns) for one in found]
             case Project(child=GroupBy(child=Join() as join) as grouping, columns=columns):
-                return _grouped(grouping, [e for _, e in columns], self._in_order(join, at_us))
+                rows = self._in_order(join, at_us)
+                always = not grouping.keys and self._has_begun(join, at_us)
+                return _grouped(grouping, [e for _, e in columns], rows, always=always)
             case Distinct(child=child):
                 return _distinct(self.rows(child, at_us))
             case SetOperation(left=left, right=right):
@@ -298,6 +301,10 @@ class _History:
                 rows = sorted(self.rows(child, at_us), key=rank_of_row)
                 return [row for _, row in over(node, schema_of(child).names, rows)]
         raise AssertionError(f"{type(node).__name__} is not an answer at an instant")
+
+    def _has_begun(self, join: Join, at_us: int) -> bool:
+        """Whether a row of any stream has come by then, whatever becomes of it."""
+        return any(row.at_ns <= at_us * NS_PER_US for stream in streams_below(join) for row in self.members(stream))
 
     def _matches(self, join: Join, at_us: int) -> list[Members]:
         held = {one.alias: self._held(one, at_us) for one in join.inputs}
@@ -314,8 +321,11 @@ def _ages(members: Members) -> list[tuple[int, int]]:
     return [(member.time_ns or 0, member.arrival) for member in members.values()]
 
 
-def _grouped(grouping: GroupBy, outputs: Sequence[Expression], rows: Sequence[Combination]) -> list[Row]:
-    groups: dict[Row, list[Combination]] = {}
+def _grouped(
+    grouping: GroupBy, outputs: Sequence[Expression], rows: Sequence[Combination], *, always: bool
+) -> list[Row]:
+    """always: everything is one group, which is there without rows too."""
+    groups: dict[Row, list[Combination]] = {(): []} if always else {}
     for one in rows:
         groups.setdefault(same([evaluate(key, one) for key in grouping.keys]), []).append(one)
     return [

@@ -90,7 +90,7 @@ class AnswerBuilder:
 
     def _published(self, node: ContinuousNode) -> Operator:
         """One of the papers' networks, which the engine's own operators do not know of."""
-        published = load(PUBLISHED_OPERATORS)(node.pipeline, node.schedule, self._node)
+        published = load(PUBLISHED_OPERATORS)(node.pipeline, node.schedule, self._node, self._streams_below)
         root = published.answer(node.child)
         made = Continuous(root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins)
         made.counters.work = published.work
@@ -113,7 +113,10 @@ class AnswerBuilder:
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo, final=final):
                 child = self._node(node.child)
-                return GroupByOperator(child, keys, aggregates, having, columns, fifo=fifo, final=final)
+                streams = self._streams_below(node) if node.always else []
+                return GroupByOperator(
+                    child, keys, aggregates, having, columns, fifo=fifo, final=final, begins_with=streams
+                )
             case EachStepNode(window=window, having=having, columns=columns):
                 return EachStep(self._node(node.child), window, having, columns)
             case DistinctNode():
@@ -130,12 +133,15 @@ class AnswerBuilder:
                 return Net(self._node(node.child))
             case SnapshotsNode():
                 child = self._node(node.child)
-                waiting = [self._leaves[leaf.name].waiting for leaf in leaves_below(node)]
-                return Snapshots(child, node.every_us, waiting, node.order)
+                return Snapshots(child, node.every_us, self._streams_below(node), node.order)
             case QueueNode():
                 return self._queue(node)
             case NetworkNode():
                 return Network(self._queue(node.child), self._queues)
+
+    def _streams_below(self, node: AnswerNode) -> list[Waiting]:
+        """Where the rows enter that an operator is made of, once those below it are made."""
+        return [self._leaves[leaf.name].waiting for leaf in leaves_below(node)]
 
     def _queue(self, node: QueueNode) -> Fifo:
         queue = Fifo(self._node(node.child), node.quantum)

@@ -1,4 +1,5 @@
-"""W-GROUP-BY and W-AGGREGATE: a row per group that has rows, replaced whenever one of its values changes."""
+"""W-GROUP-BY and W-AGGREGATE: a row per group, replaced whenever one of its values changes. Groups are there while they
+have rows; what is aggregated without GROUP BY is one group, which is there from the first event on."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.contract import Cells
-from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, no_changes
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, merged, no_changes
 from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
@@ -17,13 +19,15 @@ from watersmeet.operators.continuous.same_rows import same_rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
 
 class GroupByOperator(Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
-    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next")
+    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next", "begun_us")
+    GROWS = True  # at first a group without rows was in no answer
 
     netted = True
 
@@ -37,13 +41,16 @@ class GroupByOperator(Unary):
         *,
         fifo: bool,
         final: bool = False,
+        begins_with: Sequence[Waiting] = (),
     ) -> None:
         """aggregates: each with the name of its argument column, if it has one. `having` and `columns` are
         expressions over the columns key_0, …, value_0, …. final: a group without rows is not withdrawn, it is
-        complete."""
+        complete. begins_with: without keys, the streams with whose first event the one group begins, to stay."""
         super().__init__(child, pa.schema([pa.field(name, e.type) for name, e in columns]))
         self.keys = keys
         self.final = final
+        self.begins_with = list(begins_with)
+        self.begun_us = BEGINNING_US  # the first instant at which the one group was there
         self.having = having
         self.columns = list(columns)
         self.arguments = [argument for _, argument in aggregates]
@@ -68,8 +75,14 @@ class GroupByOperator(Unary):
         own = self.ids.nbytes + self.key_rows.nbytes + self.counts.nbytes + self.last.nbytes + self.last_order.nbytes
         return own + sum(aggregator.nbytes for aggregator in self.aggregators)
 
+    @property
+    def complete(self) -> int:
+        # With the beginning all is known up to it, whoever waits for a row to come in (pipeline = 'ita').
+        return self.child.complete if self.begun_us == BEGINNING_US else max(self.child.complete, self.begun_us + 1)
+
     def take(self, until: int) -> Delta:
-        delta = self.child.take(until)
+        complete = self.child.complete
+        delta = self._since_beginning(self.child.take(until), complete)
         if len(delta) == 0:
             return no_changes(self.schema)
         groups = self._groups(delta)
@@ -79,6 +92,8 @@ class GroupByOperator(Unary):
         ends = ends[:cells]
         present, previous = np.empty(cells, np.bool_), np.empty(cells, np.int64)
         kernel.count_cells(order, ends, cells, groups, delta.diffs, self.counts, self._scratch, present, previous)
+        if self.begins_with:
+            present[:] = True
         starts = np.concatenate([[0], ends[:-1]])
         changed = Cells(groups[order], delta.diffs[order], ends)
         cell_groups = changed.groups[starts]
@@ -89,6 +104,19 @@ class GroupByOperator(Unary):
         # Last, as rows of groups that are gone are withdrawn above.
         self._forget(cell_groups)
         return answer
+
+    def _since_beginning(self, delta: Delta, complete: int) -> Delta:
+        """With the first event a change of nothing, so that there is a row from then on. `complete`: before which
+        instant everything was given; only where a state of before is gone on with that is later."""
+        firsts = [stream.first_us for stream in self.begins_with if stream.first_us is not None]
+        if not firsts or self.begun_us > BEGINNING_US:
+            return delta
+        self.begun_us = max(min(firsts), complete)
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(1, field.type) for field in delta.data.schema], schema=delta.data.schema
+        )
+        at = np.array([self.begun_us])
+        return merged([Delta(nothing, at, np.zeros(1, np.int64), np.full(1, -1)), delta], delta.data.schema)
 
     def _groups(self, delta: Delta) -> Int64s:
         keys = delta.data.columns[: self.keys]

@@ -11,6 +11,7 @@ from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.sources import StreamSource
+from watersmeet.operators.waiting import Waiting
 from watersmeet.papers.pipelines.contract import PublishedOperator
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.from_scan import FromExpire, FromScan, WExpire, lasting
@@ -33,13 +34,20 @@ from watersmeet.plan.pipelines import PUBLISHED, Noticing
 class Published:
     """One query. `work` counts what its operators do."""
 
-    def __init__(self, pipeline: str, schedule: str, engine: Callable[[AnswerNode], Node]) -> None:
+    def __init__(
+        self,
+        pipeline: str,
+        schedule: str,
+        engine: Callable[[AnswerNode], Node],
+        streams_below: Callable[[AnswerNode], list[Waiting]],
+    ) -> None:
         """engine: makes the engine's own operators, of which those of FROM find and join rows here. schedule: who gets
-        a turn next; with 'pull' operators ask each other."""
+        a turn next; with 'pull' operators ask each other. streams_below: where rows enter, once FROM is made."""
         self.schedule = schedule
         self.queues: list[Fifo] = []
         self.noticing = PUBLISHED[pipeline]
         self.engine = engine
+        self.streams_below = streams_below
         self.work: dict[str, int] = {}
 
     def answer(self, node: AnswerNode) -> Node:
@@ -69,10 +77,17 @@ class Published:
                 return WDistinct(self.operator(child), self.noticing, self.work)
             case SetOperationNode():
                 return self._set_operation(node)
-            case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo):
-                contents = Contents(self.operator(node.child), self.noticing, self.work)
-                return WGroupBy(GroupByOperator(contents, keys, aggregates, having, columns, fifo=fifo), self.noticing)
+            case GroupByNode():
+                return self._grouped(node)
         raise AssertionError(f"{type(node).__name__} is refused when a query is planned")
+
+    def _grouped(self, node: GroupByNode) -> PublishedOperator:
+        contents = Contents(self.operator(node.child), self.noticing, self.work)
+        streams = self.streams_below(node) if node.always else []
+        groups = GroupByOperator(
+            contents, node.keys, node.aggregates, node.having, node.columns, fifo=node.fifo, begins_with=streams
+        )
+        return WGroupBy(groups, self.noticing)
 
     def _from(self, node: Node) -> PublishedOperator:
         assert isinstance(node, FromOne | FromMany)
